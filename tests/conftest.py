@@ -60,6 +60,21 @@ LONG = tuple(
 gc.set_threshold(50_000, 20, 100)
 
 
+SHARED_MEMORY = Path("/dev/shm")
+ENOUGH_BYTES = 4_000_000_000
+"""More than all files that the tests leave."""
+
+
+def pytest_configure() -> None:
+    """Let tests write into memory where the system has such a folder: a process that is killed
+    loses nothing there that it would keep on a disk, and nothing waits for a disk."""
+    if not os.access(SHARED_MEMORY, os.W_OK):
+        return
+    system = os.statvfs(SHARED_MEMORY)
+    if system.f_bavail * system.f_frsize > ENOUGH_BYTES and not system.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """What is collected stays: nobody has to look for garbage in it, now or later."""

@@ -359,7 +359,7 @@ class Desk:
         }
         driving = asyncio.create_task(app.drive(active))
         if hang_at:
-            await asyncio.wait_for(hanging.wait(), timeout=10)
+            await asyncio.wait_for(hanging.wait(), timeout=120)
             driving.cancel()
         with suppress(asyncio.CancelledError):
             await driving

@@ -47,7 +47,7 @@ class Terminal:
         self.columns = columns
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
-    def wait_for(self, pattern: str, timeout_s: float = 30) -> str:
+    def wait_for(self, pattern: str, timeout_s: float = 120) -> str:
         """Everything that was written up to and with a pattern since the last wait."""
         begin, deadline = len(self.output), time.monotonic() + timeout_s
         while not (found := re.search(pattern, self.output[begin:])):
@@ -63,13 +63,13 @@ class Terminal:
 
     def end(self) -> int:
         """The exit code; a program that goes on is killed, and is a failure."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while self._read():
             if time.monotonic() > deadline:
                 self.signal(signal.SIGKILL)
                 pytest.fail(f"it did not end: {self.output!r}")
         os.close(self._terminal)
-        return self._process.wait(60)
+        return self._process.wait(120)
 
     def _read(self) -> bool:
         if not select.select([self._terminal], [], [], 0.2)[0]:

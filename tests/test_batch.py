@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Timer
@@ -17,6 +16,7 @@ import pytest
 
 from loopkit.cli import invoke as run
 from tests.terminal import Terminal
+from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
 MACHINE = """
@@ -302,7 +302,7 @@ def test_two_processes_do_not_write_one_results_file() -> None:
     machine(pause="60")
     numbers([2])
     first = Process(["-m", "loopkit", *BATCH])
-    wait_for(lambda: calls() == 1)
+    until(lambda: calls() == 1)
     second = ran_loopkit(*BATCH)
     assert second.returncode == 2
     assert "another process is writing `out.jsonl`" in second.stderr
@@ -609,7 +609,7 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     machine(pause="1")
     numbers(range(2, 20, 2))
     process = Process(["-m", "loopkit", *BATCH, "--parallel", "2"])
-    wait_for(lambda: calls() == 2)
+    until(lambda: calls() == 2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(60)
     assert process.returncode == 130
@@ -625,7 +625,7 @@ def test_killed_at_any_time_a_batch_goes_on_and_pays_no_committed_call_twice(aft
     machine(most=1, feedback="even", pause="0.02")
     numbers(range(8))
     process = Process(["-m", "loopkit", *BATCH, "--parallel", "3"])
-    wait_for(lambda: calls() >= after)
+    until(lambda: calls() >= after)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert run([*BATCH, "--parallel", "3"]) == 0
@@ -634,10 +634,3 @@ def test_killed_at_any_time_a_batch_goes_on_and_pays_no_committed_call_twice(aft
     assert {told["outcome"] for told in ended.values()} == {"accepted"}
     # Three were in hand at most when it was killed: no more calls can be in doubt.
     assert 12 <= calls() <= 12 + 3
-
-
-def wait_for(holds: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

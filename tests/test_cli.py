@@ -18,6 +18,7 @@ import pytest
 from loopkit.cli import invoke as run
 from tests.support import ROOT
 from tests.terminal import Terminal
+from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
@@ -44,8 +45,8 @@ states:
 SLEEPY = """
 loopkit: 1
 states:
-  one: {run: [sh, -c, "echo one >> log; sleep 1"], next: two}
-  two: {run: [sh, -c, "echo two >> log; sleep SECONDS"], on_in_doubt: retry, next: done}
+  one: {run: [sh, -c, "echo one >> log; while [ ! -e go ]; do sleep 0.05; done"], next: two}
+  two: {run: [sh, -c, "echo two >> log"], on_in_doubt: retry, next: done}
   done: {final: success}
 """
 
@@ -519,23 +520,33 @@ def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
     assert run(["answer", name[1], "yes"]) == 0
 
 
-def signalled(number: int, times: int, seconds: str) -> tuple[int, str, list[str]]:
-    """Run two sleeping commands and send signals during the first; exit code, stderr, the log."""
-    Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", seconds), encoding="utf-8")
-    process = Process(["-m", "loopkit", "run", "machine.yaml"])
-    log, deadline = Path("log"), time.monotonic() + 60
-    while not log.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for _ in range(times):
+def in_hand(machine: str) -> Process:
+    """A process whose run has begun its first step, and that writes into the file `told`."""
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    with Path(os.devnull).open("r+") as nothing, Path("told").open("w") as told:
+        streams = [nothing.fileno(), nothing.fileno(), told.fileno()]
+        process = Process(["-m", "loopkit", "run", "machine.yaml"], streams)
+    until(Path("log").exists, "the first step")
+    return process
+
+
+def signalled(number: int, *, twice: bool) -> tuple[int, str, list[str]]:
+    """Send signals while the first of two commands is at work; exit code, stderr, the log."""
+    process, told = in_hand(SLEEPY), Path("told")
+    process.send_signal(number)
+    until(lambda: "is finished first" in told.read_text(encoding="utf-8"))
+    if twice:
         process.send_signal(number)
-        time.sleep(0.2)
-    _, told = process.communicate(timeout=60)
-    return process.wait(), told, log.read_text(encoding="utf-8").split()
+    else:
+        Path("go").touch()
+    code = process.wait(LONG_S)
+    Path("go").touch()
+    return code, told.read_text(encoding="utf-8"), Path("log").read_text(encoding="utf-8").split()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_first_signal_finishes_the_step_and_stores_it(number: int, code: int) -> None:
-    ended, told, log = signalled(number, 1, "0")
+    ended, told, log = signalled(number, twice=False)
     assert (ended, log) == (code, ["one"])
     assert "loopkit resume" in told
     name = re.search(r"loopkit resume (\S+)", told)
@@ -545,10 +556,9 @@ def test_the_first_signal_finishes_the_step_and_stores_it(number: int, code: int
 
 
 def test_the_second_signal_aborts_the_call_in_flight_and_the_run_is_resumable() -> None:
-    started_at = time.monotonic()
-    ended, told, log = signalled(signal.SIGINT, 2, "0")
+    # It would go on for ever.
+    ended, told, log = signalled(signal.SIGINT, twice=True)
     assert (ended, log) == (130, ["one"])
-    assert time.monotonic() - started_at < 60
     name = re.search(r"loopkit resume (\S+)", told)
     assert name
     # The first command has no `on_in_doubt`, so a person is asked whether to run it again.
@@ -558,19 +568,13 @@ def test_the_second_signal_aborts_the_call_in_flight_and_the_run_is_resumable() 
 
 
 def test_a_second_process_on_one_run_is_refused_with_the_owner() -> None:
-    Path("machine.yaml").write_text(SLEEPY.replace("SECONDS", "60"), encoding="utf-8")
-    first = Process(["-m", "loopkit", "run", "machine.yaml"])
-    deadline = time.monotonic() + 60
-    while not Path("log").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    first = in_hand(SLEEPY)
     name = only_run()
     second = ran_loopkit("resume", name)
     assert second.returncode == 4
     assert f"is being driven by process {first.pid}" in second.stderr
-    for _ in range(2):
-        first.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-    assert first.wait(timeout=60) == 130
+    Path("go").touch()
+    assert first.wait(LONG_S) == 0
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -745,36 +749,28 @@ states:
 
 
 def test_a_run_is_cancelled_also_where_its_last_step_is_in_hand() -> None:
-    Path("machine.yaml").write_text(LAST_STEP, encoding="utf-8")
-    process = Process(["-m", "loopkit", "run", "machine.yaml"])
-    deadline = time.monotonic() + 60
-    while not Path("log").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    process = in_hand(LAST_STEP)
     name = only_run()
     done = ran_loopkit("cancel", name)
     assert "cancels the run after the step in hand" in done.stderr
     Path("go").touch()
-    _, told = process.communicate(timeout=60)
-    assert (process.wait(), "cancelled" in told) == (1, True)
+    assert process.wait(LONG_S) == 1
+    assert "cancelled" in Path("told").read_text(encoding="utf-8")
     assert "cancelled" in ran_loopkit("runs", "ls").stdout
 
 
 def test_what_cancel_says_is_true_whenever_the_run_ends() -> None:
     """The last step ends while the command is on its way: sooner or later than its message."""
-    Path("machine.yaml").write_text(LAST_STEP, encoding="utf-8")
     for late_s in (0.0, 0.02, 0.04, 0.08):
         for left in ("log", "go"):
             Path(left).unlink(missing_ok=True)
-        process = Process(["-m", "loopkit", "run", "machine.yaml"])
-        deadline = time.monotonic() + 60
-        while not Path("log").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        process = in_hand(LAST_STEP)
         name = only_run()
         cancelling = Process(["-m", "loopkit", "cancel", name])
         time.sleep(late_s)
         Path("go").touch()
-        _, said = cancelling.communicate(timeout=60)
-        process.communicate(timeout=60)
+        _, said = cancelling.communicate(LONG_S)
+        process.wait(LONG_S)
         cancelled = "is cancelled" in said or "it cancels the run after the step in hand" in said
         assert cancelled != (f"run `{name}` has already finished: done" in said)
         assert ("cancelled" in ran_loopkit("runs", "show", name).stdout) == cancelled

@@ -118,10 +118,10 @@ def test_a_text_that_is_no_pattern_is_refused_with_its_place(pattern, position):
 
 
 def test_a_pattern_that_backtracks_for_ever_is_stopped_and_named():
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(PatternTimeout, match=r"`\(a\|aa\)\+\$` took longer than 0.2 s"):
         list(occurrences("slow", "a" * 60 + "b", {"slow": "(a|aa)+$"}, limit_s=0.2))
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_the_time_limit_is_for_all_matches_together():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -15,6 +14,7 @@ import pytest
 import loopkit
 from loopkit import AnswerRefused
 from tests.terminal import Terminal
+from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
 TASK = """
@@ -266,20 +266,13 @@ def driven() -> Iterator[tuple[Process, str, list[str]]]:
     )
     driving = Process(["-m", "loopkit", "run", "parent.yaml"])
     try:
-        wait_until(lambda: Path("begun").exists())
+        until(lambda: Path("begun").exists())
         [[root, *_]] = table()
-        wait_until(lambda: table(root)[0][2] == "waiting")
+        until(lambda: table(root)[0][2] == "waiting")
         yield driving, root, [cells[1] for cells in table(root)]
     finally:
         Path("go").touch()
-        driving.communicate(timeout=60)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+        driving.communicate(LONG_S)
 
 
 def test_an_answer_to_a_child_is_taken_by_the_process_that_drives_the_family(
@@ -289,7 +282,7 @@ def test_an_answer_to_a_child_is_taken_by_the_process_that_drives_the_family(
     answered = ran_loopkit("answer", children[0], "approve")
     assert answered.returncode == 0
     assert "it takes the answer after the step in hand" in answered.stderr
-    wait_until(lambda: table(root)[0][2] == "finished")
+    until(lambda: table(root)[0][2] == "finished")
     assert driving.poll() is None
 
 
@@ -299,7 +292,7 @@ def test_a_family_that_is_driven_is_cancelled_by_its_process(
     driving, root, _ = driven
     assert "it cancels the run after the step in hand" in ran_loopkit("cancel", root).stderr
     Path("go").touch()
-    driving.communicate(timeout=60)
+    driving.communicate(LONG_S)
     assert driving.returncode == 1
     assert {cells[2] for cells in table(root)} == {"cancelled"}
 
@@ -316,7 +309,7 @@ def test_a_signal_stops_the_family_after_the_steps_in_hand(
     driving, root, _ = driven
     driving.send_signal(signal.SIGINT)
     Path("go").touch()
-    _, told = driving.communicate(timeout=60)
+    _, told = driving.communicate(LONG_S)
     assert "the steps in hand are finished first" in told
     assert driving.returncode == 130
     assert table()[0][1] == "suspended"

@@ -55,6 +55,6 @@ def test_no_text_takes_long(kind: str) -> None:
         "equal lines": (["a"] * 60_000, ["b", "a"] * 30_000),
         "pairs": ([line[:-1] for line in lines], [line[:-1] for line in shuffled]),
     }[kind]
-    started = time.monotonic()
+    started = time.process_time()
     assert list(hunks("\n".join(old), "\n".join(new)))
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20

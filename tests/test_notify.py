@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 import loopkit
 from loopkit.cli import invoke as run
+from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
 MACHINE = """
@@ -179,7 +179,7 @@ def test_nobody_is_told_of_a_run_that_somebody_interrupts() -> None:
     assert not Path("told").exists()
 
 
-HANGS = "[sh, -c, 'echo > began; sleep 60']"
+HANGS = "[sh, -c, 'echo > began; sleep 600']"
 
 
 @pytest.fixture
@@ -187,13 +187,10 @@ def hanging() -> Iterator[Process]:
     """A run that waits for a person, whose notifier has begun and does not end."""
     Path("m.yaml").write_text(MACHINE.replace("NOTIFIER", HANGS), encoding="utf-8")
     process = Process(["-m", "loopkit", "run", "m.yaml"])
-    deadline = time.monotonic() + 30
-    while not Path("began").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(Path("began").exists, "the notifier")
     yield process
     process.send_signal(signal.SIGKILL)
-    process.wait(20)
+    process.wait(LONG_S)
 
 
 def test_a_run_whose_notifier_hangs_can_be_answered(
@@ -210,7 +207,7 @@ def test_one_signal_ends_a_notifier_that_hangs_and_nothing_else(
     number: int, hanging: Process
 ) -> None:
     hanging.send_signal(number)
-    _, err = hanging.communicate(timeout=20)
+    _, err = hanging.communicate(LONG_S)
     assert hanging.returncode == 5
     assert err.endswith("the notifier is ended; the run is not affected\n")
     assert "the step in hand" not in err

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
 from tests.support import ROOT, Desk, sound
 from tests.test_event_lines import PARENT, TASK, runs_of
+from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
 REQUIRED = {
@@ -515,7 +515,7 @@ def test_a_run_whose_process_is_killed_goes_on_in_its_trace_without_a_span_twice
     process = Process(["-m", "loopkit", "run", "killed.yaml"], cwd=tmp_path, env=env)
     try:
         collected.wait_for("invoke_agent first")
-        wait_for_file(tmp_path / "begun")
+        until((tmp_path / "begun").exists)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -540,13 +540,6 @@ def test_a_run_whose_process_is_killed_goes_on_in_its_trace_without_a_span_twice
 
 def tree_names(spans: list[Received]) -> list[str]:
     return [span.name for span in spans]
-
-
-def wait_for_file(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 SCENARIOS = ("plan_review", "task_validation", "planner_autocorrect", "code_fix")

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from loopkit.cli import invoke as run
 from loopkit.engine.events import Usage
 from loopkit.views.amounts import cost
 from tests.terminal import Terminal
+from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
 LONG = "It has to say who does it and until when, or nobody will ever know that it was asked for."
@@ -85,13 +85,11 @@ def test_what_was_spent_and_what_is_only_held_are_told_apart_in_the_list() -> No
 def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> None:
     Path("sleepy.yaml").write_text(SLEEPY, encoding="utf-8")
     process = Process(["-m", "loopkit", "run", "sleepy.yaml"])
-    deadline = time.monotonic() + 60
-    while not Path("begun").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(Path("begun").exists, "the step")
     [at_work] = rows()
     refused = ran_loopkit("runs", "rm", at_work[0])
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=60)
+    process.wait(LONG_S)
     [gone] = rows()
     assert (at_work[1], gone[1]) == ("running", "interrupted")
     assert refused.returncode == 4

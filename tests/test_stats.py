@@ -9,7 +9,6 @@ import json
 import re
 import signal
 import sqlite3
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from loopkit.language.load import load
 from loopkit.views.schemas import SCHEMAS
 from loopkit.views.stats.plot import Point, plot, spans_of
 from tests.support import PASS, Desk, fails, scenario, warns
+from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
 TWO_PHASES = """
@@ -472,7 +472,7 @@ def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
     desk.write("m.yaml", text.replace("{model: openai/y}", critic))
     running = Process(["-m", "loopkit", "run", "m.yaml", "--output", "quiet"], cwd=desk.folder)
     try:
-        waited_for(desk.folder / "again")
+        until((desk.folder / "again").exists)
         found = as_json(capsys)
     finally:
         running.send_signal(signal.SIGKILL)
@@ -502,13 +502,6 @@ input: {parts: [str]}
     assert [run["machine"] for run in found["runs"]] == ["machine", "part", "part"]
     assert [run["cost_usd"] for run in found["runs"]] == [1.0, 0.5, 0.5]
     assert as_json(capsys)["machines"] == found["machines"]
-
-
-def waited_for(path: Path, seconds: float = 20.0) -> None:
-    until = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < until, f"{path} did not come"
-        time.sleep(0.02)
 
 
 # -- the plot -----------------------------------------------------------------------------------

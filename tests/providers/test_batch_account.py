@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from loopkit.cli import invoke as run
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
+from tests.waiting import until
 from tests.warm import Process
 
 pytestmark = pytest.mark.usefixtures("provider_key")
@@ -138,10 +138,7 @@ def test_a_call_that_was_lost_with_its_process_stays_charged(hostile: HostileSer
     hostile.say(*["A note."] * 10)
     one_by_one = [*BATCH[:-1], "1", "--max-cost", "0.05"]
     process = Process(["-m", "loopkit", *one_by_one], has_litellm=True)
-    deadline = time.monotonic() + 60
-    while not hostile.requests():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(hostile.requests, "the call")
     process.send_signal(signal.SIGKILL)
     process.wait()
     # It holds $0.034 of the $0.05, whatever it cost: no other call fits.

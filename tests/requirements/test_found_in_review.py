@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from tests.support import (
     previous,
     scenario,
 )
+from tests.waiting import LONG_S, until
 
 DATA = """
 loopkit: 1
@@ -625,24 +625,27 @@ async def test_a_run_that_ends_while_another_process_reaches_for_it_stays_ended(
 
 SLOW = """
 loopkit: 1
-agents: {author: {command: [sh, -c, 'touch begun; sleep 1; printf "a\\033[31mb\\033]0;c\\007"']}}
+agents: {author: {command: [sh, slow.sh]}}
 states:
   draft: {agent: author, prompt: Write., output: text, on_error: {content: failed}, next: done}
   done: {final: success, result: text}
   failed: {final: failure}
 """
+UNTIL_TOLD = r"""
+touch begun
+while [ ! -e go ]; do sleep 0.05; done
+printf "a\033[31mb\033]0;c\007"
+"""
 RUN_SLOW = f"{shlex.quote(sys.executable)} -m loopkit run slow.yaml --output quiet"
 
 
 def begun(desk: Desk, redirected: str) -> subprocess.Popen[bytes]:
-    """A real process whose call is in flight."""
+    """A real process whose call is in flight until there is a file `go`."""
     desk.write("slow.yaml", SLOW)
+    desk.write("slow.sh", UNTIL_TOLD)
     process = subprocess.Popen(["sh", "-c", f"exec {RUN_SLOW} {redirected}"], cwd=desk.folder)
-    deadline = time.monotonic() + 60
-    while not (desk.folder / "begun").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: (desk.folder / "begun").exists() or process.poll() is not None)
+    assert process.poll() is None
     return process
 
 
@@ -652,19 +655,23 @@ def test_the_first_signal_finishes_the_step_where_nobody_can_be_told_of_it(
 ) -> None:
     process = begun(desk, f">result {nobody}")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    desk.write("go", "")
+    assert process.wait(LONG_S) == 0
     assert (desk.folder / "result").read_text(encoding="utf-8").startswith("a")
 
 
 def test_a_result_in_a_file_is_the_artifact_to_the_byte(desk: Desk) -> None:
-    assert begun(desk, ">result").wait(timeout=60) == 0
+    process = begun(desk, ">result")
+    desk.write("go", "")
+    assert process.wait(LONG_S) == 0
     assert (desk.folder / "result").read_bytes() == b"a\033[31mb\033]0;c\007\n"
 
 
 def test_a_result_at_a_terminal_drives_nothing(desk: Desk) -> None:
     screen, terminal = pty.openpty()
     process = begun(desk, f">{os.ttyname(terminal)}")
-    assert process.wait(timeout=60) == 0
+    desk.write("go", "")
+    assert process.wait(LONG_S) == 0
     assert os.read(screen, 1000) == b"ab\r\n"
 
 
@@ -679,6 +686,7 @@ def test_a_run_whose_output_goes_nowhere_is_not_told_to_have_failed(
     desk: Desk, redirected: str, said: str
 ) -> None:
     desk.write("slow.yaml", SLOW)
+    desk.write("slow.sh", UNTIL_TOLD)
     command, pipe, reader = f"{RUN_SLOW} {redirected}".partition(" | ")
     told = f"{{ {command}; echo $? >code; }}{pipe}{reader}"
     done = subprocess.run(["sh", "-c", told], cwd=desk.folder, capture_output=True, check=False)

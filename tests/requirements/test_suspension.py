@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from loopkit.app import App
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
 from tests.support import PASS, Desk, Played, fails, scenario
+from tests.waiting import LONG_S, until
 from tests.warm import Process
 
 MACHINE = """
@@ -247,7 +247,7 @@ def test_an_answer_that_leads_to_such_a_text_is_refused(durable: Desk) -> None:
 SLEEPER = """
 loopkit: 1
 agents:
-  author: {command: [sh, -c, 'echo $$ > started; exec sleep 60'], on_in_doubt: ask}
+  author: {command: [sh, -c, 'echo $$ > started; exec sleep 600'], on_in_doubt: ask}
 states:
   draft: {agent: author, prompt: Write., on_error: {content: failed}, next: done}
   done: {final: success}
@@ -258,14 +258,6 @@ states:
 def command(folder: Path, *arguments: str) -> Process:
     environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit")}
     return Process(["-m", "loopkit", *arguments], cwd=folder, env=environment)
-
-
-def waited_for(path: Path) -> str:
-    for _ in range(1500):
-        if path.exists() and path.read_text(encoding="utf-8"):
-            return path.read_text(encoding="utf-8")
-        time.sleep(0.02)
-    raise AssertionError(f"{path} was not written")
 
 
 async def only_run(durable: Desk) -> str:
@@ -280,11 +272,12 @@ async def only_run(durable: Desk) -> str:
 
 @contextmanager
 def running(durable: Desk) -> Iterator[tuple[Process, str]]:
-    """A process that drives a run whose only call takes a minute, and the run's id."""
+    """A process that drives a run whose only call takes minutes, and the run's id."""
     durable.write("machine.yaml", SLEEPER)
     owner = command(durable.folder, "run", "machine.yaml")
     try:
-        agent = int(waited_for(durable.folder / "started"))
+        noted = durable.folder / "started"
+        agent = int(until(lambda: noted.exists() and noted.read_text(encoding="utf-8"), noted))
         try:
             yield owner, asyncio.run(only_run(durable))
         finally:
@@ -292,13 +285,13 @@ def running(durable: Desk) -> Iterator[tuple[Process, str]]:
     finally:
         if owner.poll() is None:
             owner.send_signal(signal.SIGKILL)
-        owner.communicate(timeout=30)
+        owner.communicate(LONG_S)
 
 
 def test_a_second_process_on_one_run_is_refused_clearly(durable: Desk) -> None:
     with running(durable) as (owner, run):
         second = command(durable.folder, "resume", run)
-        _, said = second.communicate(timeout=60)
+        _, said = second.communicate(LONG_S)
         assert second.wait() not in (0, 70)
         assert run in said
         assert str(owner.pid) in said
@@ -309,7 +302,7 @@ def test_a_second_process_on_one_run_is_refused_clearly(durable: Desk) -> None:
 def test_after_kill_9_the_run_can_be_taken_over(durable: Desk) -> None:
     with running(durable) as (owner, run):
         owner.send_signal(signal.SIGKILL)
-        owner.wait(timeout=30)
+        owner.wait(LONG_S)
         taken: Played = durable.resume(run)
         assert taken.state.status == "waiting"
         assert len(taken.of(Intended)) == 1
