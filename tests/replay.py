@@ -20,7 +20,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from loopkit.drive.states.human import AnswerRefused, complete_work
-from loopkit.engine import ledger
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Artifact, HumanAnswer, Kept, Started, Worked
 from loopkit.engine.findings import Finding, Report
@@ -596,7 +595,7 @@ class Replay:
             none = {"score": None} if self.graph.scores(run.state) else {}
             none |= {"origin": origin} if self.machine.origins else {}
             for score in scores:
-                facts = {**ledger.facts_of(report), **none, **score}
+                facts = {**report.facts, **none, **score}
                 work = self._work(run, outcome, facts=facts, report=report, error=error)
                 yield Option(work, asked, asked + more)
 

@@ -10,19 +10,16 @@ import click
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.answer_words import beside_options, parse_origins
-from loopkit.cli.driving import drive_unless_busy, driving_options
+from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import given_inputs
 from loopkit.cli.limits import parse_limits
-from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.drive.active import ActiveRun
-from loopkit.drive.posting import AnsweredTwice
+from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
-from loopkit.text.run_ids import root_of
 from loopkit.views.hints import TO_FILL_IN, question_hints
 
 
@@ -90,21 +87,10 @@ def command(
             )
             asked = (await app.state_of(one)).question if again else None
             given.append((one, answer, asked.question if asked else None))
-        try:
-            return await app.post_answers(given, to_all=to_all)
-        except AnsweredTwice as twice:
-            help_ = f"see `loopkit runs show {run}`, and add `--again` to answer the same"
-            raise AnswerRefused(f"{twice}; {help_}") from twice
+        return await app.post_answers(given, to_all=to_all)
 
-    if not with_app(deliver):
-        exit_codes.say("the same answer was given before")
-        if with_app(lambda app: app.is_over(root_of(run))):
-            return exit_codes.OK
-
-    async def start(app: App) -> ActiveRun:
-        return await app.resume(run)
-
-    return drive_unless_busy(output, start, notify, "the answer")
+    posting = Posting("the answer", "answer the same", "the same answer was given before")
+    return post_and_drive(run, deliver, posting, output, notify)
 
 
 async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:

@@ -16,9 +16,11 @@ from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
+from loopkit.cli.stored_runs import with_app
 from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
 from loopkit.drive.active import ActiveRun, OpenQuestion
 from loopkit.drive.notify import notify, outcome_of
+from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Usage
@@ -27,6 +29,7 @@ from loopkit.journal import RunBusy
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
+from loopkit.text.run_ids import root_of
 from loopkit.views.amounts import spent
 from loopkit.views.hints import hints_for, waiting_hints
 
@@ -76,18 +79,42 @@ def drive(
         raise exit_codes.Stop(exit_codes.ERROR, told) from error
 
 
-def drive_unless_busy(
+class Posting(NamedTuple):
+    """What messages say of something that is posted for a run."""
+
+    what: str
+    again: str
+    before: str
+
+
+def post_and_drive(
+    run: str,
+    post: Callable[[App], Awaitable[bool]],
+    posting: Posting,
     output: str,
-    start: Callable[[App], Awaitable[ActiveRun]],
     notifier: Sequence[str],
-    posted: str,
 ) -> int:
-    """The same of a run for which something was posted; who drives it already takes that."""
+    """Post something for a run and continue it; who drives it already takes what was posted.
+
+    `post` returns whether it is new.
+    """
+
+    async def post_once(app: App) -> bool:
+        try:
+            return await post(app)
+        except AnsweredTwice as twice:
+            help_ = f"see `loopkit runs show {run}`, and add `--again` to {posting.again}"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
+
+    if not with_app(post_once):
+        exit_codes.say(posting.before)
+        if with_app(lambda app: app.is_over(root_of(run))):
+            return exit_codes.OK
     try:
-        return drive(output, start, notifier)
+        return drive(output, lambda app: app.resume(run), notifier)
     except exit_codes.Stop as stop:
         if isinstance(stop.__cause__, RunBusy):
-            exit_codes.say(f"{stop.__cause__}; it takes {posted} after the step in hand")
+            exit_codes.say(f"{stop.__cause__}; it takes {posting.what} after the step in hand")
             return exit_codes.OK
         raise
 

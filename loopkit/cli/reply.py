@@ -8,17 +8,13 @@ from pathlib import Path
 import click
 
 from loopkit.app import App
-from loopkit.cli import exit_codes
-from loopkit.cli.driving import drive_unless_busy, driving_options
+from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
-from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.drive.active import ActiveRun
-from loopkit.drive.posting import AnsweredTwice
+from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery
 from loopkit.text import plural
-from loopkit.text.run_ids import root_of
 from loopkit.views.hints import question_hints
 
 STDIN = "-"
@@ -53,21 +49,10 @@ def command(
         delivery = Delivery(text=_text(file), by=by)
         waiting = await _waiting(app, run)
         asked = (await app.state_of(waiting)).question if again else None
-        try:
-            return await app.reply(waiting, delivery, asked.question if asked else None)
-        except AnsweredTwice as twice:
-            help_ = f"see `loopkit runs show {run}`, and add `--again` to deliver the same"
-            raise AnswerRefused(f"{twice}; {help_}") from twice
+        return await app.reply(waiting, delivery, asked.question if asked else None)
 
-    if not with_app(deliver):
-        exit_codes.say("the same was delivered before")
-        if with_app(lambda app: app.is_over(root_of(run))):
-            return exit_codes.OK
-
-    async def start(app: App) -> ActiveRun:
-        return await app.resume(run)
-
-    return drive_unless_busy(output, start, notify, "the delivery")
+    posting = Posting("the delivery", "deliver the same", "the same was delivered before")
+    return post_and_drive(run, deliver, posting, output, notify)
 
 
 def _text(file: str | None) -> str | None:

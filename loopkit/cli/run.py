@@ -23,7 +23,7 @@ from loopkit.cli.inputs import given_inputs, input_options, read_inputs
 from loopkit.cli.machine import load_changed
 from loopkit.cli.mending import model_options, usd
 from loopkit.cli.record import record_options, recorder
-from loopkit.cli.scripts import load_script
+from loopkit.cli.scripts import load_script, script_options
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.drive.active import ActiveRun
 from loopkit.language.datatypes import parse_record
@@ -37,12 +37,7 @@ from loopkit.language.datatypes import parse_record
 )
 @click.argument("machine", type=click.Path(path_type=Path))
 @input_options
-@click.option(
-    "--script",
-    type=click.Path(path_type=Path),
-    help="Simulate agents, commands and people with this scenario.",
-)
-@click.option("--case", metavar="NAME", help="The case to use, if the scenario has several.")
+@script_options("agents, commands and people")
 @model_options
 @click.option(
     "--max-cost",

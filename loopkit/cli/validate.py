@@ -15,7 +15,7 @@ from loopkit.cli.exit_codes import ERROR, FAILURE, OK, USAGE, Stop, report_error
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import input_options, partial_inputs
 from loopkit.cli.machine import load_checked
-from loopkit.cli.scripts import load_script
+from loopkit.cli.scripts import load_script, script_options
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.standalone import NoReport, StandaloneValidator
 from loopkit.engine.findings import Report
@@ -27,12 +27,7 @@ from loopkit.views.review import report_lines
 @click.argument("validator")
 @click.argument("file", type=click.Path(path_type=Path))
 @input_options
-@click.option(
-    "--script",
-    type=click.Path(path_type=Path),
-    help="Simulate the judges and commands with this scenario.",
-)
-@click.option("--case", metavar="NAME", help="The case to use, if the scenario has several.")
+@script_options("the judges and commands")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
     machine: Path,

@@ -158,6 +158,26 @@ class Report(Record, frozen=True, kw_only=True):
     """For `incomplete` and `infeasible`: why."""
 
     @property
+    def facts(self) -> dict[str, object]:
+        """The value of each fact of reports, for guards and templates."""
+        blocking, has_regressed, codes = 0, False, set()
+        for finding in self.findings:
+            blocking += finding.blocking
+            has_regressed = has_regressed or finding.status == "regressed"
+            codes.add(finding.code)
+        return {
+            "valid": self.valid,
+            "verdict": self.verdict,
+            "error_count": blocking,
+            "warning_count": len(self.findings) - blocking,
+            "codes": sorted(codes - {""}),
+            "regressed": self.verdict == "fail" and has_regressed,
+            "stalled": self.stalled,
+            "infeasible": self.verdict == "infeasible",
+            "incomplete": self.verdict == "incomplete",
+        }
+
+    @property
     def valid(self) -> bool:
         return self.verdict in ("pass", "warn", "not_applicable")
 

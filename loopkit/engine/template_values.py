@@ -16,6 +16,7 @@ from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import known_usd, rounded
 from loopkit.language.datatypes import parse_fields
+from loopkit.language.facts import PRINTED_FACTS
 from loopkit.language.template import FieldedText, Template
 from loopkit.machine.program import Program
 from loopkit.machine.readable import readable
@@ -101,6 +102,7 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
     """A report as templates see it."""
+    facts = report.facts
     return {
         "state": report.state,
         "artifact": report.artifact,
@@ -111,13 +113,9 @@ def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, 
         "previous": report.previous,
         "phase": report.phase,
         "fallback": report.fallback,
-        "verdict": report.verdict,
-        "valid": report.valid,
-        "stalled": report.stalled,
         "score": report.score,
         "origin": report.origin,
-        "error_count": len(report.blocking),
-        "warning_count": len(report.warnings),
+        **{name: facts[name] for name in PRINTED_FACTS},
         "findings": plain_findings(report.findings, items),
         "reason": report.reason,
         "answers": [

@@ -44,6 +44,7 @@ REPORT_FACTS: Mapping[str, ReportFact] = {
 }
 """The facts of every report: the one table of them."""
 OF_REPORTS: Mapping[str, GuardType] = {name: fact.type for name, fact in REPORT_FACTS.items()}
+PRINTED_FACTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.is_printed)
 OF_VERDICT = tuple(name for name, fact in REPORT_FACTS.items() if fact.holds_for)
 """The facts that the verdict alone decides."""
 COUNTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.type is COUNT)

@@ -167,4 +167,3 @@ OnError = Annotated[
     Discriminator(_error_form),
 ]
 Transitions = Annotated[tuple[Transition, ...], Field(min_length=1), FROM_LIST]
-ErrorKind = Literal["transient", "content", "fatal"]

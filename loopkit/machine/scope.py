@@ -18,7 +18,7 @@ from loopkit.language.facts import (
     OF_REPORTS,
     OF_REVISING,
     ORIGIN,
-    REPORT_FACTS,
+    PRINTED_FACTS,
     VERDICT,
 )
 from loopkit.language.guard import GuardType
@@ -46,7 +46,7 @@ REPORT: Mapping[str, Shape] = {
     **dict.fromkeys(
         ("state", "artifact", "author", "attempt", "attempts", "version", "previous", "phase",
          "fallback", "score", "reason", ORIGIN,
-         *(name for name, fact in REPORT_FACTS.items() if fact.is_printed)),
+         *PRINTED_FACTS),
         Scalar(),
     ),
     "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),

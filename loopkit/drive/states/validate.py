@@ -51,7 +51,7 @@ class _RulesWork:
 
 
 def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
-    facts = ledger.facts_of(report)
+    facts = report.facts
     if active.program.graph.scores(name):
         facts["score"] = report.score
     if active.program.graph.origins:

@@ -85,32 +85,11 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
-def facts_of(report: Report) -> dict[str, object]:
-    """What a report tells the guards of its state."""
-    blocking, has_regressed, codes = 0, False, set()
-    for finding in report.findings:
-        blocking += finding.blocking
-        has_regressed = has_regressed or finding.status == "regressed"
-        codes.add(finding.code)
-    return {
-        "valid": report.valid,
-        "verdict": report.verdict,
-        "error_count": blocking,
-        "warning_count": len(report.findings) - blocking,
-        "codes": sorted(codes - {""}),
-        "regressed": report.verdict == "fail" and has_regressed,
-        "stalled": report.stalled,
-        "infeasible": report.verdict == "infeasible",
-        "incomplete": report.verdict == "incomplete",
-    }
-
-
 __all__ = [
     "MISSING",
     "Panel",
     "attempts_behind",
     "complete",
-    "facts_of",
     "normalised",
     "open_of",
     "settled",

@@ -13,9 +13,6 @@ from loopkit.outside.trees.diff import Load, changed_paths
 from loopkit.outside.trees.listing import NoGit, ask_git
 from loopkit.outside.trees.tree import Entry, Kind, Tree, digest_of, entry_at
 
-_MOST_CONFLICTS = 127
-"""Up to which exit code `git merge-file` says how many conflicts there are."""
-
 
 @dataclass(frozen=True)
 class Merge:

@@ -21,7 +21,6 @@ Cause = Literal["", "faulty", "blocked", "judged"]
 """Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
 AUTHOR = "author "
 """Who wrote what is judged, where that decides to which origin a finding goes."""
-CAUSES: tuple[Cause, ...] = ("faulty", "blocked", "judged")
 
 
 class Source(Value, frozen=True):
