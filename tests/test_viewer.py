@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.html_page import Element, parsed
-from tests.http_site import ASKING, Served, served
+from tests.http_site import ASKING, TOKEN, Served, served
 
 STATE = Path(".loopkit")
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
@@ -90,3 +90,62 @@ async def test_style_sheets_and_scripts_come_with_addresses_that_change_with_the
             assert (plain.text, plain.headers["cache-control"]) == (answer.text, "no-cache")
         assert (await stranger.get("/assets/../pyproject.toml")).status_code != 200
         assert (await stranger.get("/assets/report.html")).status_code == 404
+
+
+async def test_a_browser_gets_errors_as_pages_and_a_program_as_data(site: Served) -> None:
+    for path in ("/nowhere", "/runs/nothing", "/runs/nothing/calls/1", "/api/runs/nothing"):
+        shown = await page(site, path, 404)
+        assert shown.find("h1").text == "There is no such page"
+        assert "nothing" in shown.find("main").text or path == "/nowhere"
+        data = await site.client.get(path)
+        assert (data.status_code, list(data.json())) == (404, ["error"])
+    run = await started(site)
+    for path in ("calls/999", "versions/letter/9", "versions/nobody/1"):
+        await page(site, f"/runs/{run}/{path}", 404)
+    answer = await site.client.get("/", headers={**BROWSER, "Host": "elsewhere.example"})
+    assert answer.status_code == 421
+    assert parsed(answer.text).find("h1").text == "This server has another name"
+    assert not parsed(answer.text).all("nav")
+
+
+async def test_who_is_not_signed_in_is_led_to_the_page_that_was_wanted(site: Served) -> None:
+    wanted = "/runs/a%20b%3F/c?until=7&x=%26"
+    async with httpx.AsyncClient(base_url=site.url, headers=BROWSER, trust_env=False) as browser:
+        answer = await browser.get(wanted)
+        assert answer.status_code == 303
+        form = parsed((await browser.get(answer.headers["location"])).text).find("form")
+        assert [one["value"] for one in form.all("input", name="to")] == [wanted]
+        sent = {"token": "wrong", "to": wanted}
+        origin = {"Origin": site.url}
+        again = await browser.post("/login", data=sent, headers=origin)
+        assert again.status_code == 401
+        assert parsed(again.text).find("input", name="to")["value"] == wanted
+        answer = await browser.post("/login", data={**sent, "token": TOKEN}, headers=origin)
+        assert (answer.status_code, answer.headers["location"]) == (303, wanted)
+        assert (await browser.get("/login", params={"to": wanted})).headers["location"] == wanted
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example",
+        "\\\\evil.example", "/%0a\n/evil.example", "javascript:alert(1)", "evil", "", "/a\\b",
+        " //evil.example", "/\x00/evil.example",
+    ],
+)  # fmt: skip
+async def test_signing_in_leads_to_no_other_server(site: Served, elsewhere: str) -> None:
+    async with httpx.AsyncClient(base_url=site.url, headers=BROWSER, trust_env=False) as browser:
+        sent = {"token": TOKEN, "to": elsewhere}
+        answer = await browser.post("/login", data=sent, headers={"Origin": site.url})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        shown = await browser.get("/login", params={"to": elsewhere})
+        assert (shown.status_code, shown.headers["location"]) == (303, "/")
+
+
+async def test_who_follows_a_link_of_another_site_can_go_on_without_the_token(
+    site: Served,
+) -> None:
+    headers = {**BROWSER, "Sec-Fetch-Site": "cross-site"}
+    async with httpx.AsyncClient(base_url=site.url, headers=headers, trust_env=False) as browser:
+        shown = parsed((await browser.get("/login?to=/waiting")).text)
+        assert [one["href"] for one in shown.find("main").all("a")] == ["/waiting"]

@@ -12,8 +12,15 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.journal import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.language.input_faults import InvalidInput
-from loopkit.serving.http.library import HTTPException, Request, Response
+from loopkit.serving.http.library import (
+    Headers,
+    HTMLResponse,
+    HTTPException,
+    Request,
+    Response,
+)
 from loopkit.text import is_broken
+from loopkit.views.page.rendering import render
 
 STATUS: dict[type[Exception], int] = {
     UnknownRun: 404,
@@ -26,6 +33,17 @@ STATUS: dict[type[Exception], int] = {
     JournalError: 503,
 }
 """The status of each error that a request can cause; of several classes the first one counts."""
+
+
+TITLES = {
+    403: "This is not allowed",
+    404: "There is no such page",
+    409: "This can't be done now",
+    421: "This server has another name",
+    500: "Something is broken",
+    503: "The journal can't be used",
+}
+"""The headings of error pages."""
 
 
 class BadRequest(Exception):
@@ -48,14 +66,37 @@ def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] =
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
-def answer_for(error: Exception) -> Response | None:
-    """What is told of an error that a request has caused; none where it is a bug."""
+def error_page(
+    status: int, message: str, problems: Sequence[dict[str, Any]] = (), *, has_nav: bool = True
+) -> Response:
+    """The same for people; `has_nav` where they may go to other pages."""
+    names = {
+        "title": TITLES.get(status, "This did not work"),
+        "message": message,
+        "problems": problems,
+        "has_nav": has_nav,
+        "place": "",
+    }
+    return HTMLResponse(render("error.html", names), status)
+
+
+def wants_page(headers: Headers) -> bool:
+    """Whether a browser shows the answer to a person; other programs get data."""
+    return "text/html" in headers.get("accept", "")
+
+
+def _error(
+    request: Request, status: int, message: str, problems: Sequence[dict[str, Any]] = ()
+) -> Response:
+    tell = error_page if wants_page(request.headers) else error_answer
+    return tell(status, message, problems)
+
+
+def status_of(error: Exception) -> int | None:
+    """The status of an error that a request has caused; none where it is a bug."""
     if isinstance(error, BadRequest):
-        return error_answer(error.status, str(error))
-    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), None)
-    if status is None:
-        return None
-    return error_answer(status, str(error), _problems_of(error))
+        return error.status
+    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), None)
 
 
 def _problems_of(error: Exception) -> list[dict[str, Any]]:
@@ -74,27 +115,29 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {**told, "help": problem.help}
 
 
-async def tell_http(_: Request, error: Exception) -> Response:
+async def tell_http(request: Request, error: Exception) -> Response:
     """The answer to a path or method that there is not."""
     assert isinstance(error, HTTPException)
-    answer = error_answer(error.status_code, str(error.detail).lower())
+    answer = _error(request, error.status_code, str(error.detail).lower())
     answer.headers.update(error.headers or {})
     return answer
 
 
-async def tell_known(_: Request, error: Exception) -> Response:
+async def tell_known(request: Request, error: Exception) -> Response:
     """The answer to an error that a request has caused."""
-    answer = answer_for(error)
-    assert answer is not None
-    return answer
+    status = status_of(error)
+    assert status is not None
+    return _error(request, status, str(error), _problems_of(error))
 
 
 def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any]:
     """Tells a bug to whoever runs the server, and nothing of it to a client."""
 
-    async def tell_bug(_: Request, bug: Exception) -> Response:
+    async def tell_bug(request: Request, bug: Exception) -> Response:
         told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
         say(f"internal error, a bug in loopkit; the server goes on\n{told}")
-        return error_answer(500, "internal error: this is a bug in loopkit; its server printed it")
+        return _error(
+            request, 500, "internal error: this is a bug in loopkit; its server printed it"
+        )
 
     return tell_bug

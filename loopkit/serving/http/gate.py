@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from loopkit.serving.access import Access, Refusal
-from loopkit.serving.http.answers import error_answer
+from urllib.parse import quote, urlencode
+
+from loopkit.serving.access import LOGIN, Access, Refusal
+from loopkit.serving.http.answers import error_answer, error_page, wants_page
 from loopkit.serving.http.library import (
     ASGIApp,
     Headers,
@@ -52,15 +54,27 @@ class Gate:
 
 
 def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
-    is_page = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
-    if refusal.status == 401 and is_page and "authorization" not in headers:
-        return RedirectResponse("/login", 303)
-    answer = error_answer(refusal.status, refusal.message)
+    is_page = wants_page(headers)
+    is_wanted = is_page and scope["method"] == "GET" and "authorization" not in headers
+    if refusal.status == 401 and is_wanted:
+        return RedirectResponse(_sign_in(scope), 303)
+    answer = (
+        error_page(refusal.status, refusal.message, has_nav=False)
+        if is_page
+        else error_answer(refusal.status, refusal.message)
+    )
     if refusal.status == 401:
         answer.headers["www-authenticate"] = "Bearer"
     # What is left of the request is not read.
     answer.headers["connection"] = "close"
     return answer
+
+
+def _sign_in(scope: Scope) -> str:
+    """The page on which to sign in, which leads on to the one that was asked for."""
+    query = scope["query_string"].decode("latin-1")
+    wanted = quote(scope["path"]) + (f"?{query}" if query else "")
+    return LOGIN if wanted == "/" else f"{LOGIN}?{urlencode({'to': wanted})}"
 
 
 def _with_headers(send: Send) -> Send:

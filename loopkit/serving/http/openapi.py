@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from loopkit.serving.http.changing import CHANGING
 from loopkit.serving.http.library import BaseRoute, HTMLResponse, Request, Response, Route
 from loopkit.serving.http.reading import READING
 from loopkit.serving.http.table import Endpoint, Parameter
+from loopkit.views.page.rendering import render
 from loopkit.views.schemas.records import records_of
 
 TABLE: Sequence[Endpoint] = (*READING, *CHANGING)
@@ -125,43 +125,9 @@ def api_routes() -> Sequence[BaseRoute]:
 
 
 def _page(made: dict[str, Any]) -> str:
-    parts = "\n".join(_section(endpoint) for endpoint in TABLE)
-    schemas = "\n".join(
-        f'<h3 id="{name}">{name}</h3>\n<p>{html.escape(schema["description"])}</p>\n'
-        f"<pre>{html.escape(json.dumps(schema.get('properties', {}), indent=2))}</pre>"
+    schemas = {
+        name: (schema["description"], json.dumps(schema.get("properties", {}), indent=2))
         for name, schema in made["components"]["schemas"].items()
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>API · loopkit</title>
-<main>
-<h1>API of loopkit {html.escape(__version__)}</h1>
-<p>{html.escape(ABOUT)} For programs: <a href="/api/openapi.json">openapi.json</a>.</p>
-{parts}
-<h2>Records</h2>
-{schemas}
-</main>
-</html>
-"""
-
-
-def _section(endpoint: Endpoint) -> str:
-    query = "".join(
-        f"<li><code>{one.name}</code> ({one.kind}): {html.escape(one.does)}</li>"
-        for one in endpoint.query
-    )
-    nouns = (("Takes", endpoint.takes), ("Gives", endpoint.gives))
-    records = "".join(
-        f'<p>{word} <a href="#{noun.__name__}">{noun.__name__}</a>.</p>'
-        for word, noun in nouns
-        if noun is not None
-    )
-    media = "".join(f"<p>Gives <code>{html.escape(kind)}</code>.</p>" for kind in endpoint.media)
-    listed = f"<ul>{query}</ul>" if query else ""
-    return (
-        f"<h2><code>{endpoint.method} {html.escape(endpoint.path)}</code></h2>\n"
-        f"<p>{html.escape(endpoint.does)}</p>{listed}{records}{media}"
-    )
+    }
+    names = {"version": __version__, "about": ABOUT, "table": TABLE, "schemas": schemas}
+    return render("api.html", {"place": "/api", **names})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import re
 from collections.abc import Sequence
 from urllib.parse import parse_qs
 
@@ -16,25 +16,13 @@ from loopkit.serving.http.library import (
     Response,
     Route,
 )
+from loopkit.text import is_broken
+from loopkit.views.page.rendering import render
 
 MOST_BYTES = 10_000
 HOME = "/"
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>Sign in · loopkit</title>
-<main>
-<h1>loopkit</h1>
-<p>{told}</p>
-<form method="post" action="/login">
-<label>Token <input type="password" name="token" autocomplete="off" required autofocus></label>
-<button>Sign in</button>
-</form>
-</main>
-</html>
-"""
+LOCAL = re.compile(r"/(?![/\\])[^\x00-\x20\x7f\\]*")
+"""An address on this server: what browsers read as one of another host does not match."""
 ASK = "This server shows runs to whoever has its token."
 
 
@@ -42,23 +30,28 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
     """The pages on which browsers sign in and out."""
 
     async def show(request: Request) -> Response:
+        to = _local(request.query_params.get("to", ""))
         if access.is_signed_in(request.headers.get("cookie", "")):
-            return RedirectResponse(HOME, 303)
-        return _page(ASK)
+            return RedirectResponse(to, 303)
+        # A browser keeps the cookie back where another site's page has led here.
+        is_strange = request.headers.get("sec-fetch-site") == "cross-site"
+        return _page(ASK, to, is_from_elsewhere=is_strange)
 
     async def take_token(request: Request) -> Response:
         form = parse_qs(decoded(await body_of(request, MOST_BYTES)))
+        to = _local("".join(form.get("to", ())))
         if not access.is_token("".join(form.get("token", ()))):
-            return _page("That is not the token.", 401)
-        return _welcome(access, request)
+            return _page("That is not the token.", to, 401)
+        return _welcome(access, request, to)
 
     async def follow_link(request: Request) -> Response:
         # Browsers may ask twice for what somebody types or opens from elsewhere.
         if access.is_signed_in(request.headers.get("cookie", "")):
             return RedirectResponse(HOME, 303)
         if access.use_code(request.path_params["code"]):
-            return _welcome(access, request)
-        return _page("That link was used before, or is too old. The token works all the same.", 401)
+            return _welcome(access, request, HOME)
+        told = "That link was used before, or is too old. The token works all the same."
+        return _page(told, HOME, 401)
 
     async def sign_out(request: Request) -> Response:
         access.sign_out(request.headers.get("cookie", ""))
@@ -72,12 +65,23 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
     ]
 
 
-def _page(told: str, status: int = 200) -> Response:
-    return HTMLResponse(PAGE.format(told=html.escape(told)), status)
+def _local(address: str) -> str:
+    """Where somebody wanted to go, if that is a page of this server; else the first page."""
+    return address if LOCAL.fullmatch(address) and not is_broken(address) else HOME
 
 
-def _welcome(access: Access, request: Request) -> Response:
-    answer = RedirectResponse(HOME, 303)
+def _page(told: str, to: str, status: int = 200, *, is_from_elsewhere: bool = False) -> Response:
+    names = {
+        "message": told,
+        "to": to,
+        "is_wrong": status != 200,
+        "is_from_elsewhere": is_from_elsewhere,
+    }
+    return HTMLResponse(render("login.html", names), status)
+
+
+def _welcome(access: Access, request: Request, to: str) -> Response:
+    answer = RedirectResponse(to, 303)
     answer.set_cookie(
         access.cookie,
         access.sign_in(),

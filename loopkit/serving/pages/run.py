@@ -31,15 +31,20 @@ async def run_page(
     place = await call.site.follower.newest()
     shown = await page_of(call, run)
     since, until = call.query.get("since"), call.query.get("until")
+    if since == shown.seq and call.query.get("known") == shown.status:
+        return Response(status_code=204)
     steps = [step for step in shown.steps.all if until is None or step.seq < until]
     earlier = max(len(steps) - MOST_STEPS, 0)
     steps = steps[earlier:]
+    first = steps[0].seq if steps else 0
     if since is not None:
         steps = [step for step in steps if step.last > since] or steps[-1:]
     known = {
         "page": shown,
         "steps": steps,
         "earlier": earlier,
+        "first": first,
+        "until": until,
         "since": since,
         "most": MOST,
         "from": place,
@@ -86,6 +91,7 @@ RUN: Sequence[Endpoint] = (
         "GET", "/runs/{run}", "Show a run.", show_run,
         [
             Parameter("since", "integer", "Only steps that changed after this record."),
+            Parameter("known", "string", "The status that is shown: the same gives no page."),
             Parameter("until", "integer", "Only steps before this record."),
         ],
     ),
