@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from loopkit.engine.best_version import go_back, restore
 from loopkit.engine.events import (
@@ -26,7 +26,6 @@ from loopkit.engine.events import (
     Kept,
     Merged,
     Merging,
-    Repaired,
     Replied,
     Restored,
     Resumed,
@@ -41,10 +40,14 @@ from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
 from loopkit.engine.reclassification import heed
+from loopkit.engine.repairing import repair
+from loopkit.engine.revisions import after_edge
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
+
+T = TypeVar("T")
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -74,7 +77,7 @@ def _start(state: RunState, event: Started) -> None:
     state.input = dict(event.input)
     state.limits = dict(event.limits)
     if event.feedback is not None:
-        state.pending[event.feedback.to] = (event.feedback,)
+        state.pending = {event.feedback.to: (event.feedback,)}
     state.status = "running"
 
 
@@ -115,7 +118,7 @@ def _reply(state: RunState, event: Replied) -> None:
     with_whom = (intent.state, intent.agent)
     told = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
     task, before = state.tasks[intent.task], None
-    if told is not None and state.is_revision and told[-1].task != intent.task:
+    if told is not None and state.is_revision and told.last.task != intent.task:
         before = opening_of_last_turn(told)
     exchange = Exchange(
         intent.prompt,
@@ -258,9 +261,21 @@ def _complete(state: RunState, event: Worked) -> None:
     if event.artifact is not None:
         _write(state, event, event.artifact.name)
         if event.artifact.author == event.state:
-            state.pending.pop(event.state, None)
-            state.deferred.pop(event.state, None)
-            state.delivered.pop(event.state, None)
+            _forget_feedback(state, event.state)
+
+
+def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
+    return {other: value for other, value in known.items() if other != name}
+
+
+def _forget_feedback(state: RunState, author: str) -> None:
+    """What an author was told before it worked waits no more."""
+    if author in state.pending:
+        state.pending = _without(state.pending, author)
+    if author in state.deferred:
+        state.deferred = _without(state.deferred, author)
+    if author in state.delivered:
+        state.delivered = _without(state.delivered, author)
 
 
 def _write(state: RunState, event: Worked, artifact: str) -> None:
@@ -269,23 +284,24 @@ def _write(state: RunState, event: Worked, artifact: str) -> None:
         made = {artifact: (event.state, event.made_from)}
         state.made_from = {**state.made_from, **made}
     elif artifact in state.made_from:
-        others = state.made_from.items()
-        state.made_from = {name: known for name, known in others if name != artifact}
+        state.made_from = _without(state.made_from, artifact)
 
 
 def _decide(state: RunState, event: Decided) -> None:
     if event.best is not None:
         go_back(state, event.best)
-    if event.resets:
-        state.counters.update(dict.fromkeys(event.resets, 0))
-    for counter in event.spends:
-        state.counters[counter] = state.counters.get(counter, 0) + 1
+    if event.spends or event.resets:
+        state.counters = after_edge(state.counters, event.spends, event.resets)
     for feedback in event.feedback:
-        state.pending[feedback.to] = (*state.pending.get(feedback.to, ()), feedback)
-    if state.deferred and (waited := state.deferred.pop(event.target, ())):
-        state.delivered[event.target] = (*state.delivered.get(event.target, ()), *waited)
+        waiting = (*state.pending.get(feedback.to, ()), feedback)
+        state.pending = {**state.pending, feedback.to: waiting}
+    if state.deferred and (waited := state.deferred.get(event.target, ())):
+        state.deferred = _without(state.deferred, event.target)
+        told = (*state.delivered.get(event.target, ()), *waited)
+        state.delivered = {**state.delivered, event.target: told}
     for deferral in event.deferrals:
-        state.deferred[deferral.to] = (*state.deferred.get(deferral.to, ()), deferral)
+        later = (*state.deferred.get(deferral.to, ()), deferral)
+        state.deferred = {**state.deferred, deferral.to: later}
     if event.left_because is not None:
         state.left_because = event.left_because
     state.is_revision = bool(event.spends)
@@ -306,39 +322,6 @@ def _suspend(state: RunState, event: Suspended) -> None:
     state.status = "suspended"
     state.suspended = event
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
-
-
-def _repair(state: RunState, event: Repaired) -> None:
-    state.definition = event.definition
-    state.repairs += 1
-    state.input = {**state.input, **event.input}
-    state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
-    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
-    if state.entered_by is not None:
-        state.entered_by = event.edges.get(state.entered_by, state.entered_by)
-    state.deferred = {
-        to: tuple(
-            each.replace(edge=event.edges.get(each.edge or "", each.edge)) for each in waiting
-        )
-        for to, waiting in state.deferred.items()
-    }
-    state.counters = dict(event.counters)
-    _move_tasks(state, event.tasks)
-    if not state.state:
-        # Nothing has been done yet, so that everything is known anew.
-        state.baselines = {}
-
-
-def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
-    named = ((names.get(task, task), known) for task, known in state.tasks.items())
-    state.tasks = {name: known for name, known in named if name}
-    moved = {names.get(task, task): event for task, event in state.captured.items()}
-    state.captured = {name: event for name, event in moved.items() if name}
-    state.refused = frozenset(names.get(task, task) for task in state.refused)
-    state.doubts = {
-        key: intent.replace(task=names.get(intent.task, intent.task))
-        for key, intent in state.doubts.items()
-    }
 
 
 def _resume(state: RunState, event: Resumed) -> None:
@@ -391,7 +374,7 @@ CHANGES: dict[str, Callable[[RunState, Any], None]] = {
     "entered": _enter,
     "waiting": _wait,
     "suspended": _suspend,
-    "repaired": _repair,
+    "repaired": repair,
     "resumed": _resume,
     "finished": _finish,
     "cancelled": _cancel,

@@ -9,7 +9,7 @@ from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import Deferral, Feedback, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import concerning, plain_findings, waiting_findings
-from loopkit.engine.revisions import revision_of
+from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import chosen_agent, plain_answer, render
 from loopkit.machine.edges import Edge
@@ -30,8 +30,7 @@ def feedback_for(
         return (), ()
     if not edge.back:
         return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()
-    spent = {**run.counters, **dict.fromkeys(edge.resets, 0)}
-    spent |= {counter: spent.get(counter, 0) + 1 for counter in edge.counters}
+    spent = after_edge(run.counters, edge.counters, edge.resets)
     revision = revision_of(program, run, edge, spent)
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
     to, report = addressee(program, run, edge), run.last_report

@@ -104,7 +104,8 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
     """When it is worth asking again for all of them, where one says so."""
-    return max([a.resume_at for a in answers if a.resume_at is not None], default=None)
+    named = [answer.resume_at for answer in answers if answer.resume_at is not None]
+    return max(named) if named else None
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:

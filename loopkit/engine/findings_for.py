@@ -43,6 +43,8 @@ def concerning(program: Program, findings: Iterable[Finding], state: str) -> tup
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
     """What is open and blocking for a state, what waited for it included."""
     found = concerning(program, run.last_report.blocking, state) if run.last_report else ()
+    if not (run.delivered or run.deferred):
+        return found
     deferrals = (*run.delivered.get(state, ()), *run.deferred.get(state, ()))
     waited = waiting_findings(run, deferrals, (finding.id for finding in found))
     return (*found, *(finding for _, findings in waited for finding in findings))

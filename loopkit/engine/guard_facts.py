@@ -7,7 +7,6 @@ from loopkit.engine.revisions import cap_of, has_room
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import facts_of
 from loopkit.language.facts import CAME_FROM
-from loopkit.machine.edges import Edge
 from loopkit.machine.plans import StatePlan
 from loopkit.machine.program import Program, flat_facts
 
@@ -25,7 +24,7 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
     if plan.revises:
-        _add_revisions(program, run, plan.revises, facts)
+        _add_revisions(program, run, plan, facts)
     return facts
 
 
@@ -42,9 +41,9 @@ def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own:
     return known
 
 
-def _add_revisions(program: Program, run: RunState, edges: tuple[Edge, ...], facts: Facts) -> None:
-    is_routed = any(edge.origin for edge in edges)
-    origin = earliest_origin(program, run, run.state) if is_routed else None
+def _add_revisions(program: Program, run: RunState, plan: StatePlan, facts: Facts) -> None:
+    edges = plan.revises
+    origin = earliest_origin(program, run, run.state) if plan.is_routed else None
     facts["cap_reached"] = True not in [
         has_room(program, run, edge)
         for edge in edges

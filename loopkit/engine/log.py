@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -25,11 +25,19 @@ class Log(Sequence[T]):
 
     def plus(self, value: T) -> Log[T]:
         """This log with one more value at its end."""
+        if not self._length:
+            # All runs begin with one that is empty, which has to stay so.
+            return Log([value])
         shared = self._shared
         if len(shared) != self._length:
             shared = shared[: self._length]
         shared.append(value)
         return Log(shared)
+
+    @property
+    def last(self) -> T:
+        """The newest value; there has to be one."""
+        return self._shared[self._length - 1]
 
     def __len__(self) -> int:
         return self._length
@@ -59,3 +67,7 @@ class Log(Sequence[T]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+EMPTY: Log[Any] = Log()
+"""The one with which all runs begin."""

@@ -30,7 +30,7 @@ from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_artifact
 from loopkit.engine.versions import left_because, numbered
-from loopkit.language import Alert, FinalState, HumanState
+from loopkit.language import Alert, FinalState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
@@ -170,18 +170,17 @@ class Engine:
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
         run, plan = step.run, self.program.plans[target]
-        state = plan.state
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
-        if isinstance(state, FinalState):
+        if plan.final is not None:
             # Before a run with trees of its own ends, they have to be merged or left.
             if not run.isolated:
-                step.add(self._finished(run, target, state))
+                step.add(self._finished(run, target, plan.final))
             return
         if plan.emission is not None and not is_kept(self.program, run):
             step.add(emitted_at_start(self.program, run, plan.emission))
-        if isinstance(state, HumanState):
-            step.add(self.questions.question(run, state, now))
+        if plan.human is not None:
+            step.add(self.questions.question(run, plan.human, now))
 
     def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None

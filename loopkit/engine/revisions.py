@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import TOTAL, Edge
@@ -16,6 +16,16 @@ def cap_of(program: Program, run: RunState, counter: str) -> int:
         return raised
     bound = program.graph.caps[counter]
     return bound if isinstance(bound, int) else cap_value(bound, run.input)
+
+
+def after_edge(
+    counters: Mapping[str, int], spends: Iterable[str], resets: Iterable[str]
+) -> dict[str, int]:
+    """The counters once an edge is taken: those that it resets, and one more of what it spends."""
+    after = {**counters, **dict.fromkeys(resets, 0)}
+    for counter in spends:
+        after[counter] = after.get(counter, 0) + 1
+    return after
 
 
 def revision_of(

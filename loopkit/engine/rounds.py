@@ -20,6 +20,8 @@ Attempt = tuple[tuple[str, int], ...]
 
 def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attempt:
     """The attempt of an author, made from those of other states."""
+    if not made_from:
+        return ((author, attempt),)
     return ((author, attempt), *sorted(made_from.items()))
 
 

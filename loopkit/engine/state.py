@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -25,11 +24,11 @@ from loopkit.engine.events import (
     Waiting,
 )
 from loopkit.engine.findings import Report, Verdict
-from loopkit.engine.log import Log
+from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
 from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
-from loopkit.values import Mutable, field
+from loopkit.values import Mutable, field, replace
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all runs, because a change of a mapping puts another one in its place."""
@@ -57,7 +56,7 @@ class RunState(Mutable):
     visits: dict[str, int] = {}
     attempts: dict[str, int] = {}
     """How often each state has completed its work, content faults included."""
-    counters: dict[str, int] = {}
+    counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
     """How often each state has kept what it had made."""
     artifacts: Mapping[str, Artifact] = NOTHING
@@ -78,15 +77,15 @@ class RunState(Mutable):
     verdicts: Mapping[str, Verdict] = NOTHING
     """Of each validate state the last one, as guards read it."""
     last_report: Report | None = None
-    rounds: Log[Round] = field(default_factory=Log)
+    rounds: Log[Round] = EMPTY
     """Of all validate states, oldest first."""
     rounds_at: Mapping[str, Rounds] = NOTHING
     """The same of each validate state."""
-    pending: dict[str, tuple[Feedback, ...]] = {}
+    pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
     """Feedback that waits for the state it is addressed to."""
-    deferred: dict[str, tuple[Deferral, ...]] = {}
+    deferred: Mapping[str, tuple[Deferral, ...]] = NOTHING
     """By state: what was found for it in other states, and waits until it works again."""
-    delivered: dict[str, tuple[Deferral, ...]] = {}
+    delivered: Mapping[str, tuple[Deferral, ...]] = NOTHING
     """By state: what it has been told of that, and has not worked on yet."""
     tasks: dict[str, Task] = {}
     asked: dict[str, int] = {}
@@ -124,7 +123,7 @@ class RunState(Mutable):
     adding: Adding | None = None
     """The last text that was to be added to a file."""
     usage: Usage = Usage()
-    counted: Log[Event] | None = field(default_factory=Log)
+    counted: Log[Event] | None = EMPTY
     """The events that its figures need; none where its machine never asks for them."""
     counting: Counting = field(default_factory=Counting)
     """What is known of these figures."""
@@ -133,7 +132,7 @@ class RunState(Mutable):
     limits: dict[str, Any] = {}
     """Limits that were raised since the start."""
     then_used: bool = False
-    route: Log[str] = field(default_factory=Log)
+    route: Log[str] = EMPTY
     """The edges taken, in order."""
     question: Waiting | None = None
     suspended: Suspended | None = None
@@ -168,15 +167,12 @@ class RunState(Mutable):
         What only calls change is shared: of a macrostep's events none does. So are the mappings,
         which a change replaces.
         """
-        other = copy(self)
-        other.visits = self.visits.copy()
-        other.attempts = self.attempts.copy()
-        other.counters = self.counters.copy()
-        other.facts = self.facts.copy()
-        other.pending = self.pending.copy()
-        other.deferred = self.deferred.copy()
-        other.delivered = self.delivered.copy()
-        return other
+        return replace(
+            self,
+            visits=self.visits.copy(),
+            attempts=self.attempts.copy(),
+            facts=self.facts.copy(),
+        )
 
     @property
     def era(self) -> str:

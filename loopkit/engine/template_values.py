@@ -191,10 +191,10 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 
 def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks in a run; none where it asks nobody, or nobody by that word."""
-    asking = program.machine.states[state]
-    if asking.choice is not None:
-        return asking.choice.of.get(render(program, run, asking.choice.template))
-    return next(iter(asking.asks), None)
+    plan = program.plans[state]
+    if plan.chooses and (choice := plan.state.choice) is not None:
+        return choice.of.get(render(program, run, choice.template))
+    return plan.asks
 
 
 def _schema(program: Program, run: RunState) -> object:

@@ -11,6 +11,7 @@ from loopkit.engine.guard_facts import Facts
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
+from loopkit.values import replace
 
 REASONS = {
     "infeasible": "infeasible",
@@ -38,14 +39,15 @@ def numbered(program: Program, run: RunState, work: Worked) -> Worked:
         return work
     name = work.artifact.name
     before = run.artifacts.get(name)
-    artifact = work.artifact.replace(
+    artifact = replace(
+        work.artifact,
         version=next_version(run, name),
         previous=before.version if before is not None else 0,
         attempts=attempts_at(program, run, name),
         phase=run.phase,
         fallback_reason=fallback_reason(run) if work.artifact.fallback else "",
     )
-    return work.replace(artifact=artifact)
+    return replace(work, artifact=artifact)
 
 
 def fallback_reason(run: RunState) -> str:
@@ -65,7 +67,7 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
         return str(facts["verdict"]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice
-    if work.artifact is not None and program.machine.states[work.state].asks:
+    if work.artifact is not None and program.plans[work.state].asks:
         return "infeasible" if work.artifact.infeasible else ""
     return None
 

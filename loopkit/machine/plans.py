@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from loopkit.language import Emission, State, WorkingState
+from loopkit.language import Emission, FinalState, HumanState, State, WorkingState
 from loopkit.language.facts import CAME_FROM
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import Graph
@@ -41,6 +41,16 @@ class StatePlan(Value, frozen=True):
     """Whether its guards read from which state a run came to it."""
     restores: bool
     """Whether the best versions of artifacts become the current ones behind it."""
+    final: FinalState | None
+    """The state, where the run ends in it."""
+    human: HumanState | None
+    """The state, where it asks a person."""
+    asks: str | None
+    """The agent that writes its artifact, the first of those among which it chooses."""
+    chooses: bool
+    """Whether it chooses its agent by a word."""
+    is_routed: bool
+    """Whether a revise edge of it is for one origin."""
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
@@ -78,5 +88,10 @@ def plan_of(
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
         asks_before=CAME_FROM in names(edges),
         restores=state.waits and state.picks_best,
+        final=state if isinstance(state, FinalState) else None,
+        human=state if isinstance(state, HumanState) else None,
+        asks=next(iter(state.asks), None),
+        chooses=state.choice is not None,
+        is_routed=any(edge.origin for edge in graph.revise_edges[name]),
         ways=ways,
     )

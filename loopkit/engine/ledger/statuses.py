@@ -8,6 +8,7 @@ from loopkit.engine.findings import Answer, Finding, Status
 from loopkit.engine.identity import OF_ARTIFACT, OF_CHECK, OF_JUDGE
 from loopkit.engine.ledger.combining import MISSING, Panel
 from loopkit.engine.rounds import Earlier
+from loopkit.values import replace
 
 
 def with_status(
@@ -24,7 +25,7 @@ def with_status(
     for finding in findings:
         status: Status = "regressed" if earlier.has_found(finding.id) else "new"
         status = "recurring" if finding.id in last else status
-        told.append(finding if finding.status == status else finding.replace(status=status))
+        told.append(finding if finding.status == status else replace(finding, status=status))
     return tuple(told)
 
 
@@ -48,7 +49,7 @@ def gone(
         if finding.id in now:
             continue
         if _is_looked_for(finding, panel):
-            resolved.append(finding.replace(status="resolved"))
+            resolved.append(replace(finding, status="resolved"))
         else:
             unseen.append(finding)
     return tuple(resolved), tuple(unseen)

@@ -63,6 +63,8 @@ def _digest(text: str) -> str:
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
     """The artifacts of agents that an artifact was made from, step by step back."""
+    if not program.names_behind.get(artifact.author):
+        return []
     return sorted(_sources(program, run, artifact), key=lambda part: part.name)
 
 

@@ -56,7 +56,8 @@ class Template(Value, frozen=True, eq=False):
         if self.constant is not None:
             return self.constant
         if self.parts is not None:
-            return _filled(self.text, self.parts, names)
+            texts = _of_texts(self.parts, names)
+            return _filled(self.text, self.parts, names) if texts is None else texts
         return self._run(_compiled(self.text), names, _rendered)
 
     def value(self, names: Mapping[str, object]) -> object:
@@ -165,6 +166,36 @@ def _calculated(template: jinja2.Template, context: Context) -> object:
         str(value)
     # Some filters give their items one by one.
     return list(value) if isinstance(value, Iterator | range) else value
+
+
+def _of_texts(parts: Iterable[str | Hole], names: Mapping[str, object]) -> str | None:
+    """What a template prints whose holes are texts in plain data, as most are; else None.
+
+    There is nothing to measure but the length of the result.
+    """
+    printed: list[str] = []
+    for part in parts:
+        value = part if isinstance(part, str) else _plainly_at(part.path, names)
+        if isinstance(value, str):
+            printed.append(value)
+        elif type(value) is int:
+            printed.append(str(value))
+        else:
+            return None
+    text = "".join(printed)
+    return text if len(text) <= MAX_OUTPUT else None
+
+
+def _plainly_at(path: Iterable[str | int], value: object) -> object:
+    """What a path leads to through fields and lists; none where it is anything else."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
 
 
 def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:
