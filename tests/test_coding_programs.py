@@ -26,6 +26,15 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
+def server_named(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What Claude Code and Codex are told of a server."""
+    of_claude = [json.loads(block).get("mcpServers", {}) for block in blocks("json")]
+    of_codex = [tomllib.loads(block)["mcp_servers"] for block in blocks("toml")]
+    [claude] = [servers[name] for servers in of_claude if name in servers]
+    [codex] = [servers[name] for servers in of_codex if name in servers]
+    return claude, codex
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project with the machine, and a `loopkit` on its path."""
@@ -43,8 +52,7 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def test_claude_code_and_codex_start_the_same_server_which_judges_a_plan(project: Path) -> None:
-    claude = json.loads(blocks("json")[0])["mcpServers"]["plan"]
-    codex = tomllib.loads(blocks("toml")[0])["mcp_servers"]["plan"]
+    claude, codex = server_named("plan")
     assert (claude["command"], claude["args"]) == (codex["command"], codex["args"])
 
     async def judged(draft: str) -> tuple[list[str], Any]:
@@ -54,9 +62,32 @@ def test_claude_code_and_codex_start_the_same_server_which_judges_a_plan(project
             return names, (await client.call_tool(names[0], {"draft": draft})).structured_content
 
     names, told = asyncio.run(judged(plan("title_only")))
-    assert [f"mcp__plan__{name}" for name in names] == re.findall(r"`(mcp__\w+)`", PAGE)
+    assert [f"mcp__plan__{name}" for name in names] == re.findall(r"`(mcp__plan__\w+)`", PAGE)
     assert not told["ok"]
     assert len(told["diagnostics"]) == 3
+
+
+def test_claude_code_and_codex_start_the_same_server_of_machines(project: Path) -> None:
+    claude, codex = server_named("machines")
+    assert (claude["command"], claude["args"]) == (codex["command"], codex["args"])
+    assert list(claude["env"]) == codex["env_vars"]
+    keys = dict.fromkeys(codex["env_vars"], "a-key-of-nobody")
+
+    async def listed() -> dict[str, Any]:
+        server = StdioServerParameters(
+            command=claude["command"], args=claude["args"], cwd=project,
+            env={**environment(project), **keys},
+        )  # fmt: skip
+        async with Client(stdio_client(server)) as client:
+            return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    tools = asyncio.run(listed())
+    assert [f"mcp__machines__{name}" for name in tools] == [
+        *re.findall(r"`(mcp__machines__\w+)`", PAGE),
+        "mcp__machines__status",
+        "mcp__machines__resume",
+    ]
+    assert tools["plan_review"].input_schema["required"] == ["issue"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +103,8 @@ def test_the_hook_tells_the_model_what_is_wrong(
     if written is not None:
         (project / "docs").mkdir()
         (project / "docs/plan.md").write_text(plan(written), encoding="utf-8")
-    [[hook]] = [group["hooks"] for group in json.loads(blocks("json")[1])["hooks"]["PostToolUse"]]
+    [settings] = [block for block in blocks("json") if "PostToolUse" in block]
+    [[hook]] = [group["hooks"] for group in json.loads(settings)["hooks"]["PostToolUse"]]
     done = subprocess.run(
         ["sh", "-c", hook["command"]],
         cwd=project, env={**environment(project), "CLAUDE_PROJECT_DIR": str(project)},

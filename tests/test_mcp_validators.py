@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters, types
-from mcp.client.stdio import stdio_client
 
 from loopkit.cli import invoke as run
+from tests.mcp_client import McpServer
 
 SECRET = "s3cr3t-0f-the-machine"
 WORDS = """
@@ -70,82 +67,18 @@ ABOUT = {
 }
 """What a client says of itself."""
 INPUT = {"known": ["boil", "pour"], "topic": "tea"}
-LEAVING = """
-import sys
-import loopkit.cli
-
-code = loopkit.cli.invoke(sys.argv[1:])
-print("loaded:", *(name for name in ("litellm", "rich") if name in sys.modules), file=sys.stderr)
-sys.exit(code)
-"""
-"""A server that says at its end whether it has loaded what it does not need."""
 
 
-class Served:
-    """A server in a process of its own, and a client that one task opens and closes."""
+class Served(McpServer):
+    """A server of the validators of `words.yaml`."""
 
     def __init__(self, folder: Path, options: Sequence[str], mode: str) -> None:
-        self._errors = (folder / f"errors-{mode}").open("w+", encoding="utf-8")
-        self._server = StdioServerParameters(
-            command=sys.executable,
-            args=["-c", LEAVING, "mcp", "validators", "words.yaml", *options],
-            cwd=folder,
-            env={"SERVICE_API_KEY": SECRET},
-        )
-        self._loop = asyncio.new_event_loop()
-        self._over, self._open = asyncio.Event(), threading.Event()
-        self._thread = threading.Thread(
-            target=self._loop.run_until_complete, args=[self._hold(mode)]
-        )
-        self._thread.start()
-        assert self._open.wait(60)
-
-    async def _hold(self, mode: str) -> None:
-        errors: TextIO = self._errors
-        try:
-            async with Client(stdio_client(self._server, errlog=errors), mode=mode) as self.client:
-                self._open.set()
-                await self._over.wait()
-        finally:
-            self._open.set()
-
-    def _ask(self, asked: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(60)
-
-    def tools(self) -> dict[str, types.Tool]:
-        return {tool.name: tool for tool in self._ask(self.client.list_tools()).tools}
-
-    def call(self, name: str, **arguments: Any) -> types.CallToolResult:
-        """What a tool answers; its text and its data are the same."""
-        result: types.CallToolResult = self._ask(self.client.call_tool(name, arguments))
-        [text] = result.content
-        assert isinstance(text, types.TextContent)
-        assert result.is_error or json.loads(text.text) == result.structured_content
-        return result
+        argv = ["validators", "words.yaml", *options]
+        super().__init__(folder, argv, mode, env={"SERVICE_API_KEY": SECRET})
 
     def judged(self, name: str, **arguments: Any) -> dict[str, Any]:
         """The diagnostics of a draft."""
-        result = self.call(name, **arguments)
-        assert not result.is_error, result.content
-        return dict(result.structured_content)
-
-    def refused(self, name: str, **arguments: Any) -> str:
-        """Why a call has no answer."""
-        result = self.call(name, **arguments)
-        assert result.is_error
-        assert result.structured_content is None
-        [text] = result.content
-        assert isinstance(text, types.TextContent)
-        return text.text
-
-    def close(self) -> str:
-        """What the server printed to standard error, once it has ended."""
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(60)
-        self._loop.close()
-        self._errors.seek(0)
-        with self._errors:
-            return self._errors.read()
+        return self.data(name, arguments)
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +213,7 @@ def test_a_draft_of_two_megabytes_is_judged_and_its_diagnostics_are_bounded(
 ) -> None:
     text = GOOD + ("TBD" + " and so on" * 100 + "\n") * 1_990
     assert 1_990_000 < len(text) < 2_000_000
-    result = served.call("structure", draft=text)
+    result = served.call("structure", {"draft": text})
     judged = result.structured_content
     assert 10 < len(judged["diagnostics"]) < 20
     assert judged["left_out"] > 0
@@ -290,10 +223,11 @@ def test_a_draft_of_two_megabytes_is_judged_and_its_diagnostics_are_bounded(
 
 
 def test_secrets_of_the_server_are_in_no_answer(served: Served) -> None:
-    told = served.call("reported", draft=json.dumps({"ok": False, "diagnostics": [SECRET]}))
+    given = json.dumps({"ok": False, "diagnostics": [SECRET]})
+    told = served.call("reported", {"draft": given})
     assert SECRET not in str(told)
     assert "[SERVICE_API_KEY]" in str(told)
-    assert SECRET not in str(served.call(SECRET, draft=GOOD))
+    assert SECRET not in str(served.call(SECRET, {"draft": GOOD}))
     quoted = served.judged("structure", draft=f"{GOOD}TBD {SECRET}\n")["diagnostics"]
     assert [one["message"] for one in quoted] == ["Line 0: TBD [SERVICE_API_KEY]"]
 
@@ -416,7 +350,7 @@ def test_without_the_library_it_is_said_how_to_install_it(
     monkeypatch.chdir(folder)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("mcp_library", "mcp_stdio"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
+    for name in ("library", "server", "stdio"):
+        monkeypatch.delitem(sys.modules, f"loopkit.serving.mcp.{name}", raising=False)
     assert run(["mcp", "validators", "words.yaml"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err

@@ -231,7 +231,7 @@ import asyncio, sys
 from pathlib import Path
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.mcp_stdio import serve
+from loopkit.serving.mcp.stdio import serve
 from loopkit.serving.outside_agent import OutsideAgentToolbox
 
 async def main():

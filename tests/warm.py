@@ -41,8 +41,7 @@ NOT_IMPORTED = (
     "loopkit.properties",
     "loopkit.pytest_plugin",
     "loopkit.serving.http",
-    "loopkit.serving.mcp_library",
-    "loopkit.serving.mcp_stdio",
+    "loopkit.serving.mcp",
 )
 """What no command imports, or only one that serves over MCP or sends traces."""
 

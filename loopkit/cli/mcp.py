@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TextIO, TypeAlias
 
 import click
 
@@ -17,16 +14,15 @@ from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK, SIGINT, SIGTERM, USAGE, Stop, report_errors, say
 from loopkit.cli.inputs import fixed_inputs, input_options
 from loopkit.cli.machine import load_checked
+from loopkit.cli.mcp_machines import machines
+from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
 from loopkit.cli.mcp_tools import tools
 from loopkit.drive.standalone import StandaloneValidator
 from loopkit.language.load import Loaded
 from loopkit.outside.groups import GROUPS
 from loopkit.outside.redaction import redactor
-from loopkit.serving.toolbox import Toolbox
 from loopkit.serving.validator_tools import Choice, choose
 from loopkit.serving.validators import ValidatorToolbox
-
-Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml"))
@@ -34,6 +30,7 @@ def command() -> None:
     """Serve machines to coding programs over MCP, and look at the servers of a machine."""
 
 
+command.add_command(machines)
 command.add_command(tools)
 
 
@@ -55,26 +52,18 @@ def validators(
 
     An input that is given here is fixed; the client gives the others with each draft.
     """
-    _refuse_streams(machine, input_file, sets)
+    files = [value.partition("=@")[2] for value in sets]
+    refuse_streams([str(machine), input_file or "", *files])
     with report_errors():
         loaded = load_checked(machine)
         fixed = fixed_inputs(loaded.machine, input_file, sets, set_json)
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         choice = choose(known, fixed, judges=judges)
-        serve = _server()
+        serve = stdio_server()
         _tell(machine, choice)
         _leave_at_signals()
         asyncio.run(_serve(serve, loaded, choice))
     return OK
-
-
-def _server() -> Serve:
-    """What speaks with the client; raises Stop where its library is not installed."""
-    try:
-        from loopkit.serving.mcp_stdio import serve
-    except ImportError as error:
-        raise Stop(USAGE, f"error: {error}") from error
-    return serve
 
 
 async def _serve(serve: Serve, loaded: Loaded, choice: Choice) -> None:
@@ -90,16 +79,6 @@ def _leave_at_signals() -> None:
     """
     for number, code in ((signal.SIGINT, SIGINT), (signal.SIGTERM, SIGTERM)):
         signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
-
-
-def _refuse_streams(machine: Path, input_file: str | None, sets: tuple[str, ...]) -> None:
-    """Standard input and output are the client's."""
-    # Python has none of a stream that is closed, whatever its stubs say.
-    streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stdout)
-    if None in streams:
-        raise Stop(USAGE, "error: standard input or output is closed, and the client speaks there")
-    if str(machine) == "-" or input_file == "-" or any(s.endswith("=@-") for s in sets):
-        raise Stop(USAGE, "error: the client speaks on standard input: name a file instead of `-`")
 
 
 def _tell(machine: Path, choice: Choice) -> None:

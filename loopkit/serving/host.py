@@ -146,6 +146,12 @@ class Host:
             if not self._hearing[root]:
                 del self._hearing[root]
 
+    def stop_run(self, run: str) -> None:
+        """Stop a run and its family after the step in hand; it can be resumed."""
+        for active in self._driven.values():
+            if active.state.run == root_of(run):
+                active.stop()
+
     def stop(self) -> None:
         """Begin no run any more, and stop those in hand after their step; they can be resumed."""
         self.stopping = True

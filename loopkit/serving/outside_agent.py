@@ -14,7 +14,6 @@ from math import ceil
 from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
-from loopkit.document.problems import did_you_mean
 from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted, Worked
@@ -22,8 +21,9 @@ from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
 from loopkit.language import ChildrenState, Machine
 from loopkit.outside.redaction import Redact, redacted
+from loopkit.serving.arguments import refuse_unknown_arguments, refuse_unknown_tool, text_argument
 from loopkit.serving.host import Host
-from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, ServedTool
 from loopkit.text import one_line
 from loopkit.text.run_ids import root_of
 
@@ -35,6 +35,7 @@ LOOK_AGAIN_S = 0.1
 """How long it waits before it looks again whether a delivery was taken."""
 DELIVERED_BY = "mcp"
 """Who delivers, for the record."""
+TOLD = "`next` says which"
 _RUN = {"type": "string", "description": "The id of the run."}
 _NEXT: Mapping[str, Any] = {
     "type": "object",
@@ -155,7 +156,9 @@ class OutsideAgentToolbox:
             ),
         ]  # fmt: skip
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], caller: Caller = NOBODY
+    ) -> dict[str, Any]:
         """What a tool answers; raises CallRefused."""
         try:
             answer: dict[str, Any] = redacted(await self._called(name, arguments), self._redact)
@@ -164,20 +167,20 @@ class OutsideAgentToolbox:
         return answer
 
     async def _called(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        if name not in self._tools:
-            hint = did_you_mean(name, self._tools)
-            raise CallRefused(f"there is no tool `{one_line(name)}`; {hint}")
+        refuse_unknown_tool(name, self._tools)
         return await self._tools[name](arguments)
 
     async def _next(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        _refuse_unknown(arguments, ("run",))
-        run = _text(arguments, "run") if "run" in arguments else await self._only_run()
+        refuse_unknown_arguments(arguments, ("run",))
+        run = (
+            text_argument(arguments, "run", TOLD) if "run" in arguments else await self._only_run()
+        )
         await self._refuse_strange(run)
         return await self._standing(run)
 
     async def _submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        _refuse_unknown(arguments, ("run", "request", "artifact"))
-        run, request = _text(arguments, "run"), _text(arguments, "request")
+        refuse_unknown_arguments(arguments, ("run", "request", "artifact"))
+        run, request = (text_argument(arguments, name, TOLD) for name in ("run", "request"))
         await self._refuse_strange(run)
         delivery = Delivery(text=_artifact(arguments), by=DELIVERED_BY)
         await self._host.reply(run, delivery, request)
@@ -336,16 +339,3 @@ def _artifact(arguments: Mapping[str, Any]) -> str | None:
     if given is None or isinstance(given, str):
         return given
     return json.dumps(given, ensure_ascii=False)
-
-
-def _text(arguments: Mapping[str, Any], name: str) -> str:
-    given = arguments.get(name)
-    if not isinstance(given, str):
-        raise CallRefused(f"`{name}` has to be a text: `next` says which")
-    return given
-
-
-def _refuse_unknown(arguments: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in arguments:
-        if name not in known:
-            raise CallRefused(f"unknown argument `{one_line(name)}`; {did_you_mean(name, known)}")

@@ -8,14 +8,13 @@ from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.app import App
-from loopkit.document.problems import did_you_mean
 from loopkit.drive.standalone import NoReport
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.language.json_schema import NotJudged
 from loopkit.outside.redaction import Redact, redacted
-from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.serving.arguments import refuse_unknown_tool
+from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, ServedTool
 from loopkit.serving.validator_tools import ValidatorTool
-from loopkit.text import one_line
 
 AT_ONCE = 4
 """Drafts that are judged at the same time; the others wait."""
@@ -41,7 +40,9 @@ class ValidatorToolbox:
     def offered(self) -> Sequence[ServedTool]:
         return [tool.offered for tool in self._tools.values()]
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], caller: Caller = NOBODY
+    ) -> dict[str, Any]:
         """The diagnostics of a draft; raises CallRefused where there is no verdict."""
         try:
             return self._plain(await self._judge(name, arguments))
@@ -49,10 +50,7 @@ class ValidatorToolbox:
             raise CallRefused(self._redact(str(error))) from error
 
     async def _judge(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        if name not in self._tools:
-            raise CallRefused(
-                f"there is no tool `{one_line(name)}`; {did_you_mean(name, self._tools)}"
-            )
+        refuse_unknown_tool(name, self._tools)
         tool = self._tools[name]
         text, inputs = tool.read(arguments)
         async with self._room:

@@ -5,12 +5,23 @@ from __future__ import annotations
 try:
     from anyio import AsyncFile
     from anyio.to_thread import run_sync
-    from mcp import types
+    from mcp import MCPError, types
     from mcp.server import Server, ServerRequestContext
+    from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
     from mcp.server.stdio import stdio_server
 except ImportError as error:
     raise ImportError(
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
     ) from error
 
-__all__ = ["AsyncFile", "Server", "ServerRequestContext", "run_sync", "stdio_server", "types"]
+__all__ = [
+    "AsyncFile",
+    "MCPError",
+    "RequestStateBoundary",
+    "RequestStateSecurity",
+    "Server",
+    "ServerRequestContext",
+    "run_sync",
+    "stdio_server",
+    "types",
+]

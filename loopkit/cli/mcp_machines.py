@@ -1,0 +1,83 @@
+"""`loopkit mcp machines`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from loopkit.cli.examples import examples
+from loopkit.cli.exit_codes import OK, report_errors, say
+from loopkit.cli.interruption import Interruption
+from loopkit.cli.listening import STOPPING
+from loopkit.cli.machine import load_checked
+from loopkit.cli.machine_files import machine_files
+from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
+from loopkit.cli.watching import Watcher
+from loopkit.journal.folder import state_folder
+from loopkit.language.load import Loaded
+from loopkit.outside.redaction import redactor
+from loopkit.serving.host import Host
+from loopkit.serving.machines import MachineToolbox
+
+
+@click.command(
+    short_help="Serve machines as tools that run them.",
+    epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
+)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
+def machines(paths: tuple[Path, ...]) -> int:
+    """Serve machines as tools that run them, over standard input and output.
+
+    Without a path, those below this folder. A question to a person is shown to the user of the
+    client, if that can show forms; no tool takes the answer.
+    """
+    refuse_streams(map(str, paths))
+    with report_errors(), Interruption() as interruption:
+        loaded = [load_checked(path) for path in machine_files(paths or [Path()])[0]]
+        serve = stdio_server()
+        host = Host(state_folder(), loaded, say)
+        keys = [name for one in loaded for name in one.machine.key_names]
+        toolbox = MachineToolbox(host, redactor(os.environ, keys), stops_with_call=True)
+        _tell(loaded)
+        asyncio.run(_Serving(host, serve, toolbox).go_on(interruption))
+    return OK
+
+
+class _Serving:
+    """A server until its client goes away, or a signal comes."""
+
+    def __init__(self, host: Host, serve: Serve, toolbox: MachineToolbox) -> None:
+        self._host = host
+        self._serve = serve
+        self._toolbox = toolbox
+        self._stopped = asyncio.Event()
+        self.stopping = False
+
+    async def go_on(self, interruption: Interruption) -> None:
+        """Serve, and finish the steps in hand at the end; a signal ends the process then."""
+        interruption.watch(self, None, Watcher(), "the runs can be resumed", STOPPING)
+        serving = asyncio.ensure_future(self._serve(self._toolbox))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        await self._host.close()
+        if interruption.signal is not None:
+            # A thread waits for standard input, and Python would wait for that thread.
+            sys.stderr.flush()
+            os._exit(interruption.code)
+        await serving
+
+    def stop(self) -> None:
+        """End, and stop runs in hand after their step."""
+        self._host.stop()
+        self._stopped.set()
+
+
+def _tell(loaded: Sequence[Loaded]) -> None:
+    names = ", ".join(f"`{one.machine.label}`" for one in loaded)
+    say(f"serving {names} over MCP until standard input ends")

@@ -1,0 +1,240 @@
+"""The machines of a server as a toolbox: each tool runs one until it ends or waits for somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.drive.active import OpenQuestion, Stored
+from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.stored_runs import unfinished
+from loopkit.journal import JournalError
+from loopkit.language.input_faults import InvalidInput
+from loopkit.outside.redaction import Redact, redacted
+from loopkit.serving.arguments import refuse_unknown_arguments, refuse_unknown_tool, text_argument
+from loopkit.serving.host import Host
+from loopkit.serving.machine_tools import OF_RUNS, machine_tools, most_asked
+from loopkit.serving.run_progress import RunProgress
+from loopkit.serving.standing import standing
+from loopkit.serving.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
+from loopkit.serving.user_forms import answer_in, form_of, shown_to_user
+from loopkit.text.run_ids import root_of
+from loopkit.views.review import review
+
+MOST_FORMS = 3
+"""How often a user is asked one question whose answers are not taken."""
+Answer = dict[str, Any] | UserAsked
+
+
+class MachineToolbox:
+    """A tool for each machine of a host, and `status` and `resume` for their runs."""
+
+    def __init__(
+        self, host: Host, redact: Redact, *, stops_with_call: bool, pages: str = ""
+    ) -> None:
+        """With `stops_with_call` a run stops after its step once no call waits for it any more.
+
+        `pages` is the address of a server that shows the runs, if there is one. Raises
+        NotRunnable where a machine has the name of another tool.
+        """
+        self._host = host
+        self._redact = redact
+        self._stops_with_call = stops_with_call
+        self._pages = pages
+        self._machines = machine_tools(host.machines)
+        self._waiting: Counter[str] = Counter()
+        """How many calls wait for each run."""
+        self._answering: set[asyncio.Task[Answer]] = set()
+        self._bounds: dict[str, asyncio.Task[float | None]] = {}
+
+    @property
+    def instructions(self) -> str:
+        return (
+            "Each tool but `status` and `resume` runs a machine: agents write, validators judge, "
+            "and what they reject is revised, until the run ends or waits for somebody. Questions "
+            "of a run are for a person and not for you: tell the user about them."
+        )
+
+    @property
+    def offered(self) -> Sequence[ServedTool]:
+        return [*self._machines.values(), *OF_RUNS]
+
+    def waiting_for(self, run: str) -> int:
+        """How many calls wait for a run."""
+        return self._waiting.get(run, 0)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Answer:
+        """Where a run stands by now; raises CallRefused.
+
+        What was begun for a call that is cancelled is brought to its end, so that nothing is
+        stored by half.
+        """
+        call = _Call(caller)
+        answering = asyncio.create_task(self._answer(name, arguments, call))
+        self._answering.add(answering)
+        answering.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(answering)
+        except asyncio.CancelledError:
+            self._give_up(call)
+            raise
+
+    def _forget(self, answering: asyncio.Task[Answer]) -> None:
+        self._answering.discard(answering)
+        if not answering.cancelled():
+            # Of a call that was cancelled nobody else looks at what went wrong.
+            answering.exception()
+
+    def _give_up(self, call: _Call) -> None:
+        call.is_given_up = True
+        if call.run:
+            self._leave(call.run)
+
+    def _leave(self, run: str) -> None:
+        """Stop a run for which a call waited that is cancelled, unless others wait for it."""
+        self._waiting[run] -= 1
+        if self._waiting[run] > 0:
+            return
+        del self._waiting[run]
+        if self._stops_with_call:
+            self._host.stop_run(run)
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
+        try:
+            answer = await self._called(name, arguments, call)
+        except (CallRefused, AnswerRefused, InvalidInput, NotRunnable, JournalError) as error:
+            raise CallRefused(self._redact(str(error))) from error
+        if isinstance(answer, UserAsked):
+            return UserAsked(self._redact(answer.message), answer.schema, answer.matter)
+        plain: dict[str, Any] = redacted(answer, self._redact)
+        return plain
+
+    async def _called(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
+        refuse_unknown_tool(name, [*self._machines, *(tool.name for tool in OF_RUNS)])
+        if call.caller.reply is not None:
+            return await self._taken(call.caller.reply, call)
+        if name in self._machines:
+            return await self._driven(await self._host.start(name, arguments), 0, call)
+        refuse_unknown_arguments(arguments, ("run",))
+        run = root_of(text_argument(arguments, "run", "the id of a run"))
+        await self._refuse_strange(run)
+        if name == "status":
+            return await standing(self._host.app, run, self._pages)
+        return await self._gone_on(run, call)
+
+    async def _refuse_strange(self, run: str) -> None:
+        """Refuse a run of a machine that is not served."""
+        state = await self._host.app.state_of(run)
+        if state.machine not in self._machines:
+            raise CallRefused(f"run `{run}` is of machine `{state.machine}`, not served here")
+
+    async def _gone_on(self, run: str, call: _Call) -> Answer:
+        [row] = await self._host.app.journal.runs(run=run)
+        await self._host.go_on(run)
+        return await self._driven(run, row.seq, call)
+
+    async def _driven(self, run: str, before: int, call: _Call) -> Answer:
+        """Wait until a run stops, and tell of it; `before` events of it were there already."""
+        call.run = run
+        self._waiting[run] += 1
+        if call.is_given_up:
+            self._leave(run)
+        await self._followed(run, before, call)
+        if call.is_given_up:
+            # Nobody hears it, and the journal may be closed.
+            return {}
+        self._leave(run)
+        if call.caller.may_be_asked and (asked := await self._form(run)) is not None:
+            return asked
+        return await standing(self._host.app, run, self._pages)
+
+    async def _followed(self, run: str, before: int, call: _Call) -> None:
+        """Wait until this process has let go of a run; its progress is told meanwhile."""
+        if call.caller.tell is None:
+            await self._host.stopped(run)
+            return
+        progress = RunProgress(call.caller.tell, self._redact)
+        with self._host.hearing(run, progress.hear):
+            progress.begin(await self._history(run, before), before, await self._most_asked(run))
+            await self._host.stopped(run)
+
+    async def _history(self, run: str, before: int) -> dict[str, Sequence[Stored]]:
+        """The events of a run, and of the children with which it goes on; parents first."""
+        app = self._host.app
+        history: dict[str, Sequence[Stored]] = {run: await app.events(run)}
+        # Children of a new run begin later, and are heard.
+        for child in unfinished(await app.state_of(run)) if before else ():
+            if await app.journal.has(child.started.child):
+                history |= await self._history(child.started.child, before)
+        return history
+
+    async def _most_asked(self, run: str) -> float | None:
+        """For how much agents are asked at most in a run, by the proof."""
+        state = await self._host.app.state_of(run)
+        loaded = self._host.machines[state.machine]
+        if state.definition != loaded.digest:
+            return None
+        if state.machine not in self._bounds:
+            proving = asyncio.to_thread(most_asked, loaded.machine)
+            self._bounds[state.machine] = asyncio.create_task(proving)
+        return await self._bounds[state.machine]
+
+    # -- what a person is asked --------------------------------------------------------------
+
+    async def _form(self, run: str) -> UserAsked | None:
+        """The first open question of a family that a form can ask."""
+        for asked in await self._host.app.questions(run):
+            if (form := await self._form_of(asked)) is not None:
+                return form
+        return None
+
+    async def _form_of(
+        self, asked: OpenQuestion, number: int = 1, refused: str = ""
+    ) -> UserAsked | None:
+        """The form of a question, for the `number`-th time."""
+        schema = form_of(asked.question)
+        if schema is None:
+            return None
+        app, state = self._host.app, asked.state
+        engine = app.engine(await app.machine_of(state), state.definition)
+        text = shown_to_user(review(engine, state), asked.question, state.run, refused)
+        matter = {"run": state.run, "question": asked.question.question, "number": number}
+        return UserAsked(text, schema, json.dumps(matter))
+
+    async def _taken(self, reply: UserReply, call: _Call) -> Answer:
+        """Answer a question as the user said, and go on; it stays open where they said nothing."""
+        matter = json.loads(reply.matter)
+        run, question, number = matter["run"], matter["question"], matter["number"]
+        root = root_of(run)
+        await self._refuse_strange(root)
+        app = self._host.app
+        [row] = await app.journal.runs(run=root)
+        asked = [one for one in await app.questions(root) if one.question.question == question]
+        asked = [one for one in asked if one.state.run == run]
+        if reply.action != "accept" or not asked:
+            # Somebody else may have answered meanwhile.
+            return await standing(app, root, self._pages)
+        answer = answer_in(reply.content, asked[0].question, call.caller.user)
+        try:
+            await self._host.answer(run, answer, question)
+        except AnswerRefused as refused:
+            again = await self._form_of(asked[0], number + 1, str(refused))
+            if again is None or number >= MOST_FORMS:
+                raise
+            return again
+        return await self._driven(root, row.seq, call)
+
+
+class _Call:
+    """A call in hand."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.run = ""
+        """The run that it waits for."""
+        self.is_given_up = False
+        """Whether nobody hears the answer."""

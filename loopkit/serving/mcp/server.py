@@ -1,0 +1,215 @@
+"""A server of MCP over a toolbox, for both protocols: with a handshake, and without state."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from loopkit import __version__
+from loopkit.serving.mcp.library import (
+    MCPError,
+    RequestStateBoundary,
+    RequestStateSecurity,
+    Server,
+    ServerRequestContext,
+    types,
+)
+from loopkit.serving.toolbox import (
+    Caller,
+    CallRefused,
+    Progress,
+    ServedTool,
+    Toolbox,
+    UserAsked,
+    UserReply,
+)
+from loopkit.text import one_line
+
+NAME = "loopkit"
+REPLY = "reply"
+"""Names the one thing that is asked of a user at a time."""
+MOST_UNREAD = 1_000
+"""Notifications of a call that wait for a client; of more the oldest are left out."""
+ANSWERED_WITHIN_S = 30 * 24 * 3600.0
+"""How long the user of a client without a handshake may take for an answer."""
+NAME_WIDTH = 60
+
+Answer = types.CallToolResult | types.InputRequiredResult
+
+
+def server_of(toolbox: Toolbox) -> Server[Any]:
+    """A server that answers with the tools of a toolbox, over whatever brings the messages."""
+
+    async def list_tools(
+        _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_tool(offered) for offered in toolbox.offered])
+
+    async def call_tool(
+        context: ServerRequestContext[Any], called: types.CallToolRequestParams
+    ) -> Answer:
+        try:
+            async with _telling(context) as teller:
+                return await _answer(toolbox, context, called, teller)
+        except CallRefused as refused:
+            return _failed(f"error: {refused}")
+        except MCPError:
+            raise
+        except Exception as bug:  # noqa: BLE001 - what it says is for whoever runs the server
+            traceback.print_exception(bug)
+            return _failed("internal error: this is a bug in loopkit; its server printed it")
+
+    server: Server[Any] = Server(
+        NAME,
+        version=__version__,
+        instructions=toolbox.instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    # What a client without a handshake hands back is what it was given for the same call.
+    sealing = RequestStateSecurity.ephemeral(ttl=ANSWERED_WITHIN_S)
+    server.middleware.append(RequestStateBoundary(sealing, default_audience=NAME))
+    return server
+
+
+async def _answer(
+    toolbox: Toolbox,
+    context: ServerRequestContext[Any],
+    called: types.CallToolRequestParams,
+    teller: _Teller | None,
+) -> Answer:
+    """Call a tool, again with each reply where the user of the client is asked."""
+    reply = _handed_back(called)
+    tell = teller.tell if teller is not None else None
+    while True:
+        caller = Caller(_user(context), _may_be_asked(context), tell, reply)
+        result = await toolbox.call(called.name, called.arguments or {}, caller)
+        if not isinstance(result, UserAsked):
+            # Many clients show a model only the text.
+            text = types.TextContent(text=json.dumps(result, ensure_ascii=False))
+            return types.CallToolResult(content=[text], structured_content=result)
+        if not context.session.can_send_request:
+            form = types.ElicitRequestFormParams(
+                message=result.message, requested_schema=dict(result.schema)
+            )
+            return types.InputRequiredResult(
+                input_requests={REPLY: types.ElicitRequest(params=form)},
+                request_state=result.matter,
+            )
+        reply = await _asked(context, result)
+        if teller is not None:
+            teller.go_on()
+
+
+def _handed_back(called: types.CallToolRequestParams) -> UserReply | None:
+    """What a client without a handshake says when it calls again."""
+    responses = called.input_responses or {}
+    if called.request_state is None:
+        if responses:
+            raise MCPError(types.INVALID_PARAMS, "inputResponses without their requestState")
+        return None
+    told = responses.get(REPLY)
+    if not isinstance(told, types.ElicitResult):
+        return UserReply(called.request_state)
+    return UserReply(called.request_state, told.action, told.content or {})
+
+
+async def _asked(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
+    """What the user of a client says that has shaken hands."""
+    try:
+        told = await context.session.elicit_form(
+            asked.message, dict(asked.schema), related_request_id=context.request_id
+        )
+    except (MCPError, ValueError):
+        # It can't show the form after all, or says what is no answer.
+        return UserReply(asked.matter)
+    return UserReply(asked.matter, told.action, told.content or {})
+
+
+def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
+    """Whether the client can show forms."""
+    able = context.session.client_capabilities
+    if able is None or able.elicitation is None:
+        return False
+    # Earlier versions know no other kind, and name none.
+    return able.elicitation.form is not None or able.elicitation.url is None
+
+
+def _user(context: ServerRequestContext[Any]) -> str:
+    about = context.session.client_params
+    name = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
+    return f"the user of {name or 'a client'}"
+
+
+class _Teller:
+    """Sends the progress of a call, as fast as its client reads; nobody waits for it."""
+
+    def __init__(self, context: ServerRequestContext[Any]) -> None:
+        self._context = context
+        self._unread: deque[Progress | None] = deque(maxlen=MOST_UNREAD)
+        self._news = asyncio.Event()
+        self._before = self._done = 0.0
+        """How far the call had come when the user was asked, and how far it has now."""
+
+    def tell(self, progress: Progress) -> None:
+        self._done = self._before + progress.done
+        total = None if progress.total is None else self._before + progress.total
+        self._put(Progress(self._done, total, progress.message))
+
+    def go_on(self) -> None:
+        """Let the progress after an answer of the user begin behind that before it."""
+        self._before = self._done + 1
+
+    def end(self) -> None:
+        """Send what is left, and no more."""
+        self._put(None)
+
+    def _put(self, progress: Progress | None) -> None:
+        self._unread.append(progress)
+        self._news.set()
+
+    async def send(self) -> None:
+        """Send until the end."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._unread:
+                if (told := self._unread.popleft()) is None:
+                    return
+                await self._context.session.report_progress(told.done, told.total, told.message)
+
+
+@asynccontextmanager
+async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller | None]:
+    """What tells the progress of a call, if its client wants to know; all of it before the end."""
+    if (context.meta or {}).get("progress_token") is None:
+        yield None
+        return
+    teller = _Teller(context)
+    sending = asyncio.create_task(teller.send())
+    try:
+        yield teller
+        teller.end()
+        await sending
+    finally:
+        sending.cancel()
+
+
+def _failed(why: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=why)], is_error=True)
+
+
+def _tool(offered: ServedTool) -> types.Tool:
+    hints = types.ToolAnnotations(read_only_hint=True) if offered.changes_nothing else None
+    return types.Tool(
+        name=offered.name,
+        description=offered.description,
+        input_schema=dict(offered.arguments),
+        output_schema=dict(offered.result),
+        annotations=hints,
+    )

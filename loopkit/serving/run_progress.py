@@ -1,0 +1,81 @@
+"""The progress of a call that drives a run: a word for each event that a person is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from loopkit.drive.active import Stored
+from loopkit.engine.events import Finished, Intended
+from loopkit.outside.redaction import Redact
+from loopkit.serving.toolbox import Progress
+from loopkit.text import one_line
+from loopkit.text.run_ids import is_child
+from loopkit.views.family_progress import FamilyProgress
+
+WIDTH = 300
+
+
+class RunProgress:
+    """Turns the events of a run and its children into progress, which rises with each.
+
+    Its whole part counts for how much agents were asked, as the proof does, and its fraction what
+    was told. The end is one more.
+    """
+
+    def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
+        self._tell = tell
+        self._redact = redact
+        self._early: list[tuple[str, Stored]] | None = []
+        """What was heard before it was known what the run had done."""
+        self._most: float | None = None
+        self._family = FamilyProgress()
+        self._asked: set[tuple[str, str]] = set()
+        """What agents were asked for in this call, by the run and the name of the work."""
+        self._told = 0
+
+    def hear(self, run: str, stored: Stored) -> None:
+        """Tell what has happened, if it is anything for a person."""
+        if self._early is not None:
+            self._early.append((run, stored))
+        else:
+            self._take(run, stored)
+
+    def begin(
+        self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
+    ) -> None:
+        """Know what the runs of a family have done, parents first, and tell what was heard since.
+
+        The first `before` events of the root were before this call. `most` is for how much agents
+        are asked at most in a whole run, where that is known.
+        """
+        self._most = most
+        known: dict[str, int] = {}
+        for run, events in history.items():
+            known[run] = events[-1].seq if events else 0
+            own = events if is_child(run) else [one for one in events if one.seq <= before]
+            self._family.begin(run, own)
+            for stored in events[len(own) :]:
+                self._take(run, stored)
+        early, self._early = self._early or [], None
+        for run, stored in early:
+            if stored.seq > known.get(run, 0):
+                self._take(run, stored)
+
+    def _take(self, run: str, stored: Stored) -> None:
+        event = stored.event
+        if isinstance(event, Intended) and event.is_of_agent:
+            self._asked.add((run, event.task))
+        lines = [line.text.strip() for line in self._family.lines(run, stored)]
+        self._family.take(run, stored)
+        if lines:
+            self._told += 1
+            is_end = isinstance(event, Finished) and not is_child(run)
+            part = 1 if is_end else 1 - 1 / self._told
+            self._report(len(self._asked) + part, " · ".join(lines))
+
+    def _report(self, done: float, text: str) -> None:
+        total = None
+        if self._most is not None:
+            # With limits that were raised meanwhile, a run may ask for more.
+            total = max(self._most + 1, done)
+        self._tell(Progress(done, total, one_line(self._redact(text), WIDTH)))

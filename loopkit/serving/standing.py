@@ -1,0 +1,61 @@
+"""Where a run stands, as tools tell it: its result, or what it waits for and who can help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loopkit.app import App
+from loopkit.drive.active import OpenQuestion
+from loopkit.engine.state import RunState
+from loopkit.text.run_ids import root_of
+from loopkit.views.hints import hints_for, question_hints, waiting_hints
+from loopkit.views.summary import status_of
+
+
+async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
+    """The run with its family; `pages` is the address of a server that shows runs, if any does."""
+    state = await app.state_of(root_of(run))
+    [row] = await app.journal.runs(run=state.run)
+    status = status_of(state, is_driven=row.is_driven)
+    usage = await app.usage_of(state)
+    asked = await app.questions(state.run)
+    told: dict[str, Any] = {"run": state.run, "machine": row.machine, "status": status}
+    told["state"] = state.state
+    if (finished := state.finished) is not None:
+        told |= {"outcome": finished.outcome, "success": finished.success}
+        told["result"] = finished.result
+    if message := "\n".join(await _message(app, state, status, asked, pages)):
+        told["message"] = message
+    if questions := [_question(one) for one in asked if one.question.wanted is None]:
+        told["questions"] = questions
+    return {**told, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
+
+
+def _question(asked: OpenQuestion) -> dict[str, Any]:
+    choices = [choice.name for choice in asked.question.choices if not choice.closed]
+    return {"run": asked.state.run, "text": asked.question.text, "choices": choices}
+
+
+async def _message(
+    app: App, state: RunState, status: str, asked: Sequence[OpenQuestion], pages: str
+) -> list[str]:
+    """What is waited for, and what can be done about it."""
+    if status == "waiting":
+        is_own = len(asked) == 1 and asked[0].state.run == state.run
+        lines = waiting_hints(state.run, asked[0].question) if is_own else ()
+        more = [f"or at {pages}/runs/{state.run}"] if pages else []
+        return [_who(asked), *(lines or question_hints(state.run, asked)), *more]
+    if status == "interrupted":
+        return ["nobody drives the run now; `resume` goes on with it"]
+    if state.suspended is not None:
+        return [state.suspended.message, *await hints_for(app, state)]
+    if status in ("running", "new"):
+        return ["the run is being driven; call `status` again later"]
+    return ["the run was cancelled"] if status == "cancelled" else []
+
+
+def _who(asked: Sequence[OpenQuestion]) -> str:
+    if all(one.question.wanted is not None for one in asked):
+        return "the run waits for somebody outside"
+    return "a person has to answer, and not you: show the user the question and these lines"

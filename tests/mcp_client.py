@@ -1,0 +1,126 @@
+"""A server of MCP in a process of its own, and the `mcp` package's client that speaks with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, TextIO, TypeVar, cast
+
+from mcp import Client, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+
+T = TypeVar("T")
+LEAVING = """
+import sys
+import loopkit.cli
+
+code = loopkit.cli.invoke(sys.argv[1:])
+print("loaded:", *(name for name in ("litellm", "rich") if name in sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+"""A server that says at its end whether it has loaded what it does not need."""
+LONGEST_S = 120
+Told = tuple[float, float | None, str | None]
+"""Progress: how much is done, of how much, and what happened."""
+Answering = Callable[[types.ElicitRequestFormParams], types.ElicitResult]
+
+
+class McpServer:
+    """`loopkit mcp …` in a folder, with a client that one task opens and closes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        options: Sequence[str],
+        mode: str = "auto",
+        *,
+        env: dict[str, str] | None = None,
+        shows_forms: bool = False,
+    ) -> None:
+        """In `mode` auto both sides speak the newest protocol, in `legacy` the one before.
+
+        A client that `shows_forms` answers with `answering`.
+        """
+        self.answering: Answering = lambda _: types.ElicitResult(action="cancel")
+        self.asked: list[types.ElicitRequestFormParams] = []
+        self._shows_forms = shows_forms
+        self._errors = cast("TextIO", TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115
+        self._server = StdioServerParameters(
+            command=sys.executable, args=["-c", LEAVING, "mcp", *options], cwd=folder, env=env
+        )
+        self._loop = asyncio.new_event_loop()
+        self._over, self._open = asyncio.Event(), threading.Event()
+        self._thread = threading.Thread(
+            target=self._loop.run_until_complete, args=[self._hold(mode)]
+        )
+        self._thread.start()
+        assert self._open.wait(LONGEST_S)
+
+    async def _hold(self, mode: str) -> None:
+        streams = stdio_client(self._server, errlog=self._errors)
+        form = self._answer if self._shows_forms else None
+        try:
+            async with Client(streams, mode=mode, elicitation_callback=form) as self.client:
+                self._open.set()
+                await self._over.wait()
+        finally:
+            self._open.set()
+
+    async def _answer(self, _: Any, asked: types.ElicitRequestParams) -> types.ElicitResult:
+        assert isinstance(asked, types.ElicitRequestFormParams)
+        self.asked.append(asked)
+        return self.answering(asked)
+
+    def ask(self, asked: Coroutine[Any, Any, T]) -> T:
+        """What comes of a coroutine in the client's event loop."""
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(LONGEST_S)
+
+    def tools(self) -> dict[str, types.Tool]:
+        return {tool.name: tool for tool in self.ask(self.client.list_tools()).tools}
+
+    def call(
+        self, name: str, arguments: dict[str, Any], told: list[Told] | None = None
+    ) -> types.CallToolResult:
+        """What a tool answers; its text and its data are the same. Progress is added to `told`."""
+
+        async def tell(done: float, total: float | None, message: str | None) -> None:
+            assert told is not None
+            told.append((done, total, message))
+
+        hear = None if told is None else tell
+        result = self.ask(self.client.call_tool(name, arguments, progress_callback=hear))
+        [text] = result.content
+        assert isinstance(text, types.TextContent)
+        assert result.is_error or json.loads(text.text) == result.structured_content
+        return result
+
+    def data(
+        self, name: str, arguments: dict[str, Any], told: list[Told] | None = None
+    ) -> dict[str, Any]:
+        """The data that a tool answers."""
+        result = self.call(name, arguments, told)
+        assert not result.is_error, result.content
+        return dict(result.structured_content)
+
+    def refused(self, name: str, **arguments: Any) -> str:
+        """Why a call has no answer."""
+        result = self.call(name, arguments)
+        assert result.is_error
+        assert result.structured_content is None
+        [text] = result.content
+        assert isinstance(text, types.TextContent)
+        return text.text
+
+    def close(self) -> str:
+        """What the server printed to standard error, once it has ended."""
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(LONGEST_S)
+        self._loop.close()
+        self._errors.seek(0)
+        with self._errors:
+            return self._errors.read()

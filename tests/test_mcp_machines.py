@@ -1,0 +1,401 @@
+"""Machines as tools: a toolbox starts their runs, tells where they stand, and asks the user."""
+
+# ruff: noqa: ASYNC110, ASYNC240 - tests wait for files that programs write
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import loopkit
+from loopkit.agents.assignment import NotRunnable
+from loopkit.language.load import load
+from loopkit.serving.host import Host
+from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress, UserAsked, UserReply
+
+NOTE = """
+loopkit: 1
+description: Write a note and have it approved.
+input:
+  topic: {type: str, description: What it is about.}
+  plan: {type: {title: str, days: [int]}, default: {title: T, days: [1]}}
+agents: {writer: {command: [sh, -c, "WORK"]}}
+states:
+  write: {agent: writer, prompt: "{{ input.topic }}", output: note, next: check, on_error: {content: failed}}
+  check:
+    validate: note
+    by: [{not_matches: tea}]
+    transitions: [{guard: valid, target: ask}, {revise: write, max: 2}, {target: ask}]
+  ask:
+    human: Is it good?
+    show: [note]
+    form:
+      stars: {type: int, minimum: 1, maximum: 5}
+      tone: {type: plain|warm, default: plain}
+      why: optional str
+    choices: [accept, revise, burn]
+    transitions:
+      - {guard: choice == "accept", target: done}
+      - {guard: choice == "revise", revise: write, max: 3, feedback: "{{ comment }}"}
+      - {target: failed}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""  # noqa: E501 - a state a line
+PLAIN = """
+loopkit: 1
+states:
+  write: {render: "Tea.", output: note, next: done}
+  done: {final: success, result: note}
+"""
+UNTIL_GO = "cat; touch begun; until test -e go; do sleep 0.01; done"
+ASKED = Caller(user="the user of a test", may_be_asked=True)
+GOOD = {"choice": "accept", "stars": 5}
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def note(work: str = "cat") -> Path:
+    return write("note.yaml", NOTE.replace("WORK", work))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPKIT_STATE", raising=False)
+
+
+class Served:
+    """The toolbox of a host."""
+
+    def __init__(self, host: Host, **more: Any) -> None:
+        self.host = host
+        redact = {"redact": lambda text: text.replace("s3cr3t", "***"), "stops_with_call": True}
+        self.box = MachineToolbox(host, **{**redact, **more})
+
+    async def data(self, name: str, caller: Caller = NOBODY, **arguments: Any) -> dict[str, Any]:
+        answer = await self.box.call(name, arguments, caller)
+        assert isinstance(answer, dict)
+        return answer
+
+    async def asked(self, name: str, caller: Caller = ASKED, **arguments: Any) -> UserAsked:
+        answer = await self.box.call(name, arguments, caller)
+        assert isinstance(answer, UserAsked), answer
+        return answer
+
+    async def refused(self, name: str, caller: Caller = NOBODY, **arguments: Any) -> str:
+        with pytest.raises(CallRefused) as refused:
+            await self.box.call(name, arguments, caller)
+        return str(refused.value)
+
+    async def run_asking(self) -> tuple[str, UserAsked]:
+        """A run that waits, and what its user is asked."""
+        asked = await self.asked("note", topic="cake")
+        return run_of(asked), asked
+
+
+def run_of(asked: UserAsked) -> str:
+    return str(json.loads(asked.matter)["run"])
+
+
+def reply(asked: UserAsked, content: Mapping[str, Any] | None, action: Any = "accept") -> Caller:
+    return Caller(ASKED.user, may_be_asked=True,
+                  reply=UserReply(asked.matter, action, content or {}))  # fmt: skip
+
+
+@asynccontextmanager
+async def serving(*machines: Path, **more: Any) -> AsyncIterator[Served]:
+    async with Host(Path(".loopkit"), [load(path) for path in machines]) as host:
+        yield Served(host, **more)
+
+
+async def there(name: str) -> None:
+    while not Path(name).exists():
+        await asyncio.sleep(0.01)
+
+
+async def test_each_machine_is_a_tool_with_the_schema_of_its_input() -> None:
+    async with serving(note(), write("plain.yaml", PLAIN)) as served:
+        tools = {tool.name: tool for tool in served.box.offered}
+        assert list(tools) == ["note", "plain", "status", "resume"]
+        schema = tools["note"].arguments
+        assert schema["properties"]["topic"] == {
+            "type": "string", "description": "What it is about.",
+        }  # fmt: skip
+        assert (schema["required"], schema["additionalProperties"]) == (["topic"], False)
+        assert tools["note"].description == (
+            "Write a note and have it approved.\n\nIt ends in `done` (success), `failed` (failure)."
+        )
+        assert tools["plain"].description.startswith("Run the machine `plain`.")
+        assert [tool.name for tool in tools.values() if tool.changes_nothing] == ["status"]
+
+
+async def test_a_call_runs_a_machine_to_its_end() -> None:
+    async with serving(write("plain.yaml", PLAIN)) as served:
+        told = await served.data("plain")
+        run = told.pop("run")
+        assert told == {
+            "machine": "plain", "status": "finished", "state": "done", "outcome": "done",
+            "success": True, "result": {"note": "Tea."}, "calls": 0, "cost_usd": 0.0,
+        }  # fmt: skip
+        assert await served.data("status", run=run) == {"run": run, **told}
+        # There is nothing to go on with, and nothing changes.
+        assert await served.data("resume", run=run) == {"run": run, **told}
+
+
+async def test_who_calls_is_told_what_is_asked_and_where_a_person_answers() -> None:
+    async with serving(note(), pages="http://127.0.0.1:8421") as served:
+        told = await served.data("note", topic="cake")
+        run = told["run"]
+        assert (told["status"], told["state"]) == ("waiting", "ask")
+        assert told["questions"] == [
+            {"run": run, "text": "Is it good?", "choices": ["accept", "revise", "burn"]}
+        ]
+        assert "a person has to answer, and not you" in told["message"]
+        assert f"loopkit answer {run} accept --form 'stars=…'" in told["message"]
+        assert f"http://127.0.0.1:8421/runs/{run}" in told["message"]
+        # Neither does going on answer it, and there is no tool that would.
+        assert await served.data("resume", run=run) == told
+        for arguments in ({"choice": "accept"}, {"answer": "accept"}, {"reply": GOOD}):
+            assert "unknown argument" in await served.refused("resume", run=run, **arguments)
+        assert (await served.host.app.state_of(run)).status == "waiting"
+
+
+async def test_the_user_of_a_client_answers_in_a_form_and_the_run_goes_on() -> None:
+    async with serving(note()) as served:
+        run, asked = await served.run_asking()
+        assert asked.message.endswith("Is it good?\n  accept\n  revise  (with a comment)\n  burn")
+        assert "cake" in asked.message
+        fields = asked.schema["properties"]
+        assert fields["choice"]["enum"] == ["accept", "revise", "burn"]
+        assert fields["comment"]["description"] == "Needed with: revise"
+        assert fields["stars"] == {
+            "type": "integer", "minimum": 1, "maximum": 5,
+            "description": "int, at least 1, at most 5",
+        }  # fmt: skip
+        assert (fields["tone"]["enum"], fields["tone"]["default"]) == (["plain", "warm"], "plain")
+        assert asked.schema["required"] == ["choice", "stars"]
+        told = await served.data("note", reply(asked, {**GOOD, "why": ""}), topic="cake")
+        assert (told["run"], told["outcome"]) == (run, "done")
+        answer = (await served.host.app.state_of(run)).answers["ask"]
+        assert (answer.by, answer.form) == (ASKED.user, {"stars": 5, "tone": "plain", "why": None})
+        assert len(await served.host.app.journal.runs()) == 1
+
+
+async def test_an_answer_may_lead_to_the_next_question() -> None:
+    async with serving(note()) as served:
+        run, asked = await served.run_asking()
+        again = {"choice": "revise", "comment": "Longer.", "stars": 1}
+        second = await served.box.call("note", {"topic": "cake"}, reply(asked, again))
+        assert isinstance(second, UserAsked)
+        assert second.matter != asked.matter
+        # The form that was answered is over: it changes nothing any more, whatever it says.
+        told = await served.data("note", reply(asked, GOOD), topic="cake")
+        assert told["status"] == "waiting"
+        told = await served.data("note", reply(second, GOOD), topic="cake")
+        assert (told["run"], told["outcome"]) == (run, "done")
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_a_user_who_says_nothing_leaves_the_question_open(action: str) -> None:
+    async with serving(note()) as served:
+        run, asked = await served.run_asking()
+        told = await served.data("note", reply(asked, None, action), topic="cake")
+        assert (told["run"], told["status"]) == (run, "waiting")
+        assert f"loopkit answer {run} accept" in told["message"]
+        # Whoever goes on is asked again.
+        assert (await served.asked("resume", run=run)).matter == asked.matter
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_a_few_times() -> None:
+    async with serving(note()) as served:
+        _, asked = await served.run_asking()
+        wrong = (
+            ({"choice": "revise", "stars": 1}, "`revise` needs a comment"),
+            ({"choice": "accept", "stars": 9}, "form field `stars` takes a whole number"),
+        )
+        for content, why in wrong:
+            answer = await served.box.call("note", {"topic": "cake"}, reply(asked, content))
+            assert isinstance(answer, UserAsked)
+            assert answer.message.startswith(f"Your answer was not taken: {why}")
+            asked = answer
+        why = await served.refused("note", reply(asked, {"choice": 7}), topic="cake")
+        assert "there is no choice" in why
+        assert (await served.host.app.state_of(run_of(asked))).status == "waiting"
+
+
+async def test_a_question_that_was_answered_elsewhere_is_over() -> None:
+    async with serving(note()) as served:
+        run, asked = await served.run_asking()
+        done = loopkit.answer(run, "burn", form={"stars": 1}, by="ann", state=".loopkit")
+        assert done.outcome == "failed"
+        told = await served.data("note", reply(asked, GOOD), topic="cake")
+        assert (told["outcome"], told["success"]) == ("failed", False)
+
+
+async def test_a_closed_choice_is_not_offered_and_its_reason_is_shown() -> None:
+    async with serving(note()) as served:
+        _, asked = await served.run_asking()
+        for _ in range(3):
+            assert "revise" in asked.schema["properties"]["choice"]["enum"]
+            again = {"choice": "revise", "comment": "Longer.", "stars": 1}
+            answer = await served.box.call("note", {"topic": "cake"}, reply(asked, again))
+            assert isinstance(answer, UserAsked)
+            asked = answer
+        assert asked.schema["properties"]["choice"]["enum"] == ["accept", "burn"]
+        assert "comment" not in asked.schema["properties"]
+        assert "revise  (with a comment)  (closed: " in asked.message
+
+
+async def test_fields_that_are_no_single_values_are_answered_elsewhere() -> None:
+    nested = NOTE.replace("why: optional str", "parts: [str]").replace("WORK", "cat")
+    async with serving(write("note.yaml", nested)) as served:
+        told = await served.data("note", ASKED, topic="cake")
+        assert told["status"] == "waiting"
+        assert f"loopkit answer {told['run']} accept" in told["message"]
+
+
+async def test_a_question_of_a_child_is_asked_with_the_run_that_asks() -> None:
+    note()
+    parent = """
+loopkit: 1
+states:
+  one: {machine: note.yaml, input: {topic: cake}, next: done}
+  done: {final: success, result: one}
+"""
+    async with serving(write("parent.yaml", parent)) as served:
+        asked = await served.asked("parent")
+        assert "/" in run_of(asked)
+        told = await served.data("parent", reply(asked, GOOD))
+        assert (told["outcome"], told["result"]["one"]["outcome"]) == ("done", "done")
+
+
+async def test_progress_rises_up_to_what_the_proof_allows() -> None:
+    async with serving(note()) as served:
+        told: list[Progress] = []
+        caller = Caller(may_be_asked=True, tell=told.append)
+        asked = await served.asked("note", caller, topic="tea")
+        done = [one.done for one in told]
+        assert done == sorted(set(done))
+        # A note, two revisions for the validator and three for a person, and the end.
+        assert {one.total for one in told} == {7}
+        assert all(one.done <= 7 for one in told)
+        words = [one.message for one in told]
+        assert words[0] == f"run {run_of(asked)}"
+        assert [word.partition(":")[0] for word in words if "attempt" in word] == [
+            f"write note, attempt {number}" for number in (1, 2, 3)
+        ]
+        assert len([word for word in words if word.startswith("check fail · ")]) == 3
+        assert "→ ask" in words
+        assert words[-1].endswith("waits for a person: Is it good?")
+        ends: list[Progress] = []
+        caller = Caller(tell=ends.append, reply=UserReply(asked.matter, "accept", GOOD))
+        await served.data("note", caller, topic="tea")
+        assert ends[0].message == "ask accept (by the user of a client)"
+        assert (ends[-1].message, ends[-1].done) == ("done (success)", 1.0)
+
+
+async def test_a_run_whose_call_is_cancelled_stops_after_its_step_and_can_be_resumed() -> None:
+    async with serving(note(UNTIL_GO)) as served:
+        call = asyncio.create_task(served.data("note", topic="cake"))
+        await there("begun")
+        [row] = await served.host.app.journal.runs()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert served.host.drives(row.run)
+        assert (await served.data("status", run=row.run))["status"] == "running"
+        Path("go").touch()
+        await served.host.stopped(row.run)
+        told = await served.data("status", run=row.run)
+        assert (told["status"], told["state"]) == ("suspended", "check")
+        told = await served.data("resume", run=row.run)
+        assert (told["status"], told["calls"]) == ("waiting", 1)
+
+
+async def test_a_run_for_which_another_call_waits_goes_on() -> None:
+    async with serving(note(UNTIL_GO)) as served:
+        first = asyncio.create_task(served.data("note", topic="cake"))
+        await there("begun")
+        [row] = await served.host.app.journal.runs()
+        second = asyncio.create_task(served.data("resume", run=row.run))
+        while served.box.waiting_for(row.run) < 2:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        Path("go").touch()
+        assert (await second)["status"] == "waiting"
+
+
+async def test_where_runs_go_on_without_a_call_a_cancelled_one_stops_nothing() -> None:
+    async with serving(note(UNTIL_GO), stops_with_call=False) as served:
+        call = asyncio.create_task(served.data("note", topic="cake"))
+        await there("begun")
+        [row] = await served.host.app.journal.runs()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        Path("go").touch()
+        await served.host.stopped(row.run)
+        assert (await served.data("status", run=row.run))["status"] == "waiting"
+
+
+async def test_wrong_calls_are_refused_with_the_place_and_the_remedy() -> None:
+    async with serving(note()) as served:
+        assert await served.refused("note") == "input `topic` is missing"
+        assert "did you mean `topic`" in await served.refused("note", topik="x", topic="y")
+        bad = {"title": "T", "days": [1, "two"]}
+        assert "input `plan.days[1]`" in await served.refused("note", topic="x", plan=bad)
+        assert "did you mean `note`?" in await served.refused("nte")
+        assert "did you mean `status`?" in await served.refused("statu", run="x")
+        assert "`run` has to be a text" in await served.refused("status", run=7)
+        assert "`run` has to be a text" in await served.refused("resume")
+        assert "did you mean `run`?" in await served.refused("status", rn="x")
+        assert "note-000000" in await served.refused("status", run="note-000000")
+        assert await served.host.app.journal.runs() == []
+
+
+async def test_runs_of_other_machines_are_not_shown_and_not_resumed() -> None:
+    async with serving(note()) as served:
+        run = (await served.data("note", topic="cake"))["run"]
+    async with serving(write("plain.yaml", PLAIN)) as served:
+        for tool in ("status", "resume"):
+            why = await served.refused(tool, run=run)
+            assert why == f"run `{run}` is of machine `note`, not served here"
+
+
+async def test_a_machine_named_like_another_tool_is_refused() -> None:
+    with pytest.raises(NotRunnable, match="a machine is named `status`"):
+        async with serving(write("status.yaml", PLAIN)):
+            pass
+
+
+async def test_secrets_of_the_environment_are_in_no_answer_no_form_and_no_progress() -> None:
+    async with serving(note()) as served:
+        told: list[Progress] = []
+        caller = Caller(may_be_asked=True, tell=told.append)
+        asked = await served.asked("note", caller, topic="s3cr3t")
+        assert "***" in asked.message
+        assert "s3cr3t" not in asked.message
+        again = {"choice": "revise", "comment": "s3cr3t", "stars": 1}
+        caller = Caller(tell=told.append, reply=UserReply(asked.matter, "accept", again))
+        answer = await served.box.call("note", {"topic": "s3cr3t"}, caller)
+        assert "s3cr3t" not in str(answer)
+        assert any("***" in one.message for one in told)
+        assert "s3cr3t" not in str(told)
+        assert "s3cr3t" not in await served.refused("s3cr3t")
+
+
+async def test_a_hundred_calls_at_once_run_a_hundred_runs() -> None:
+    async with serving(write("plain.yaml", PLAIN)) as served:
+        told = await asyncio.gather(*(served.data("plain") for _ in range(100)))
+        assert {one["status"] for one in told} == {"finished"}
+        assert len({one["run"] for one in told}) == 100

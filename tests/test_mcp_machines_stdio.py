@@ -1,0 +1,174 @@
+"""`loopkit mcp machines` in a process, spoken with by the client of the `mcp` package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import types
+
+from loopkit.cli import invoke
+from tests.mcp_client import McpServer, Told
+
+NOTE = """
+loopkit: 1
+description: Write a note and have it approved.
+input: {topic: str}
+agents:
+  writer: {command: [cat]}
+states:
+  write: {agent: writer, prompt: "{{ input.topic }}", output: note, next: check, on_error: {content: failed}}
+  check:
+    validate: note
+    by: [{not_matches: tea}]
+    transitions: [{guard: valid, target: ask}, {revise: write, max: 1}, {target: ask}]
+  ask:
+    human: Is it good?
+    show: [note]
+    form: {stars: {type: int, minimum: 1, maximum: 5}}
+    choices: [accept, revise]
+    transitions:
+      - {guard: choice == "accept", target: done}
+      - {revise: write, max: 3, feedback: "{{ comment }}"}
+      - {target: failed}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""  # noqa: E501 - a state a line
+PLAIN = """
+loopkit: 1
+input: {words: {type: str, default: Tea.}}
+states:
+  write: {render: "{{ input.words }}", output: note, next: done}
+  done: {final: success, result: note}
+"""
+GOOD = {"choice": "accept", "stars": 5}
+
+
+def accept(content: dict[str, Any]) -> Callable[[object], types.ElicitResult]:
+    return lambda _: types.ElicitResult(action="accept", content=content)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("machines")
+    (made / "note.yaml").write_text(NOTE, encoding="utf-8")
+    (made / "plain.yaml").write_text(PLAIN, encoding="utf-8")
+    (made / "no_machine.yaml").write_text("a: 1\n", encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module", params=["auto", "legacy"])
+def server(request: pytest.FixtureRequest, folder: Path) -> Iterator[McpServer]:
+    """A server for all tests, spoken with in the newest protocol, and in the one before."""
+    server = McpServer(folder, ["machines"], request.param, shows_forms=True)
+    yield server
+    errors = server.close()
+    assert errors.splitlines()[0] == "serving `note`, `plain` over MCP until standard input ends"
+    assert errors.splitlines()[-1] == "loaded:", errors
+
+
+@pytest.fixture
+def served(server: McpServer) -> McpServer:
+    """The server, whose user has not been asked yet and will not answer."""
+    server.answering = lambda _: types.ElicitResult(action="cancel")
+    server.asked.clear()
+    return server
+
+
+def test_the_machines_of_a_folder_are_tools(served: McpServer) -> None:
+    tools = served.tools()
+    assert list(tools) == ["note", "plain", "status", "resume"]
+    assert tools["note"].input_schema["required"] == ["topic"]
+    assert tools["status"].annotations is not None
+    assert tools["status"].annotations.read_only_hint
+
+
+def test_a_machine_without_inputs_that_are_required_is_called_with_nothing(
+    served: McpServer,
+) -> None:
+    assert served.data("plain", {})["result"] == {"note": "Tea."}
+    long = "a long text " * 50_000
+    assert served.data("plain", {"words": long})["result"] == {"note": long}
+
+
+def test_the_user_answers_the_question_of_a_run_in_a_form(served: McpServer) -> None:
+    served.answering = accept(GOOD)
+    told: list[Told] = []
+    done = served.data("note", {"topic": "cake"}, told)
+    assert (done["status"], done["outcome"]) == ("finished", "done")
+    [asked] = served.asked
+    assert "cake" in asked.message
+    assert asked.requested_schema["properties"]["choice"]["enum"] == ["accept", "revise"]
+    assert [message for _, _, message in told if "by the user of" in str(message)] == [
+        "ask accept (by the user of mcp)"
+    ]
+
+
+def test_progress_is_notified_and_rises(served: McpServer) -> None:
+    told: list[Told] = []
+    run = served.data("note", {"topic": "tea"}, told)["run"]
+    messages = [message for _, _, message in told]
+    assert messages[0] == f"run {run}"
+    assert len([message for message in messages if str(message).startswith("check fail")]) == 2
+    assert str(messages[-1]).startswith("ask waits for a person")
+    assert all(before[0] < after[0] for before, after in pairwise(told))
+    assert {total for _, total, _ in told} == {6.0}
+
+
+def test_a_declined_question_stays_open_and_a_person_answers_elsewhere(
+    served: McpServer,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    served.answering = lambda _: types.ElicitResult(action="decline")
+    waiting = served.data("note", {"topic": "cake"})
+    assert waiting["status"] == "waiting"
+    line = f"loopkit answer {waiting['run']} accept --form"
+    assert line in waiting["message"]
+    monkeypatch.chdir(folder)
+    assert invoke(["answer", waiting["run"], "accept", "--form", "stars=1", "--by", "ann"]) == 0
+    capsys.readouterr()
+    assert served.data("status", {"run": waiting["run"]})["outcome"] == "done"
+
+
+def test_who_goes_on_with_a_run_is_asked_again(served: McpServer) -> None:
+    run = served.data("note", {"topic": "cake"})["run"]
+    served.answering = accept(GOOD)
+    done = served.data("resume", {"run": run})
+    assert (done["run"], done["outcome"], len(served.asked)) == (run, "done", 2)
+
+
+def test_an_answer_that_is_refused_is_asked_for_again(served: McpServer) -> None:
+    answers = iter([{"choice": "revise", "stars": 1}, {"choice": "accept", "stars": 9}, GOOD])
+    served.answering = lambda _: types.ElicitResult(action="accept", content=next(answers))
+    assert served.data("note", {"topic": "cake"})["outcome"] == "done"
+    assert [asked.message.partition("\n")[0] for asked in served.asked[1:]] == [
+        "Your answer was not taken: `revise` needs a comment, which becomes the feedback",
+        "Your answer was not taken: form field `stars` takes a whole number, at least 1, at most "
+        "5; `9` is not",
+    ]
+
+
+def test_wrong_calls_are_answered_with_the_reason(served: McpServer) -> None:
+    assert served.refused("note") == "error: input `topic` is missing"
+    assert "did you mean `note`?" in served.refused("nte")
+    assert "no run `gone-000000`" in served.refused("status", run="gone-000000")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_that_shows_no_forms_is_told_where_a_person_answers(
+    folder: Path, mode: str
+) -> None:
+    server = McpServer(folder, ["machines", "note.yaml"], mode)
+    try:
+        told = server.data("note", {"topic": "cake"})
+    finally:
+        server.close()
+    assert told["status"] == "waiting"
+    assert re.search(r"loopkit answer \S+ accept", told["message"])
+    assert told["questions"][0]["choices"] == ["accept", "revise"]
