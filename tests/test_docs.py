@@ -25,6 +25,7 @@ from loopkit.cli.driving import OUTPUTS
 from loopkit.cli.limits import RAISABLE
 from loopkit.document import read
 from loopkit.language.agents.command import JsonReply
+from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text
 from loopkit.language.noun import Noun
 from loopkit.language.states.children import ChildMachine
@@ -286,6 +287,11 @@ def test_the_docs_have_an_example_of_every_kind_of_state_and_rule() -> None:
     assert any(
         d.state_kind(state) == "choice" for machine in plain for state in machine["states"].values()
     )
+
+
+@pytest.mark.parametrize("fact", REPORT_FACTS)
+def test_the_section_on_reports_has_every_fact_of_them(fact: str) -> None:
+    assert f"`{fact}`" in page("language").partition("\n## Reports\n")[2].partition("\n## ")[0]
 
 
 def test_every_noun_of_the_language_has_a_section() -> None:

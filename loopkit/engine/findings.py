@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from loopkit.engine.failure import ErrorClass, Failure
 from loopkit.engine.records import Record
+from loopkit.language.facts import CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
 from loopkit.values import field
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
@@ -168,12 +169,12 @@ class Report(Record, frozen=True, kw_only=True):
             codes.add(finding.code)
         return {
             "valid": self.valid,
-            "verdict": self.verdict,
-            "error_count": blocking,
-            "warning_count": len(self.findings) - blocking,
-            "codes": sorted(codes - {""}),
-            "regressed": self.verdict == "fail" and has_regressed,
-            "stalled": self.stalled,
+            VERDICT: self.verdict,
+            ERRORS: blocking,
+            WARNINGS: len(self.findings) - blocking,
+            CODES: sorted(codes - {""}),
+            REGRESSED: self.verdict == "fail" and has_regressed,
+            STALLED: self.stalled,
             "infeasible": self.verdict == "infeasible",
             "incomplete": self.verdict == "incomplete",
         }

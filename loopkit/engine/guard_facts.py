@@ -6,7 +6,7 @@ from loopkit.engine.events import Worked
 from loopkit.engine.revisions import cap_of, has_room
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import facts_of
-from loopkit.language.facts import CAME_FROM
+from loopkit.language.facts import CAME_FROM, VERDICT
 from loopkit.machine.plans import StatePlan
 from loopkit.machine.program import Program, flat_facts
 
@@ -32,7 +32,7 @@ def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own:
     """The facts of states, reports and inputs that guards of the active state read."""
     known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
     if "reports" in read:
-        reports = {name: {"verdict": verdict} for name, verdict in run.verdicts.items()}
+        reports = {name: {VERDICT: verdict} for name, verdict in run.verdicts.items()}
         known |= flat_facts(reports, "reports.")
     if "input" in read:
         known |= facts_of(run.input, program.input_type, "input.")

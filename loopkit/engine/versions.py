@@ -9,6 +9,7 @@ from __future__ import annotations
 from loopkit.engine.events import Worked
 from loopkit.engine.guard_facts import Facts
 from loopkit.engine.state import RunState
+from loopkit.language.facts import STALLED, VERDICT
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 from loopkit.values import replace
@@ -17,7 +18,7 @@ REASONS = {
     "infeasible": "infeasible",
     "incomplete": "incomplete",
     "cap_reached": "exhausted",
-    "stalled": "stalled",
+    STALLED: "stalled",
 }
 """Why a report that is not valid leads on: each by the fact that guards read, worst first."""
 
@@ -60,11 +61,11 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
 
     None where the edge says nothing about that.
     """
-    if facts.get("verdict") == "fail" or work.outcome != "done":
+    if facts.get(VERDICT) == "fail" or work.outcome != "done":
         return _rejected(program, facts, edge, work)
-    if "verdict" in facts:
-        unanswered = facts["verdict"] in ("infeasible", "incomplete")
-        return str(facts["verdict"]) if unanswered else ""
+    if VERDICT in facts:
+        unanswered = facts[VERDICT] in ("infeasible", "incomplete")
+        return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice
     if work.artifact is not None and program.plans[work.state].asks:

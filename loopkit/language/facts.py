@@ -14,6 +14,13 @@ COUNTING: Mapping[str, GuardType] = dict.fromkeys(("revisions", "max_revisions")
 """What guards read of the one revise edge of a state."""
 OF_REVISING: Mapping[str, GuardType] = {"cap_reached": BOOL, **COUNTING}
 VERDICT = "verdict"
+ERRORS, WARNINGS = COUNTS = "error_count", "warning_count"
+"""How many findings of a report block, and how many others it has: what rules give so many of."""
+CODES = "codes"
+STALLED = "stalled"
+REGRESSED = "regressed"
+SCORE = "score"
+"""The fact of a report that its judges give, where one of them has a score."""
 ORIGIN = "origin"
 """The fact of a report that says who works first on what blocks, where the machine has origins."""
 CAME_FROM = "came_from"
@@ -29,16 +36,19 @@ class ReportFact(Value, frozen=True):
     """Whether templates see it as a field of the report."""
     holds_for: tuple[str, ...] = ()
     """The verdicts for which it holds, where nothing else decides it."""
+    earlier: int = 0
+    """How many versions judged before it takes, if it tells of progress; then it holds only of a
+    `fail`."""
 
 
 REPORT_FACTS: Mapping[str, ReportFact] = {
     "valid": ReportFact(BOOL, holds_for=("pass", "warn", "not_applicable")),
     VERDICT: ReportFact(GuardType("str", values=VERDICTS)),
-    "error_count": ReportFact(COUNT),
-    "warning_count": ReportFact(COUNT),
-    "codes": ReportFact(GuardType("texts"), is_printed=False),
-    "regressed": ReportFact(BOOL, is_printed=False),
-    "stalled": ReportFact(BOOL),
+    ERRORS: ReportFact(COUNT),
+    WARNINGS: ReportFact(COUNT),
+    CODES: ReportFact(GuardType("texts"), is_printed=False),
+    REGRESSED: ReportFact(BOOL, is_printed=False, earlier=2),
+    STALLED: ReportFact(BOOL, earlier=1),
     "infeasible": ReportFact(BOOL, is_printed=False, holds_for=("infeasible",)),
     "incomplete": ReportFact(BOOL, is_printed=False, holds_for=("incomplete",)),
 }
@@ -47,7 +57,8 @@ OF_REPORTS: Mapping[str, GuardType] = {name: fact.type for name, fact in REPORT_
 PRINTED_FACTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.is_printed)
 OF_VERDICT = tuple(name for name, fact in REPORT_FACTS.items() if fact.holds_for)
 """The facts that the verdict alone decides."""
-COUNTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.type is COUNT)
+OF_PROGRESS = {name: fact.earlier for name, fact in REPORT_FACTS.items() if fact.earlier}
+"""The facts that tell whether revising comes on."""
 
 
 def of_verdict(verdict: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from loopkit.language import guard as guards
-from loopkit.language.facts import COUNTS, VERDICT, of_verdict
+from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph, artifact_of
@@ -23,7 +23,8 @@ ANY_REPORT: Token = ("report", "")
 FAULTY: Mapping[str, object] = {
     VERDICT: "fail",
     **of_verdict("fail"),
-    **dict(zip(COUNTS, (1, 0), strict=True)),
+    ERRORS: 1,
+    WARNINGS: 0,
 }
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 

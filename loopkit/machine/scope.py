@@ -13,12 +13,14 @@ from loopkit.language import EachState, Extract, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
 from loopkit.language.facts import (
     CAME_FROM,
+    CODES,
     COUNTING,
     NUMBER,
     OF_REPORTS,
     OF_REVISING,
     ORIGIN,
     PRINTED_FACTS,
+    SCORE,
     VERDICT,
 )
 from loopkit.language.guard import GuardType
@@ -45,7 +47,7 @@ FINDING: Mapping[str, Shape] = {
 REPORT: Mapping[str, Shape] = {
     **dict.fromkeys(
         ("state", "artifact", "author", "attempt", "attempts", "version", "previous", "phase",
-         "fallback", "score", "reason", ORIGIN,
+         "fallback", SCORE, "reason", ORIGIN,
          *PRINTED_FACTS),
         Scalar(),
     ),
@@ -309,7 +311,7 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    return {**facts, "codes": _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
+    return {**facts, CODES: _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
 
 
 def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
@@ -322,7 +324,7 @@ def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
 def _codes(graph: Graph, name: str) -> GuardType:
     codes = codes_at(graph, name)
     if codes is None:
-        return OF_REPORTS["codes"]
+        return OF_REPORTS[CODES]
     return GuardType("texts", values=tuple(sorted(codes)), closed=True)
 
 
@@ -333,7 +335,7 @@ def _score(graph: Graph, name: str) -> dict[str, GuardType]:
     if not ranges:
         return {}
     low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
-    return {"score": GuardType("num", optional=True, minimum=low, maximum=high)}
+    return {SCORE: GuardType("num", optional=True, minimum=low, maximum=high)}
 
 
 def guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:

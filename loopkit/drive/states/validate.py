@@ -19,7 +19,7 @@ from loopkit.engine.events import Artifact, Outcome, Ran, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
-from loopkit.language.facts import ORIGIN
+from loopkit.language.facts import ORIGIN, SCORE
 from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -53,7 +53,7 @@ class _RulesWork:
 def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = report.facts
     if active.program.graph.scores(name):
-        facts["score"] = report.score
+        facts[SCORE] = report.score
     if active.program.graph.origins:
         facts[ORIGIN] = report.origin
     routed = active.program.rows_named[name]

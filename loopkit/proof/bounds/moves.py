@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from loopkit.language.facts import VERDICT, of_verdict
+from loopkit.language.facts import OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
 from loopkit.proof.bounds.contexts import KEPT, LAST, LIMITED, PROGRESS, WORKED, number, readings
 from loopkit.proof.bounds.regions import alike
-from loopkit.proof.bounds.variables import FOUND, OF_PROGRESS, Values, Variable, Variables, owner_of
+from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables, owner_of
 from loopkit.proof.outcomes import FOUND_BY, ROOM, Row, Table, faults_of, own_table
 from loopkit.values import Value
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from loopkit.language import EachState
-from loopkit.language.facts import CAME_FROM, COUNTING, ORIGIN
+from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS, ORIGIN
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
@@ -34,8 +34,6 @@ Kind = Literal[
     "then",
     "kept",
 ]
-OF_PROGRESS: Mapping[str, int] = {"stalled": 1, "regressed": 2}
-"""The facts that take earlier attempts that were judged, and how many."""
 
 
 class Variable(NamedTuple):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from loopkit.language import EachState
-from loopkit.language.facts import COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
+from loopkit.language.facts import CODES, COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuilt
@@ -109,7 +109,7 @@ def _table(
     report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
     return table.replace(
         is_possible=Panel(analysis, name).is_possible,
-        by_value=report - {"codes"},
+        by_value=report - {CODES},
         first=(VERDICT, ORIGIN) if analysis.told_what_was_found else (VERDICT,),
     )
 
@@ -159,7 +159,7 @@ def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> I
     """The facts of a report; which of them go together is for its panel to say."""
     panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
-    codes = others.pop("codes", ())
+    codes = others.pop(CODES, ())
     # So many findings may be needed for the codes, and be all that the rules can give.
     few = range(len(codes) + len(analysis.rules_at[name]) + 1)
     for count in others.keys() & COUNTS:
@@ -168,7 +168,7 @@ def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> I
         others[ORIGIN] = (*panel.origins(), None)
     yield from _free({VERDICT: panel.verdicts(), **others})
     for code in codes:
-        yield ({"codes": Held({str(code)}, ())}, {"codes": Held((), {str(code)})})
+        yield ({CODES: Held({str(code)}, ())}, {CODES: Held((), {str(code)})})
 
 
 def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:

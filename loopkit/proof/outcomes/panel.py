@@ -8,7 +8,16 @@ from math import inf
 from typing import Literal
 
 from loopkit.language import Rule
-from loopkit.language.facts import COUNTS, ORIGIN, VERDICT
+from loopkit.language.facts import (
+    CODES,
+    COUNTS,
+    ERRORS,
+    OF_PROGRESS,
+    ORIGIN,
+    SCORE,
+    VERDICT,
+    WARNINGS,
+)
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
 from loopkit.proof.outcomes.analysis import Analysis
@@ -137,7 +146,7 @@ class Panel:
 
         Every judge was asked and has answered, unless fewer are enough.
         """
-        if row.get("score", UNKNOWN) is None:
+        if row.get(SCORE, UNKNOWN) is None:
             scoring = [rule for rule, _ in rules if rule.score_range is not None]
             is_short = self._state.quorum is not None
             return is_short or not any(self.applies(rule, row) for rule in scoring)
@@ -196,15 +205,14 @@ def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:
     with one finding at most gives it one code, so that codes do not compete for findings of the
     same rule.
     """
-    if row.get("score") is not None and not _may_score(rules):
+    if row.get(SCORE) is not None and not _may_score(rules):
         return False
     sources = [source for _, source in rules if not _is_silent(source, row)]
-    of_errors, of_warnings = COUNTS
-    errors = _range(row, of_errors, least=1 if row[VERDICT] == "fail" else 0)
+    errors = _range(row, ERRORS, least=1 if row[VERDICT] == "fail" else 0)
     if row[VERDICT] != "fail":
         errors = (errors[0], min(errors[1], 0))
-    warnings = _range(row, of_warnings, least=1 if row[VERDICT] == "warn" else 0)
-    codes = row.get("codes")
+    warnings = _range(row, WARNINGS, least=1 if row[VERDICT] == "warn" else 0)
+    codes = row.get(CODES)
     kinds = [_kinds(sources, code) for code in (codes if isinstance(codes, frozenset) else ())]
     only = [sum(kind == {which} for kind in kinds) for which in ("error", "warning")]
     most = [sum(s.most for s in sources if s.blocks), sum(s.most for s in sources if s.warns)]
@@ -235,7 +243,7 @@ def _range(row: Row, count: str, *, least: int) -> tuple[float, float]:
 
 
 def _is_silent(source: Source, row: Row) -> bool:
-    codes = row.get("codes")
+    codes = row.get(CODES)
     return isinstance(codes, Held) and codes.tells(source.own_code) is False
 
 
@@ -244,22 +252,22 @@ def _may_score(rules: Iterable[tuple[Rule, Source]]) -> bool:
 
 
 def _is_none(row: Row) -> bool:
-    return row.get("score") is None
+    return row.get(SCORE) is None
 
 
 def _finds_nothing(row: Row) -> bool:
-    return not any(row.get(fact) for fact in (*COUNTS, "codes"))
+    return not any(row.get(fact) for fact in (*COUNTS, CODES))
 
 
 def _is_progress(row: Row) -> bool:
     """Whether it tells of progress, which is told of reports that fail alone."""
-    return bool(row.get("stalled") or row.get("regressed"))
+    return any(row.get(fact) for fact in OF_PROGRESS)
 
 
 def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:
     """Whether the facts are those of the one finding that stands for no artifact."""
-    counts = (row.get("error_count", 1), row.get("warning_count", 0))
-    told = row.get("codes")
+    counts = (row.get(ERRORS, 1), row.get(WARNINGS, 0))
+    told = row.get(CODES)
     held = told if isinstance(told, Held) else Held((), ())
     is_one = len(held) <= 1 and held <= codes and not codes <= held.absent
     return counts == (1, 0) and is_one and _is_none(row)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Literal
 
 from loopkit.language import Rule, ValidateState
-from loopkit.language.facts import COUNTS, ORIGIN, VERDICT
+from loopkit.language.facts import CODES, COUNTS, ERRORS, ORIGIN, REGRESSED, STALLED, VERDICT
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.program import Program
@@ -42,7 +42,7 @@ class Cause:
 
     @property
     def is_stalled(self) -> bool:
-        return self.row.get("stalled") is True
+        return self.row.get(STALLED) is True
 
 
 class NoCause(Exception):
@@ -101,7 +101,7 @@ def breakable(
 
 
 def _is_several(row: Row) -> bool:
-    count = row.get("error_count")
+    count = row.get(ERRORS)
     return isinstance(count, int | float) and count > 1
 
 
@@ -119,7 +119,7 @@ def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
     row = case.row
     counts = [row.get(count, 0) for count in COUNTS]
     many = sum(int(count) for count in counts if isinstance(count, int | float))
-    odd = bool(row.get("stalled")), bool(row.get("regressed"))
+    odd = bool(row.get(STALLED)), bool(row.get(REGRESSED))
     return *odd, many, case.spread.how == "faulty"
 
 
@@ -192,7 +192,7 @@ OTHERS: Sequence[By] = ("judge", "command")
 
 def _gives(rules: Sequence[Rule], row: Row) -> bool:
     """Whether rules can give the codes that a report should have."""
-    wanted = row.get("codes")
+    wanted = row.get(CODES)
     if not isinstance(wanted, frozenset) or not wanted:
         return bool(rules)
     given = [rule.codes for rule in rules]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from loopkit.language import CommandRule, JudgeRule, Rule
+from loopkit.language.facts import STALLED
 from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
 from loopkit.testing.suggesting.causes import asked_rules, breakable, cause_of_report
@@ -60,7 +61,7 @@ class Panel:
     def facts(self) -> list[str]:
         """What guards read of the report besides its verdict, for whoever brings it about."""
         told = list(report_facts_in_words(self.cause.row))
-        if self._visit > 1 and self.cause.row.get("stalled") is False:
+        if self._visit > 1 and self.cause.row.get(STALLED) is False:
             told.append("what is found is not the same as in the round before")
         edge = self._step.move.edge
         is_guarded = bool(told) and edge is not None and edge.guard is not None

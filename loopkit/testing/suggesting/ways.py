@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
+from loopkit.language.facts import STALLED
 from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.agent_calls import Asking
 from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
@@ -236,7 +237,7 @@ class Ways:
     def _cost(self, at: int, arc: Arc) -> float:
         move, to = arc
         is_new = move.edge is not None and move.edge.id in self._wanted
-        is_odd = move.event != "done" or all(case.row.get("stalled") for case in move.cases)
+        is_odd = move.event != "done" or all(case.row.get(STALLED) for case in move.cases)
         inputs = 0 if to == END else self._cost_of_inputs(self._regions(at), to)
         return STEP - NEW * is_new + ODD * is_odd + inputs
 

@@ -8,7 +8,7 @@ from typing import Any
 from loopkit.checks.exits import fact_in_words
 from loopkit.document.writing import inline
 from loopkit.language import CommandRule, Rule, VerdictReading
-from loopkit.language.facts import VERDICT
+from loopkit.language.facts import OF_PROGRESS, REGRESSED, VERDICT
 from loopkit.language.guard.kleene import Held
 from loopkit.machine.edges import Edge
 from loopkit.validators.judges.form import words_for
@@ -36,9 +36,9 @@ def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
 
 def report_facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
     """What guards read of a report besides its verdict; a standstill is told of its text."""
-    told = {name: row[name] for name in row if name not in (VERDICT, "stalled", "regressed")}
+    told = {name: row[name] for name in row if name not in (VERDICT, *OF_PROGRESS)}
     yield from facts_in_words(told)
-    if row.get("regressed"):
+    if row.get(REGRESSED):
         yield "a finding comes back that was resolved a round before"
 
 
