@@ -127,7 +127,7 @@ def test_of_the_time_of_a_family_no_second_counts_twice(desk: Desk) -> None:
 
 
 def test_the_results_are_in_the_order_of_the_list_whoever_ends_first(desk: Desk) -> None:
-    slow = [{"reply": "good", "delay": "100ms"}]
+    slow = [{"reply": "good", "delay": "1s"}]
     run = desk.play(tasks(parallel=3), said(a=slow), listed("a", "b", "c"))
     assert order(run)[:3] == ["+a", "+b", "+c"]
     assert order(run).index("-b") < order(run).index("-a")

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
+from tests.waiting import LONG_S
 
 BY_HAND = Path(__file__).with_name("server_by_hand.py")
 Connect = Callable[..., Connection]
@@ -69,7 +70,7 @@ def is_alive(process: int) -> bool:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONG_S):
         while not is_so():  # noqa: ASYNC110 - the other side is a process
             await asyncio.sleep(0.02)
 
@@ -242,11 +243,11 @@ async def test_a_schema_that_takes_for_ever_to_check_stalls_nobody(connect: Conn
             stalls.append(time.monotonic() - before)
 
     beating = asyncio.create_task(beat())
-    failed = await failure(connection.call("look", {"at": "sea"}, tools["look"].digest, 0.5))
+    failed = await failure(connection.call("look", {"at": "sea"}, tools["look"].digest, 1.0))
     beating.cancel()
     assert failed.transient
     # The worker is stuck in its regular expression; here, time went on all the while.
-    assert len(stalls) > 10
+    assert len(stalls) > 2
 
 
 async def test_a_server_inherits_nothing_but_the_harmless_and_what_is_named(
@@ -274,6 +275,7 @@ import asyncio, sys
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program
 from loopkit.outside.processes import command_environment
+from tests.waiting import LONG_S
 
 async def main():
     env = command_environment((), {{"NOTES": {str(tmp_path / "notes")!r}}})

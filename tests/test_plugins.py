@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.support import Desk, scenario
+from tests.waiting import until
 
 MACHINE = """
 loopkit: 1
@@ -61,7 +61,7 @@ async def judge(
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     (folder / "rules.py").write_text(f"import os, sys, time\n\ndef check(value, context):\n{lines}")
     rule = PythonRule.model_validate(
-        {"python": "rules:check", "folder": str(folder), "timeout": "20s", **keys}
+        {"python": "rules:check", "folder": str(folder), "timeout": "200s", **keys}
     )
     names = {"input": {"n": 1}, "attempt": 2}
     around = Setting(names=names, facts={}, patterns={}, folder=folder, **(setting or {}))
@@ -179,13 +179,14 @@ async def test_what_is_printed_is_no_verdict_and_told_where_something_fails(tmp_
 async def test_a_plug_in_that_takes_too_long_is_ended_and_may_be_tried_again(
     tmp_path: Path,
 ) -> None:
-    started = time.monotonic()
     body = "print('here', flush=True)\nwhile True: pass"
-    answer = await judge(tmp_path, body, timeout="2s")
-    assert (answer.verdict, answer.error_class) == ("error", "transient")
-    assert "took longer than 2 s" in answer.reason
-    assert "here" in answer.reason
-    assert time.monotonic() - started < 60
+    for limit_s in (1, 20, 200):  # a busy machine takes its time to come there
+        answer = await judge(tmp_path, body, timeout=f"{limit_s}s")
+        assert (answer.verdict, answer.error_class) == ("error", "transient")
+        assert f"took longer than {limit_s} s" in answer.reason
+        if "here" in answer.reason:
+            return
+    raise AssertionError(answer.reason)
 
 
 def is_alive(pid: int) -> bool:
@@ -209,16 +210,15 @@ for _ in range(5):
 while not os.path.exists("children") or open("children").read().count("\\n") < 5: pass
 {end}
 """
-    await judge(tmp_path, body, timeout="5s")
-    children = [int(line) for line in (tmp_path / "children").read_text().split()]
-    for _ in range(300):
-        if not any(map(is_alive, children)):
+    children: list[int] = []
+    for limit in ("3s", "30s", "300s"):  # a busy machine takes its time to start them
+        await judge(tmp_path, body, timeout=limit)
+        with suppress(FileNotFoundError):
+            children = [int(line) for line in (tmp_path / "children").read_text().split()]
+        if len(children) >= 5:
             break
-        await asyncio.sleep(0.1)
-    alive = [child for child in children if is_alive(child)]
-    for child in alive:
-        os.kill(child, signal.SIGKILL)
-    assert alive == []
+    assert len(children) >= 5
+    until(lambda: not any(map(is_alive, children)), "the end of the children")
 
 
 async def test_a_thread_that_a_plug_in_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:

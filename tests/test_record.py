@@ -206,16 +206,19 @@ class TestARunOfPrograms:
         for name, text in PROGRAM_FILES.items():
             durable.write(name, text)
         printing = "print('nobody-may-read-this', flush=True)"
-        durable.write("judge.py", f"import time; {printing}; time.sleep(30)")
-        played = durable.play(PROGRAMS.replace("fail_codes: [3]", "timeout: 500ms"))
-        stored = "".join(event.to_json() for event in played.events)
-        assert "nobody-may-read-this" not in stored
-        assert "[OUR_API_KEY]" in stored
+        durable.write("judge.py", f"import time; {printing}; time.sleep(600)")
+        for limit in ("500ms", "10s", "100s"):  # a busy machine takes its time to print it
+            played = durable.play(PROGRAMS.replace("fail_codes: [3]", f"timeout: {limit}"))
+            stored = "".join(event.to_json() for event in played.events)
+            assert "nobody-may-read-this" not in stored
+            if "[OUR_API_KEY]" in stored:
+                return
+        raise AssertionError(stored)
 
     def test_that_takes_too_long_is_played_so(self, durable: Desk) -> None:
         for name, text in PROGRAM_FILES.items():
             durable.write(name, text)
-        durable.write("judge.py", "import time; print('so far', flush=True); time.sleep(30)")
+        durable.write("judge.py", "import time; print('so far', flush=True); time.sleep(600)")
         slow = PROGRAMS.replace("fail_codes: [3]", "timeout: 500ms")
         played = durable.play(slow)
         assert played.of(Suspended)[-1].reason == "transient"

@@ -19,7 +19,7 @@ from tests.test_cli import only_run, run
 from tests.test_processes import HOLD, alive
 from tests.test_progress import left_on
 
-ENDS_S = 20
+ENDS_S = 100
 """What an ending process is given on a busy machine; unharmed it would go on for longer."""
 
 MODEL = """
@@ -35,7 +35,7 @@ states:
   sit: {{run: {json.dumps([sys.executable, "-c", HOLD, "lock", "stubborn"])}, next: done}}
   done: {{final: success}}
 """
-SLOW_RULES = ", ".join(["{not_matches: '(?:a|aa|aaa)+$b'}"] * 30)
+SLOW_RULES = ", ".join(["{not_matches: '(?:a|aa|aaa)+$b'}"] * 300)
 """Each of them takes as long as a pattern may."""
 RULES = f"""
 loopkit: 1

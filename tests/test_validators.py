@@ -584,11 +584,15 @@ async def test_a_command_that_cannot_start_is_a_fatal_error():
 
 
 async def test_a_command_that_takes_too_long_is_a_transient_error():
-    code = "import time; print('so far', flush=True); time.sleep(9)"
-    error_class, why = await reason({"command": script(code), "timeout": "500ms"}, text(""))
-    assert error_class == "transient"
-    assert "0.5 s" in why
-    assert "so far" in why
+    code = "import time; print('so far', flush=True); time.sleep(600)"
+    for limit_s in (0.5, 10, 100):  # a busy machine takes its time to come so far
+        rule = {"command": script(code), "timeout": f"{limit_s}s"}
+        error_class, why = await reason(rule, text(""))
+        assert error_class == "transient"
+        assert f"{limit_s} s" in why
+        if "so far" in why:
+            return
+    raise AssertionError(why)
 
 
 async def test_a_command_runs_in_the_folder_of_the_setting(tmp_path):

@@ -20,6 +20,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 import urllib.request
 import warnings
 from argparse import ArgumentParser
@@ -58,10 +59,9 @@ from tests.commits import Row, watched
 
 Moment = Literal["before", "after"]
 MAX_RESUMES = 5
-ANSWER_SECONDS = 1.5
-"""How long the server takes where the client is killed while it waits."""
-KILLED_AFTER_SECONDS = 0.3
-"""How long it has waited then; what is left is for a machine that is busy."""
+ANSWERS_S = (0.5, 5.0, 50.0)
+"""How long the server takes where the client is killed while it waits: the next one, where a busy
+machine let the answer come first."""
 
 
 def _asks_agent(row: Row) -> bool:
@@ -74,12 +74,22 @@ def _kill() -> None:
 
 
 class Killer:
-    """Counts appends and calls, and ends the process at one of them."""
+    """Counts appends and calls, and ends the process at one of them.
 
-    def __init__(self, moment: Moment | None = None, number: int = 0, inside: int = 0) -> None:
+    It ends inside a call, whose intent is `inside`, as soon as that was `received`.
+    """
+
+    def __init__(
+        self,
+        moment: Moment | None = None,
+        number: int = 0,
+        inside: int = 0,
+        received: Callable[[], bool] = bool,
+    ) -> None:
         self.appends = 0
         self.intents = 0
         self._moment, self._number, self._inside = moment, number, inside
+        self._received = received
 
     def __call__(self, moment: Moment, rows: Sequence[Row]) -> None:
         if moment == "before":
@@ -90,7 +100,12 @@ class Killer:
             self.intents += sum(map(_asks_agent, rows))
             if self._inside and self.intents >= self._inside:
                 self._inside = 0
-                threading.Timer(KILLED_AFTER_SECONDS, _kill).start()
+                threading.Thread(target=self._kill_inside, daemon=True).start()
+
+    def _kill_inside(self) -> None:
+        while not self._received():
+            time.sleep(0.01)
+        _kill()
 
 
 class Programs:
@@ -124,6 +139,8 @@ def _killed_by_program(folder: Path, call: int) -> Killer:
 class Models:
     """Agents that are models, behind a server whose first answer is an error."""
 
+    answer_s = ANSWERS_S[0]
+
     def __init__(self, url: str) -> None:
         self._url = url
         # Before any fork, so that each child has it.
@@ -131,7 +148,13 @@ class Models:
 
     def prepare(self, folder: Path) -> None:
         self._ask("/_llmock/reset", {})
-        failure = {"type": "fail", "status": 500, "times": 1, "message": "not now"}
+        failure = {
+            "type": "fail",
+            "status": 500,
+            "times": 1,
+            "message": "not now",
+            "retry_after": 0,
+        }
         self._queue(failure)
 
     def calls(self, folder: Path) -> int:
@@ -145,10 +168,14 @@ class Models:
     def killer_inside(self, folder: Path, call: int) -> Killer:
         # The first answer, an error, comes at once whatever is queued: nobody waits for it.
         call = max(call, 2)
-        for seconds, times in ((0, call - 2), (ANSWER_SECONDS, 1)):
+        for seconds, times in ((0, call - 2), (self.answer_s, 1)):
             if times > 0:
                 self._queue({"type": "delay", "seconds": seconds, "times": times})
-        return Killer(inside=call)
+        return Killer(inside=call, received=self._has_taken_all)
+
+    def _has_taken_all(self) -> bool:
+        """Whether a request has come for everything that was queued."""
+        return not self._ask("/_llmock/scenario")["pending"]
 
     def _queue(self, behavior: dict[str, Any]) -> None:
         self._ask("/_llmock/scenario", {"behaviors": [behavior]})
@@ -347,16 +374,35 @@ def _answered(events: Sequence[Any]) -> list[str]:
 
 def points(play: Play, work: Path, world: World, only: str) -> Iterator[dict[str, Any]]:
     """The unharmed run, then every point whose name begins so."""
-    folder = _fresh(work, "unharmed", world)
+    folder = work / "unharmed"
+    _fresh(folder, world)
     killer = Killer()
     asyncio.run(_started(play, folder, killer))
     unharmed = _told(world, play, 0, folder)
     yield {**unharmed, "appends": killer.appends}
     for name, killer_in in _killers(killer.appends, unharmed, world):
         if name.startswith(only):
-            folder = _fresh(work, name, world)
-            ended = _forked(play, folder, killer_in(folder))
-            yield _told(world, play, ended, folder)
+            ended = _killed(play, work / name, world, killer_in)
+            yield _told(world, play, ended, work / name)
+
+
+def _killed(play: Play, folder: Path, world: World, killer_in: Callable[[Path], Killer]) -> int:
+    """Run up to a point, inside a call with as much patience as it takes; how it ended."""
+    if not isinstance(world, Models) or not folder.name.startswith("inside_call"):
+        _fresh(folder, world)
+        return _forked(play, folder, killer_in(folder))
+    ended = 0
+    for world.answer_s in ANSWERS_S:
+        _fresh(folder, world)
+        ended = _forked(play, folder, killer_in(folder))
+        if asyncio.run(_is_inside_a_call(folder)):
+            break
+    return ended
+
+
+async def _is_inside_a_call(folder: Path) -> bool:
+    async with App(SqliteJournal.open(folder / ".loopkit"), folder=folder) as app:
+        return any([(await app.state_of(row.run)).open_calls for row in await app.journal.runs()])
 
 
 def _killers(
@@ -374,12 +420,10 @@ def _killers(
             yield f"inside_program_{call}", partial(_killed_by_program, call=call)
 
 
-def _fresh(work: Path, name: str, world: World) -> Path:
-    folder = work / name
+def _fresh(folder: Path, world: World) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     world.prepare(folder)
-    return folder
 
 
 if __name__ == "__main__":

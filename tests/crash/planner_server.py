@@ -87,7 +87,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is logged."""
 
     def do_GET(self) -> None:
-        self._send({"count": len(self.server.owner.bodies), "bodies": self.server.owner.bodies})
+        model = self.server.owner
+        pending = [behavior for behavior in model.behaviors if behavior["times"] > 0]
+        told: dict[str, Any] = {"count": len(model.bodies), "bodies": model.bodies}
+        self._send({"pending": pending} if self.path == "/_llmock/scenario" else told)
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"])).decode()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any, Protocol
 
-STARTUP_SECONDS = 30.0
+from tests.waiting import LONG_S, until
+
+TRIES = 5
+PORTS = range(10_000, 32_000)
+"""Which a system gives to nobody who names none, as clients do all the time."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,12 @@ class Process:
     """A server in a process of its own on a free port, spoken to over HTTP."""
 
     def __init__(self, command: Sequence[str], health: str) -> None:
-        self.port = _free_port()
-        # A file, because a pipe that nobody reads would stop the server once it is full.
-        self._output = TemporaryFile()  # noqa: SIM115 - closed by `stop`
-        self._process = subprocess.Popen(
-            [part.replace("PORT", str(self.port)) for part in command],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-        )
-        self._await(health)
+        # Until the server has its port, somebody else may take it.
+        for _ in range(TRIES):
+            if self._has_started(command, health):
+                return
+        self._output.seek(0)
+        raise AssertionError(f"the server did not start: {self._output.read()[-2000:]!r}")
 
     @property
     def url(self) -> str:
@@ -106,26 +107,33 @@ class Process:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(timeout=10)
+        self._process.wait(LONG_S)
         self._output.close()
 
-    def _await(self, health: str) -> None:
-        deadline = time.monotonic() + STARTUP_SECONDS
-        while True:
-            try:
-                self.ask(health)
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.05)
-            else:
-                return
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self._process.kill()
-                self._process.wait()
-                self._output.seek(0)
-                raise AssertionError(f"the server did not start: {self._output.read()[-2000:]!r}")
+    def _has_started(self, command: Sequence[str], health: str) -> bool:
+        self.port = _free_port()
+        # A file, because a pipe that nobody reads would stop the server once it is full.
+        self._output = TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        self._process = subprocess.Popen(
+            [part.replace("PORT", str(self.port)) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+        )
+        until(lambda: self._process.poll() is not None or self._answers(health), "its start")
+        return self._process.poll() is None
+
+    def _answers(self, health: str) -> bool:
+        try:
+            self.ask(health)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+        return True
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

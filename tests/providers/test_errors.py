@@ -328,7 +328,7 @@ class TestAServerThatIsNotWell:
         self, hostile: HostileServer, call: Call, model: str
     ) -> None:
         hostile.queue(Answer(hang=True))
-        error = await failure(call(hostile.base_url, model, timeout=0.3))
+        error = await failure(call(hostile.base_url, model, timeout=1.0))
         assert (error.error_class, error.charged) == ("transient", True)
         assert error.message == f"no answer in time from {hostile.base_url}"
         assert len(hostile.requests()) == 1

@@ -156,13 +156,13 @@ class TestARunThatGoesOn:
         """S3.16: the call is given up as transient, tried again, and costs no attempt."""
         hostile.queue(Answer(hang=True))
         hostile.say("A short line")
-        played = desk.play(machine(hostile, timeout="400ms"))
+        played = desk.play(machine(hostile, timeout="2s"))
         assert (played.outcome, attempts_of_the_author(played)) == ("done", 1)
         assert len(hostile.requests()) == 2
         (failed,), (intended, _) = played.of(Failed), played.of(Intended)
-        assert (failed.error_class, failed.message) == ("transient", "no answer within 0.4 s")
+        assert (failed.error_class, failed.message) == ("transient", "no answer within 2 s")
         assert failed.usage.cost_usd == intended.reserved.cost_usd
-        assert 0.4 <= failed.usage.time_s < 5.0
+        assert 2 <= failed.usage.time_s < 100
 
     def test_what_was_answered_costs_what_the_provider_counted(
         self, hostile: HostileServer, desk: Desk

@@ -158,7 +158,7 @@ class TestARunOverHttp:
     ) -> None:
         hostile.queue(Answer(hang=True))
         hostile.say("Tea is warm.", SOUND)
-        slow = loop(hostile).replace("params:", "timeout: 400ms\n    params:", 1)
+        slow = loop(hostile).replace("params:", "timeout: 2s\n    params:", 1)
         played = durable.play(slow, inputs={"topic": "tea"})
         assert_same(taped(durable, played), played)
         (failed,) = played.of(Failed)

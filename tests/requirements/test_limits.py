@@ -182,11 +182,11 @@ def test_a_limit_goes_to_then_before_the_call_that_does_not_fit(
 
 
 def test_time_is_work_and_ends_the_call_in_flight(desk: Desk) -> None:
-    script = scenario(agents={"author": ["short", {"reply": "late", "delay": "30s"}]})
+    script = scenario(agents={"author": ["short", {"reply": "late", "delay": "300s"}]})
     played = desk.play(THEN.replace("LIMIT", "time: 1s"), script)
     assert played.outcome == "enough"
     assert played.result == {"plan": "short"}
-    assert 1 <= played.state.usage.time_s < 20
+    assert 1 <= played.state.usage.time_s < 100
 
 
 def test_no_call_is_made_when_the_time_is_used_up(desk: Desk) -> None:
@@ -208,29 +208,29 @@ def suspending(limit: str, rules: str) -> str:
 @pytest.mark.parametrize(
     "rule",
     [
-        "{command: [sleep, '60']}",
-        "{command: [sleep, '60'], timeout: 50ms, retry: {attempts: 9, backoff: 60s}}",
+        "{command: [sleep, '600']}",
+        "{command: [sleep, '600'], timeout: 50ms, retry: {attempts: 9, backoff: 60s}}",
         "{python: 'slow:check'}",
     ],
 )
 def test_time_ends_what_validators_run_and_is_the_limit_then(rule: str, durable: Desk) -> None:
-    durable.write("slow.py", "import time\ndef check(*_):\n    time.sleep(60)\n")
+    durable.write("slow.py", "import time\ndef check(*_):\n    time.sleep(600)\n")
     started_s = time.monotonic()
     played = durable.play(
-        suspending("time: 400ms", rule), scenario(agents={"author": ["short", "never"]})
+        suspending("time: 1s", rule), scenario(agents={"author": ["short", "never"]})
     )
-    assert time.monotonic() - started_s < 20
+    assert time.monotonic() - started_s < 100
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "limit"
-    assert "the limit `time` leaves no room: 0.4" in played.state.suspended.message
+    assert " of 1 s used" in played.state.suspended.message
     assert "--set limits.time=" in played.state.suspended.remedy
     assert played.reports == []
-    assert 0.4 <= played.state.usage.time_s < 10
+    assert 1 <= played.state.usage.time_s < 100
     # What it took is spent, so that a resume finds the limit where it was.
     again = durable.resume(played.state.run)
     assert again.state.suspended is not None
     assert again.state.suspended.reason == "limit"
-    assert again.state.usage.time_s < played.state.usage.time_s + 0.2
+    assert again.state.usage.time_s < played.state.usage.time_s + 0.9
 
 
 def test_a_verdict_that_comes_after_the_time_is_none(durable: Desk) -> None:
@@ -242,7 +242,7 @@ def test_a_verdict_that_comes_after_the_time_is_none(durable: Desk) -> None:
 
 
 def test_behind_a_limit_rules_judge_although_the_time_is_over(desk: Desk) -> None:
-    machine = suspending("time: 200ms, then: last", "{command: [sleep, '60']}") + (
+    machine = suspending("time: 200ms, then: last", "{command: [sleep, '600']}") + (
         "  last: {render: Over., output: note, next: look}\n"
         "  look: {validate: note, by: [{command: ['true']}], "
         "transitions: [{guard: valid, target: kept}, {target: exhausted}]}\n"
@@ -252,7 +252,7 @@ def test_behind_a_limit_rules_judge_although_the_time_is_over(desk: Desk) -> Non
 
 
 def test_time_ends_a_baseline(durable: Desk) -> None:
-    rule = "{command: [sleep, '60'], baseline: true}"
+    rule = "{command: [sleep, '600'], baseline: true}"
     played = durable.play(suspending("time: 300ms", rule), SPENDING)
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "limit"

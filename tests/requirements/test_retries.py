@@ -143,10 +143,10 @@ async def _side_by_side(desk: Desk, runs: int) -> list[Played]:
     first = desk.script(scenario(agents={"author": [[down, down, down, slow]]}))
     other = desk.script(scenario(agents={"author": [[slow]]}))
     active = [await app.start(loaded, {}, first)]
+    active += [await app.start(loaded, {}, other) for _ in range(runs - 1)]
     driving = [asyncio.create_task(app.drive(active[0]))]
     while app.breakers.failures("some") < 3:  # noqa: ASYNC110 - it has no event to wait for
         await asyncio.sleep(0.01)
-    active += [await app.start(loaded, {}, other) for _ in range(runs - 1)]
     driving += [asyncio.create_task(app.drive(run)) for run in active[1:]]
     await asyncio.gather(*driving)
     told = [Played(run.state, await app.events(run.state.run), desk.folder) for run in active]

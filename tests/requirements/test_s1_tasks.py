@@ -181,7 +181,7 @@ def overlaps(run: Plan, agent: str) -> int:
 def test_authors_of_a_group_work_at_once_and_their_validators_one_by_one(desk: Desk) -> None:
     """S1.41: the calls of authors overlap, those of validators never do."""
     tasks = (task(name, parallel_group="g") for name in "abc")
-    slow = {"coder": [{"reply": "Done.", "delay": "300ms"}]}
+    slow = {"coder": [{"reply": "Done.", "delay": "1s"}]}
     said = {**slow, "validator": [{"reply": PASSES, "delay": "100ms"}]}
     run = carry_out(desk, plan(*tasks), a=said, b=said, c=said)
     assert len(spans(run, "validator")) == 3
