@@ -125,6 +125,16 @@ def test_a_server_that_is_not_there_is_tried_again_and_other_errors_suspend() ->
     assert (gone_on.run, gone_on.outcome) == (stopped.run, "done")
 
 
+def test_a_function_that_has_nothing_more_to_say_suspends_as_others_that_fail() -> None:
+    replies = iter([{"steps": ["a"]}])
+    stopped = run("data.yaml", agents={"planner": lambda *_: next(replies)})
+    assert stopped.suspended is not None
+    assert "agent `planner` raised RuntimeError: the function raised StopIteration" in (
+        stopped.suspended.message
+    )
+    assert resume(stopped.run, agents={"planner": say({"steps": ["a", "b"]})}).outcome == "done"
+
+
 def test_what_is_neither_text_nor_data_suspends_with_its_type() -> None:
     stopped = run("data.yaml", agents={"planner": say({1, 2})})
     assert stopped.suspended is not None

@@ -1,12 +1,13 @@
 """The API of `loopkit serve`: what is told of runs, and what can be done to them."""
 
-# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
+# ruff: noqa: ASYNC110, ASYNC240 - nothing else runs in these tests' event loops
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from loopkit.cli import invoke
 from tests.html_page import parsed
 from tests.http_site import ASKING, Served, all_of, served
 from tests.support import PLAN_REVIEW, ROOT
+from tests.warm import Process
 
 STATE = Path(".loopkit")
 CHILDREN = """
@@ -31,6 +33,40 @@ states:
          input: {topic: "{{ topic }}"}, next: done}
   done: {final: success}
 """
+BUSY = """
+  work:
+    run:
+      - sh
+      - -c
+      - n=0; until test "$1" = tea -o -e go -o $n = 3000; do n=$((n+1)); sleep 0.01; done
+      - sh
+      - "{{ input.topic }}"
+    next: draft
+    on_error: {content: dropped}
+"""
+"""Works until the file `go` is there, but not for ever."""
+PRINT = """
+  print:
+    agent: printer
+    prompt: Print it.
+    output: paper
+    next: sent
+    on_error: {content: dropped}
+"""
+PRINT = """
+  print:
+    agent: printer
+    prompt: Print it.
+    output: paper
+    next: sent
+    on_error: {content: dropped}
+"""
+PRINTED = (
+    ASKING.replace("states:", "agents: {printer: {command: [sh, -c, COMMAND]}}\nstates:")
+    .replace("target: sent}", "target: print}")
+    .replace("  sent:", f"{PRINT}  sent:")
+)
+"""After the answer somebody works, as COMMAND says."""
 
 
 @pytest.fixture(autouse=True)
@@ -187,6 +223,92 @@ async def test_who_answers_a_question_that_is_over_is_told_who_did(site: Served)
     late = await site.post(path, choice="drop", question=open_, by="bob")
     assert late.status_code == 409
     assert "cy has answered it with `send`" in late.json()["error"]["message"]
+
+
+async def test_what_a_child_asks_is_listed_and_answered_while_its_siblings_work() -> None:
+    Path("busy.yaml").write_text(
+        ASKING.replace("name: letter", "name: busy").replace("  draft: {", BUSY + "  draft: {"),
+        encoding="utf-8",
+    )
+    Path("letters.yaml").write_text(
+        CHILDREN.replace("machine: letter.yaml", "parallel: 2, machine: busy.yaml"),
+        encoding="utf-8",
+    )
+    async with served(STATE, Path("letters.yaml"), may_answer=True) as site:
+        root = (await site.post("/api/runs", machine="letters")).json()["run"]
+        async with asyncio.timeout(60):
+            while not (asked := (await site.get("/api/questions"))["questions"]):
+                await asyncio.sleep(0.02)
+        assert [one["place"] for one in asked] == ["each[tea]"]
+        assert (await site.get(f"/api/runs/{root}"))["summary"]["status"] == "running"
+        answer = await site.post(f"/api/runs/{asked[0]['run']}/answer", choice="send")
+        assert (answer.status_code, answer.json()["driver"]) == (200, "this server")
+        Path("go").touch()
+        told = await site.until(
+            root,
+            lambda run: (
+                bool(run["questions"])
+                and len(
+                    [child for child in run["children"] if child["summary"]["outcome"] == "sent"]
+                )
+                == 1
+            ),
+        )
+        [last] = (await site.get("/api/questions"))["questions"]
+        assert last["place"] == "each[cake]"
+        assert last["run"] == told["questions"][0]["run"]
+
+
+async def test_the_same_answer_again_resumes_no_run_that_has_stopped_for_another_reason() -> None:
+    works = PRINTED.replace("COMMAND", '"test -e paper || exit 3; echo printed"')
+    Path("letter.yaml").write_text(works, encoding="utf-8")
+    async with served(STATE, Path("letter.yaml"), may_answer=True) as site:
+        run = await started(site)
+        asked = (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"]
+        given = {"choice": "send", "by": "ann", "question": asked}
+        assert (await site.post(f"/api/runs/{run}/answer", **given)).json()["is_new"] is True
+        before = await site.until(
+            run,
+            lambda run: run["summary"]["status"] == "suspended" and not run["summary"]["is_driven"],
+        )
+        Path("paper").touch()
+        same = await site.post(f"/api/runs/{run}/answer", **given)
+        assert same.json() == {"run": run, "driver": "nobody", "is_new": False}
+        assert await site.get(f"/api/runs/{run}") == before
+        other = await site.post(f"/api/runs/{run}/answer", **{**given, "choice": "drop"})
+        assert other.status_code == 409
+        assert "ann has answered it with `send`" in other.json()["error"]["message"]
+        assert (await site.post(f"/api/runs/{run}/resume")).status_code == 200
+        await site.until(run, is_over)
+        assert (await site.post(f"/api/runs/{run}/answer", **given)).json()["is_new"] is False
+
+
+async def test_an_answer_about_a_call_in_doubt_counts_once_as_well() -> None:
+    waits = "touch begun; for n in $(seq 3000); do test -e paper && break; sleep 0.01; done"
+    works = PRINTED.replace("COMMAND", f"'{waits}; echo printed'")
+    Path("letter.yaml").write_text(works, encoding="utf-8")
+    process = Process(["-m", "loopkit", "run", "letter.yaml", "--output", "quiet"])
+    assert process.wait(60) == 5
+    async with served(STATE) as site:
+        run = (await site.get("/api/runs"))["runs"][0]["run"]
+    process = Process(["-m", "loopkit", "answer", run, "send", "--output", "quiet"])
+    async with asyncio.timeout(60):
+        while not Path("begun").exists():
+            await asyncio.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    async with served(STATE, may_answer=True) as site:
+        assert (await site.post(f"/api/runs/{run}/resume")).status_code == 200
+        told = await site.until(run, is_asking)
+        asked = told["questions"][0]["question"]["question"]
+        Path("paper").touch()
+        for is_new in (True, False):
+            answer = await site.post(f"/api/runs/{run}/answer", choice="retry", question=asked)
+            assert answer.json()["is_new"] is is_new
+            await site.until(run, is_over)
+        other = await site.post(f"/api/runs/{run}/answer", choice="fail", question=asked)
+        assert other.status_code == 409
+        assert "answered it with `retry`" in other.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

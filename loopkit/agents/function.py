@@ -52,8 +52,15 @@ class FunctionAgentPort:
 
     async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
         # It may wait for a server, and other runs go on meanwhile.
-        said = await asyncio.to_thread(self._function, prompt, messages)
+        said = await asyncio.to_thread(self._called, prompt, messages)
         return await said if inspect.isawaitable(said) else said
+
+    def _called(self, prompt: str, messages: Messages) -> object:
+        try:
+            return self._function(prompt, messages)
+        except StopIteration as ended:
+            # A future refuses this one, and would never be done. Coroutines raise the same instead.
+            raise RuntimeError("the function raised StopIteration") from ended
 
     def _as_json(self, said: object) -> str:
         try:

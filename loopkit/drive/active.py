@@ -256,6 +256,8 @@ class ActiveRun:
 
     def _stage(self, events: Sequence[Event]) -> None:
         if not self.keeps_texts:
+            # What is never written as text has no size: to measure it would cost as much as to
+            # write it, and what is in memory already takes no more.
             self._staged += [(event, event) for event in events]
             return
         written: list[Staged] = []

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import Stored
-from loopkit.drive.questions import step_of_answer
+from loopkit.drive.questions import DOUBT, step_of_answer
 from loopkit.drive.states.human import AnswerRefused
-from loopkit.engine.events import HumanAnswer, Refused, Waiting, Worked
+from loopkit.engine.events import HumanAnswer, Refused, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
@@ -96,6 +96,8 @@ def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
             is_asked = event.question == question
         elif isinstance(event, Worked) and event.answer is not None and is_asked:
             found = event.answer
+        elif isinstance(event, Settled) and question == f"{DOUBT}{event.key}":
+            found = HumanAnswer(choice=event.choice)
     return found
 
 

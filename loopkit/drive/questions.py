@@ -16,6 +16,8 @@ from loopkit.text.command_lines import delivery_line
 
 MOST_SHOWN = 200
 """Characters that are shown of what a tool was called with."""
+DOUBT = "doubt:"
+"""Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
 
 
@@ -81,7 +83,7 @@ async def ask_about_doubt(active: ActiveRun) -> None:
     await active.append(
         Waiting(
             state=active.state.state,
-            question=f"doubt:{key}",
+            question=f"{DOUBT}{key}",
             text=(
                 f"The process ended while `{intent.agent}` was being called{arguments}, so the "
                 f"call may have been made, and a program may still be at work. Make it again, or "

@@ -34,7 +34,7 @@ class Taken(NamedTuple):
     """False where the same answer was given before."""
     driver: str
     """Who drives the run now: `this server`, another process by its name, or `nobody`, where the
-    run is over."""
+    run is over or has stopped since."""
 
 
 class Host:
@@ -98,11 +98,19 @@ class Host:
         Raises AnswerRefused, NotRunnable where nothing is asked, and JournalError.
         """
         is_new = await self.app.post_answer(run, answer, question)
-        return Taken(is_new, await self.go_on(run))
+        return await self._taken(run, is_new=is_new)
 
     async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> Taken:
         """Deliver the artifact that a run waits for from outside, and go on; as `answer` does."""
         is_new = await self.app.reply(run, delivery, question)
+        return await self._taken(run, is_new=is_new)
+
+    async def _taken(self, run: str, *, is_new: bool) -> Taken:
+        """Go on with a run to which something was posted, unless that is long done."""
+        stopped = None if is_new else (await self.app.state_of(root_of(run))).suspended
+        if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
+            # It stopped for another reason since, and nobody has asked for it to be resumed.
+            return Taken(is_new, "nobody")
         return Taken(is_new, await self.go_on(run))
 
     async def go_on(self, run: str) -> str:

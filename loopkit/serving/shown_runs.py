@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 
 from loopkit.drive.archive import state_after
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.drive.stored_runs import StoredRuns, unfinished
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
@@ -26,6 +27,8 @@ class ShownRuns:
 
     def __init__(self, stored: StoredRuns) -> None:
         self.stored = stored
+        self._over: dict[str, tuple[float, int]] = {}
+        """Runs that were over when they were written last: they need not be read again."""
         self._engines: OrderedDict[str, Engine] = OrderedDict()
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
@@ -104,9 +107,28 @@ class ShownRuns:
         return run_data(await self.summary(row), state, await self.stored.questions(run), children)
 
     async def waiting(self) -> list[RunData]:
-        """The runs that wait for a person, newest first."""
-        summaries, _ = await self.summaries(None, "waiting", None, LOOKED_AT)
-        return [await self.data(summary.run) for summary in summaries]
+        """The runs that wait for somebody, or of which a child does, newest first."""
+        rows = await self.stored.journal.runs(limit=LOOKED_AT)
+        found: list[RunData] = []
+        for row in rows:
+            if self._over.get(row.run) != (row.updated_at, row.seq):
+                # What is damaged, or was removed meanwhile, waits for nobody.
+                with suppress(UnknownRun, RunUnreadable):
+                    found += [await self.data(row.run)] if await self._asks(row) else []
+        listed = {row.run for row in rows}
+        self._over = {run: written for run, written in self._over.items() if run in listed}
+        return found
+
+    async def _asks(self, row: RunRow) -> bool:
+        """Whether a run or one of its children asks something, also while others of them work."""
+        if row.damage is not None:
+            raise row.damage
+        state = await self.state(row)
+        if state.is_over:
+            self._over[row.run] = row.updated_at, row.seq
+            return False
+        may_ask = state.status == "waiting" or unfinished(state)
+        return bool(may_ask and await self.stored.questions(row.run))
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
         begun: Mapping[str, Mapping[str, object]] = state.children

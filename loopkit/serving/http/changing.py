@@ -73,7 +73,8 @@ class Driven(Record, frozen=True, kw_only=True):
 
     run: str
     driver: str
-    """Who drives it now: `this server`, another process, or `nobody`, where it is over."""
+    """Who drives it now: `this server`, another process, or `nobody`, where it is over or has
+    stopped for another reason since."""
     is_new: bool = True
     """False where the same was answered or delivered before."""
 
