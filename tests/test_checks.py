@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.checks import RULES, Subject, check
+from loopkit.checks import CHECKS, Subject, check
 from loopkit.checks.exits import check_exits
 from loopkit.document import read_file
 from loopkit.document.problems import ProblemsFound, render
@@ -102,8 +102,8 @@ def test_each_rule_is_total_on_machines_in_which_other_things_are_wrong():
         except ProblemsFound:
             continue
         subject = Subject.of(loaded)
-        for rule in RULES:
-            assert all(problem.message for problem in rule(subject)), rule
+        for one in CHECKS:
+            assert all(problem.message for problem in one(subject)), one
 
 
 def test_one_mistake_in_a_shared_text_is_told_once():

@@ -1,4 +1,4 @@
-"""`check`: all rules about a machine, and the problems that they find before anything runs."""
+"""`check`: all checks of a machine, and the problems that they find before anything runs."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ from loopkit.checks.verdict_readings import check_verdict_readings
 from loopkit.document.problems import Problem, ProblemsFound, Span, place_of
 from loopkit.language.load import Loaded
 
-Rule = Callable[[Subject], Iterator[Problem]]
+Check = Callable[[Subject], Iterator[Problem]]
 
-OF_PARTS: tuple[Rule, ...] = (
+OF_PARTS: tuple[Check, ...] = (
     check_targets,
     check_agents,
     check_validators,
@@ -122,8 +122,8 @@ OF_PARTS: tuple[Rule, ...] = (
     check_exits,
     check_unused,
 )
-"""Rules about each part by itself."""
-OF_WHOLE: tuple[Rule, ...] = (
+"""Checks of each part by itself."""
+OF_WHOLE: tuple[Check, ...] = (
     check_reachability,
     check_cycles,
     check_revise_targets,
@@ -134,16 +134,16 @@ OF_WHOLE: tuple[Rule, ...] = (
     check_content,
     check_child_content,
 )
-"""Rules about paths, which mean little while an edge leads to no state."""
-OF_FAULTLESS: tuple[Rule, ...] = (
+"""Checks of paths, which mean little while an edge leads to no state."""
+OF_FAULTLESS: tuple[Check, ...] = (
     check_never_binds,
     check_unread_verdict,
     check_judged_before,
     check_infeasible_success,
     check_unused_fields,
 )
-"""Rules about unneeded parts, which wait for all errors: a misspelt name may need one."""
-RULES = OF_PARTS + OF_WHOLE + OF_FAULTLESS
+"""Checks of unneeded parts, which wait for all errors: a misspelt name may need one."""
+CHECKS = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 """Each is total on every machine that loads, sound or not."""
 
 
@@ -160,10 +160,10 @@ def _of_one(loaded: Loaded) -> list[Problem]:
     """The problems of a machine without those of the machines that it runs."""
     subject = Subject.of(loaded)
     found: dict[tuple[str, str, Span | None], Problem] = {}
-    for rules in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
-        if rules is OF_FAULTLESS and any(p.severity == "error" for p in found.values()):
+    for checks in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
+        if checks is OF_FAULTLESS and any(p.severity == "error" for p in found.values()):
             break
-        for problem in (problem for rule in rules for problem in rule(subject)):
+        for problem in (problem for one in checks for problem in one(subject)):
             found.setdefault((problem.code, problem.message, problem.span), problem)
     return confirm_by_exploring(subject, list(found.values()))
 
@@ -176,11 +176,11 @@ def refuse_errors(loaded: Loaded) -> None:
 
 
 __all__ = [
+    "CHECKS",
     "OF_FAULTLESS",
     "OF_PARTS",
     "OF_WHOLE",
-    "RULES",
-    "Rule",
+    "Check",
     "Subject",
     "check",
     "refuse_errors",

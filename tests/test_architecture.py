@@ -1,0 +1,106 @@
+"""The architecture is as it is told: its rooms, its modules, and one round through them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from loopkit.cli import invoke
+from tests.support import PASS, ROOT, Desk, fails, scenario
+
+PACKAGE = ROOT / "loopkit"
+TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+FILES = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
+FOLDERS = {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
+ROUND = "One round, from the command line to the journal and back"
+MACHINE = """\
+loopkit: 1
+input: {topic: str}
+limits: {agent_calls: 9}
+agents:
+  writer: {model: openai/gpt-5-mini}
+  critic: {model: openai/gpt-5-mini}
+validators:
+  form: [{min_chars: 3}]
+  quality: {judge: critic}
+states:
+  draft: {agent: writer, prompt: "Write on {{ input.topic }}. {{ feedback }}", next: check}
+  check:
+    validate: draft
+    by: [form, quality]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: rejected}]
+  done: {final: success, result: draft}
+  rejected: {final: failure}
+"""
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def named(text: str) -> list[str]:
+    """The modules and folders that a text names; what is in capitals stands for any of a kind."""
+    spans = re.findall(r"`([^`\n]+)`", text)
+    paths = (span for span in spans if span.endswith((".py", "/")) and " " not in span)
+    return [path for path in paths if path == path.lower() and not path.startswith(".")]
+
+
+def test_every_room_has_a_row() -> None:
+    rows = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"(?m)^\| (`[^|]+)\|", TEXT))))
+    inside = [path for path in PACKAGE.iterdir() if not path.name.startswith("_")]
+    rooms = {f"{path.name}/" for path in inside if path.is_dir()}
+    assert rooms | {path.name for path in inside if path.suffix == ".py"} == {
+        row for row in rows if row.endswith(("/", ".py"))
+    }
+
+
+@pytest.mark.parametrize("path", sorted(set(named(TEXT))))
+def test_what_is_named_is_there(path: str) -> None:
+    known = {f"{folder}/" for folder in FOLDERS} if path.endswith("/") else FILES
+    assert (ROOT / path).exists() or any(one.endswith(f"/{path}") for one in known)
+
+
+@contextmanager
+def modules_called() -> Iterator[set[str]]:
+    """The modules of loopkit whose functions are called meanwhile."""
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            called.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
+
+
+def test_a_round_goes_through_the_modules_that_are_told_of_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write("machine.yaml", MACHINE)
+    replies = [{"reply": "Tea."}, {"reply": "Peppermint tea."}]
+    judged = [fails("Which tea?"), PASS]
+    desk.write("case.yaml", scenario(agents={"writer": replies, "critic": judged}))
+    monkeypatch.chdir(desk.folder)
+    with modules_called() as called:
+        code = invoke(["run", "machine.yaml", "--set", "topic=tea", "--script", "case.yaml"])
+    assert (code, capsys.readouterr().out) == (0, "Peppermint tea.\n")
+    seen = {name.removeprefix(f"{ROOT}/") for name in called} & FILES
+    # What a resume does differently, and who else listens, is named beside the round.
+    beside = {"drive/archive.py", "observability/", "views/console.py"}
+    told = set(named(section(ROUND))) - beside
+    missed = {path for path in told if not any(_is_in(one, path) for one in seen)}
+    assert missed == set()
+
+
+def _is_in(module: str, path: str) -> bool:
+    return module.startswith(f"loopkit/{path}") if path.endswith("/") else module.endswith(path)
