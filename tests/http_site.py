@@ -180,13 +180,19 @@ class Serving:
 
 
 @contextmanager
-def serving(*argv: str, under: tuple[str, ...] = (), token: str = TOKEN) -> Iterator[Serving]:
+def serving(
+    *argv: str,
+    command: Sequence[str] = ("serve",),
+    under: tuple[str, ...] = (),
+    token: str = TOKEN,
+) -> Iterator[Serving]:
+    """A server in this folder until it is killed."""
     log = Path("log")
     env = {**os.environ, **({"LOOPKIT_TOKEN": token} if token else {})}
     with Path(os.devnull).open("rb") as nothing, log.open("wb") as told:
         streams = [nothing.fileno(), told.fileno(), told.fileno()]
-        command = ["-m", "loopkit", "serve", "--port", "0", *argv]
-        process = Process(command, streams, env=env, under=under)
+        line = ["-m", "loopkit", *command, "--port", "0", *argv]
+        process = Process(line, streams, env=env, under=under)
     try:
         yield Serving(process, log)
     finally:

@@ -18,8 +18,11 @@ from mcp.client.stdio import stdio_client
 import loopkit
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.outside_agent import OutsideAgentToolbox, has_outside_agents
-from loopkit.serving.toolbox import CallRefused
+from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.outside_agent import has_outside_agents
+from loopkit.serving.toolbox import NOBODY, CallRefused
+from tests.http_site import serving
+from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan
 from tests.test_outside import GOOD, OUTSIDE_ARCHITECT, PLAIN, code_fix, outside
 
@@ -45,15 +48,21 @@ def write(folder: Path, text: str, name: str = "machine.yaml") -> Path:
     return path
 
 
+def hidden(text: str) -> str:
+    return text.replace("s3cr3t", "***")
+
+
 @asynccontextmanager
 async def served(folder: Path, *machines: Path) -> AsyncIterator[tuple[Host, Call]]:
     """A host of machines, and a function that calls a tool with arguments."""
     loaded = [load(path) for path in machines]
     async with Host(folder / ".loopkit", loaded) as host:
-        box = OutsideAgentToolbox(host, lambda text: text.replace("s3cr3t", "***"))
+        box = MachineToolbox(host, hidden, stops_with_call=False)
 
         async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-            return await box.call(tool, arguments)
+            answer = await box.call(tool, arguments, NOBODY)
+            assert isinstance(answer, dict)
+            return answer
 
         yield host, call
 
@@ -73,10 +82,11 @@ def submitted(request: Mapping[str, Any], artifact: Any = None) -> dict[str, Any
 
 def test_an_agent_is_led_from_the_prompt_over_the_feedback_to_the_end(tmp_path: Path) -> None:
     async def lead(host: Host, call: Call) -> None:
-        run = await host.start("machine", {})
-        first = await call("next", run=run)
-        request = first["request"]
-        assert (first["status"], request["prompt"]) == ("wanted", "Write a plan.")
+        first = await call("machine")
+        run, request = first["run"], first["request"]
+        assert (first["status"], request["prompt"]) == ("waiting", "Write a plan.")
+        assert "`submit` takes it" in first["message"]
+        assert await call("next", run=run) == first
         assert (request["state"], request["attempt"], request["form"]) == ("draft", 1, "text")
         assert await call("next") == first  # the only run that wants something
         judged = await call("submit", **submitted(request, "No goals."))
@@ -88,7 +98,7 @@ def test_an_agent_is_led_from_the_prompt_over_the_feedback_to_the_end(tmp_path: 
         assert 'no section "Goal"' in again["prompt"]
         done = await call("submit", **submitted(again, GOOD))
         assert done["verdicts"][0]["ok"]
-        assert done["next"]["status"] == "over"
+        assert (done["next"]["status"], done["next"]["success"]) == ("finished", True)
         assert done["next"]["result"] == {"plan": GOOD}
         assert await call("next", run=run) == done["next"]
 
@@ -121,13 +131,16 @@ def test_a_question_to_a_person_is_told_and_can_not_be_answered(tmp_path: Path) 
         run = await host.start("machine", {})
         request = (await call("next", run=run))["request"]
         told = (await call("submit", **submitted(request, "Tea.")))["next"]
-        assert told["status"] == "person"
-        assert f"Is it good? (a person answers it: `loopkit runs show {run}`)" == told["message"]
+        assert (told["status"], "request" in told) == ("waiting", False)
+        question = {"run": run, "text": "Is it good?", "choices": ["approve", "reject"]}
+        assert told["questions"] == [question]
+        assert "a person has to answer, and not you" in told["message"]
+        assert f"loopkit answer {run} approve" in told["message"]
         for artifact in ("approve", {"choice": "approve"}, None):
             given = {} if artifact is None else {"artifact": artifact}
             with pytest.raises(CallRefused, match="waits for an answer, not for an artifact"):
                 await call("submit", run=run, request="ask:1", **given)
-        assert (await call("next", run=run))["status"] == "person"
+        assert (await call("next", run=run))["questions"] == [question]
 
     led(tmp_path, write(tmp_path, PERSON), by=lead)
 
@@ -209,7 +222,7 @@ states:
         request = (await call("next", run=run))["request"]
         assert request["run"].startswith(f"{run}/")
         done = await call("submit", **submitted(request, GOOD))
-        assert done["next"] == {**done["next"], "run": run, "status": "over", "success": True}
+        assert done["next"] == {**done["next"], "run": run, "status": "finished", "success": True}
 
     led(tmp_path, path, by=lead)
 
@@ -224,35 +237,33 @@ def test_secrets_of_the_environment_are_in_no_answer(tmp_path: Path) -> None:
     led(tmp_path, write(tmp_path, PLAIN.replace("Write a plan.", "The word is s3cr3t.")), by=lead)
 
 
-# By the client of the `mcp` package, over stdio
+# By the client of the `mcp` package
 
-SERVER = """
-import asyncio, sys
-from pathlib import Path
-from loopkit.language.load import load
-from loopkit.serving.host import Host
-from loopkit.serving.mcp.stdio import serve
-from loopkit.serving.outside_agent import OutsideAgentToolbox
-
-async def main():
-    machines = [load(Path(path)) for path in sys.argv[1:]]
-    async with Host(Path(".loopkit"), machines, say=lambda text: None) as host:
-        await serve(OutsideAgentToolbox(host, str))
-
-asyncio.run(main())
-"""
+CONNECTIONS = [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
 
 
-def by_mcp(folder: Path, machine: Path, by: Callable[[Call], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def client_over(transport: str, mode: Mode, *machines: str) -> AsyncIterator[Client]:
+    """A real client of `loopkit mcp machines` in a process of its own, in this folder."""
+    if transport == "http":
+        with serving(*machines, command=MACHINES) as server:
+            async with client_of(server.url, mode) as client:
+                yield client
+        return
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "loopkit", "mcp", "machines", *machines], cwd=Path.cwd()
+    )
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        yield client
+
+
+def by_mcp(
+    transport: str, mode: Mode, machine: Path, by: Callable[[Call], Awaitable[None]]
+) -> None:
     """A real client calls the tools of a server in a process of its own."""
 
     async def lead() -> None:
-        server = StdioServerParameters(
-            command=sys.executable, args=["-c", SERVER, machine.name], cwd=folder
-        )
-        async with Client(stdio_client(server)) as client:
-            listed = (await client.list_tools()).tools
-            assert [tool.name for tool in listed] == ["next", "submit"]
+        async with client_over(transport, mode, machine.name) as client:
 
             async def call(tool: str, **arguments: Any) -> dict[str, Any]:
                 answer = await client.call_tool(tool, arguments)
@@ -261,6 +272,9 @@ def by_mcp(folder: Path, machine: Path, by: Callable[[Call], Awaitable[None]]) -
                 data: dict[str, Any] = answer.structured_content or {}
                 return data
 
+            listed = [tool.name for tool in (await client.list_tools()).tools]
+            assert listed[1:] == ["status", "resume", "next", "submit"]
+            assert "call `submit`" in (client.instructions or "")
             await by(call)
 
     asyncio.run(lead())
@@ -279,12 +293,19 @@ CRITIC = (
 )
 
 
-def test_a_real_client_plays_the_architect_of_plan_review_to_acceptance(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("transport", "mode"), CONNECTIONS)
+def test_a_real_client_plays_the_architect_of_plan_review_to_acceptance(
+    transport: str, mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = outside(PLAN_REVIEW, tmp_path, OUTSIDE_ARCHITECT, CRITIC)
-    begun = loopkit.run(path, {"issue": "CSV exports break."}, state=tmp_path / ".loopkit")
+    runs: list[str] = []
 
     async def lead(call: Call) -> None:
-        first = (await call("next"))["request"]
+        begun = await call("plan_review", issue="CSV exports break.")
+        runs.append(begun["run"])
+        first = begun["request"]
+        assert (await call("next"))["request"] == first
         assert "CSV exports break." in first["prompt"]
         judged = await call("submit", **submitted(first, plan("title_only")))
         assert judged["verdicts"][0]["verdict"] == "fail"
@@ -294,21 +315,24 @@ def test_a_real_client_plays_the_architect_of_plan_review_to_acceptance(tmp_path
             await call("submit", **submitted(first, plan("good")))
         told = await call("submit", **submitted(second, plan("good")))
         assert [one["verdict"] for one in told["verdicts"]] == ["pass"]
-        assert told["next"]["status"] == "person"
+        assert "approve" in told["next"]["questions"][0]["choices"]
         with pytest.raises(CallRefused, match="waits for an answer"):
-            await call("submit", run=begun.run, request="approval:1", artifact="approve")
+            await call("submit", run=begun["run"], request="approval:1", artifact="approve")
 
-    by_mcp(tmp_path, path, lead)
-    done = loopkit.answer(begun.run, "approve", state=tmp_path / ".loopkit")
+    by_mcp(transport, mode, path, lead)
+    done = loopkit.answer(runs[0], "approve", state=tmp_path / ".loopkit")
     assert done.outcome == "accepted"
 
 
-def test_a_real_client_plays_the_coder_of_the_code_fix_loop_to_acceptance(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("transport", "mode"), CONNECTIONS)
+def test_a_real_client_plays_the_coder_of_the_code_fix_loop_to_acceptance(
+    transport: str, mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = code_fix(tmp_path)
-    loopkit.run(path, state=tmp_path / ".loopkit")
 
     async def lead(call: Call) -> None:
-        first = (await call("next"))["request"]
+        first = (await call("code_fix"))["request"]
         assert (first["form"], first["path"]) == ("folder", "src")
         code = Path(first["workspace"], "src/calc.py")
         code.write_text("def add(a, b):\n    return a * b\n", encoding="utf-8")
@@ -320,7 +344,9 @@ def test_a_real_client_plays_the_coder_of_the_code_fix_loop_to_acceptance(tmp_pa
         assert "test_calc.py" in second["prompt"]
         code.write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
         done = await call("submit", **submitted(second))
-        assert (done["next"]["status"], done["next"]["outcome"]) == ("over", "fixed")
+        assert (done["next"]["status"], done["next"]["outcome"]) == ("finished", "fixed")
+        # The same again, as of a client that has not heard the answer, changes nothing.
+        assert await call("submit", **submitted(second)) == done
 
-    by_mcp(tmp_path, path, lead)
+    by_mcp(transport, mode, path, lead)
     assert "a + b" in (tmp_path / "src/calc.py").read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ from loopkit.serving.access import (
 
 HOST = "127.0.0.1"
 TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
+GIVE_IT = f"give it in {TOKEN} or with `--token-file`"
 STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
 """What the first signal to a server is answered with."""
 
@@ -78,6 +79,12 @@ class Token:
     is_new: bool
     """Whether nobody knows it yet."""
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether nobody gets to know it, as a new one is shown only at a terminal."""
+        # What is no terminal is a log.
+        return self.is_new and (sys.stderr is None or not sys.stderr.isatty())
+
 
 def read_token(file: Path | None) -> Token:
     """The token of a file or of the environment, else a new one; raises Stop."""
@@ -115,11 +122,10 @@ class Listening:
 
     def tell_token(self) -> None:
         """Show a new token to whoever sits at a terminal, and nobody else."""
-        if self.token.is_new and sys.stderr is not None and sys.stderr.isatty():
-            say(f"the token, for programs: {self.token.text}")
+        if self.token.is_secret:
+            say(f"programs need a token of yours: {GIVE_IT}")
         elif self.token.is_new:
-            # What is no terminal is a log.
-            say(f"programs need a token of yours: give it in {TOKEN} or with `--token-file`")
+            say(f"the token, for programs: {self.token.text}")
 
 
 @contextmanager

@@ -13,9 +13,10 @@ import click
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK, report_errors, say
 from loopkit.cli.interruption import Interruption
-from loopkit.cli.listening import STOPPING
+from loopkit.cli.listening import STOPPING, listening_options
 from loopkit.cli.machine import load_checked
 from loopkit.cli.machine_files import machine_files
+from loopkit.cli.mcp_http import PORT, Place, refuse_place, serve_at
 from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
 from loopkit.cli.watching import Watcher
 from loopkit.journal.folder import state_folder
@@ -30,21 +31,36 @@ from loopkit.serving.machines import MachineToolbox
     epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
-def machines(paths: tuple[Path, ...]) -> int:
+@click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
+@listening_options(PORT)
+def machines(
+    paths: tuple[Path, ...],
+    over_http: bool,
+    port: int,
+    host: str,
+    urls: tuple[str, ...],
+    token_file: Path | None,
+) -> int:
     """Serve machines as tools that run them, over standard input and output.
 
     Without a path, those below this folder. A question to a person is shown to the user of the
-    client, if that can show forms; no tool takes the answer.
+    client, if that can show forms; no tool takes the answer. With --http many clients use one
+    server, each with its token, and runs go on when a client is gone.
     """
-    refuse_streams(map(str, paths))
+    if not over_http:
+        refuse_place()
+        refuse_streams(map(str, paths))
     with report_errors(), Interruption() as interruption:
         loaded = [load_checked(path) for path in machine_files(paths or [Path()])[0]]
-        serve = stdio_server()
-        host = Host(state_folder(), loaded, say)
+        driving = Host(state_folder(), loaded, say)
         keys = [name for one in loaded for name in one.machine.key_names]
-        toolbox = MachineToolbox(host, redactor(os.environ, keys), stops_with_call=True)
+        redact = redactor(os.environ, keys)
+        toolbox = MachineToolbox(driving, redact, stops_with_call=not over_http)
+        if over_http:
+            return serve_at(Place(host, port, urls, token_file), driving, toolbox, interruption)
+        serve = stdio_server()
         _tell(loaded)
-        asyncio.run(_Serving(host, serve, toolbox).go_on(interruption))
+        asyncio.run(_Serving(driving, serve, toolbox).go_on(interruption))
     return OK
 
 

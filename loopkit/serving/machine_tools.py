@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
@@ -11,51 +11,12 @@ from loopkit.language.datatypes import parse_record
 from loopkit.language.load import Loaded
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.proof.bounds.extremes import Measure
+from loopkit.serving.outside_agent import OF_OUTSIDE, has_outside_agents
+from loopkit.serving.standing import RUN, STANDING
 from loopkit.serving.toolbox import ServedTool
 
 MOST_CONFIGURATIONS = 10_000
 """Configurations that are looked at for a bound of the progress; above it is less exact."""
-RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
-STANDING: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "run": RUN,
-        "machine": {"type": "string"},
-        "status": {
-            "enum": [
-                "finished", "waiting", "running", "interrupted", "suspended", "cancelled", "new",
-            ],
-            "description": "`finished`: the run is over. `waiting`: a person has to answer, or "
-            "somebody outside has to deliver an artifact. `running`: it is being driven; call "
-            "`status` later. `interrupted`: nobody drives it; `resume` goes on with it. "
-            "`suspended`: it can't go on as it is; `message` says why, and what helps.",
-        },
-        "state": {"type": "string", "description": "The active state, or the last one."},
-        "outcome": {"type": "string", "description": "The final state."},
-        "success": {"type": "boolean", "description": "Whether that is a success."},
-        "result": {"type": "object", "description": "The artifacts that the run ended with."},
-        "message": {"type": "string", "description": "What is waited for, and what to do."},
-        "questions": {
-            "type": "array",
-            "description": "What a person is asked. Only a person may answer.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "run": {"type": "string", "description": "The run that asks."},
-                    "text": {"type": "string"},
-                    "choices": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["run", "text", "choices"],
-            },
-        },
-        "calls": {"type": "integer", "description": "How often an agent was called."},
-        "cost_usd": {
-            "type": ["number", "null"],
-            "description": "What was spent, in US dollars; null if it is not known.",
-        },
-    },
-    "required": ["run", "machine", "status", "state", "calls", "cost_usd"],
-}  # fmt: skip
 _OF_RUN: Mapping[str, Any] = {
     "type": "object",
     "properties": {"run": RUN},
@@ -82,11 +43,17 @@ OF_RUNS = (
 """The tools that every server of machines has."""
 
 
+def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
+    """The tools for runs of any of the machines."""
+    is_led = any(has_outside_agents(loaded.machine) for loaded in machines.values())
+    return (*OF_RUNS, *(OF_OUTSIDE if is_led else ()))
+
+
 def machine_tools(machines: Mapping[str, Loaded]) -> dict[str, ServedTool]:
     """A tool for each machine, by its name; raises NotRunnable where another tool has that."""
-    for name in (tool.name for tool in OF_RUNS if tool.name in machines):
+    for name in (tool.name for tool in common_tools(machines) if tool.name in machines):
         raise NotRunnable(
-            f"a machine is named `{name}`, like a tool that every server of machines has; "
+            f"a machine is named `{name}`, like a tool that this server has besides; "
             "name it otherwise with `name:`"
         )
     return {name: _tool(name, loaded.machine) for name, loaded in machines.items()}

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
@@ -17,7 +18,8 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.serving.arguments import refuse_unknown_arguments, refuse_unknown_tool, text_argument
 from loopkit.serving.host import Host
-from loopkit.serving.machine_tools import OF_RUNS, machine_tools, most_asked
+from loopkit.serving.machine_tools import common_tools, machine_tools, most_asked
+from loopkit.serving.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, named_request
 from loopkit.serving.run_progress import RunProgress
 from loopkit.serving.standing import standing
 from loopkit.serving.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
@@ -27,6 +29,8 @@ from loopkit.views.review import review
 
 MOST_FORMS = 3
 """How often a user is asked one question whose answers are not taken."""
+LED_WITHIN_S = 45.0
+"""How long `next` and `submit` wait for a run that works; clients give a tool a minute or so."""
 Answer = dict[str, Any] | UserAsked
 
 
@@ -46,6 +50,8 @@ class MachineToolbox:
         self._stops_with_call = stops_with_call
         self._pages = pages
         self._machines = machine_tools(host.machines)
+        self._common = common_tools(host.machines)
+        self._outside = OutsideAgents(host)
         self._waiting: Counter[str] = Counter()
         """How many calls wait for each run."""
         self._answering: set[asyncio.Task[Answer]] = set()
@@ -53,15 +59,17 @@ class MachineToolbox:
 
     @property
     def instructions(self) -> str:
+        common = ", ".join(f"`{tool.name}`" for tool in self._common)
         return (
-            "Each tool but `status` and `resume` runs a machine: agents write, validators judge, "
-            "and what they reject is revised, until the run ends or waits for somebody. Questions "
-            "of a run are for a person and not for you: tell the user about them."
+            f"Each tool but {common} runs a machine: agents write, validators judge, and what they "
+            "reject is revised, until the run ends or waits for somebody. Questions of a run are "
+            "for a person and not for you: tell the user about them."
+            + (f" {LEADING}" if NEXT in self._common else "")
         )
 
     @property
     def offered(self) -> Sequence[ServedTool]:
-        return [*self._machines.values(), *OF_RUNS]
+        return [*self._machines.values(), *self._common]
 
     def waiting_for(self, run: str) -> int:
         """How many calls wait for a run."""
@@ -114,9 +122,13 @@ class MachineToolbox:
         return plain
 
     async def _called(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        refuse_unknown_tool(name, [*self._machines, *(tool.name for tool in OF_RUNS)])
+        refuse_unknown_tool(name, [*self._machines, *(tool.name for tool in self._common)])
+        if name == SUBMIT.name:
+            return await self._submitted(arguments, call)
         if call.caller.reply is not None:
             return await self._taken(call.caller.reply, call)
+        if name == NEXT.name:
+            return await self._next(arguments, call)
         if name in self._machines:
             return await self._driven(await self._host.start(name, arguments), 0, call)
         refuse_unknown_arguments(arguments, ("run",))
@@ -136,6 +148,45 @@ class MachineToolbox:
         [row] = await self._host.app.journal.runs(run=run)
         await self._host.go_on(run)
         return await self._driven(run, row.seq, call)
+
+    # -- what is wanted from outside ---------------------------------------------------------
+
+    async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
+        """What a run wants; one that nobody drives any more is driven on first."""
+        run = await self._outside.run_in(arguments)
+        before = await self._length(run)
+        if (await standing(self._host.app, run))["status"] == "interrupted":
+            await self._host.go_on(run)
+        return await self._led(run, before, call)
+
+    async def _submitted(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
+        """Deliver what a request asks for; what was found in it, and where the run stands then."""
+        run, request = named_request(arguments)
+        before = await self._length(run)
+        if call.caller.reply is not None:
+            answer = await self._taken(call.caller.reply, call)
+        else:
+            await self._outside.deliver(run, request, arguments)
+            answer = await self._led(run, before, call)
+        if isinstance(answer, UserAsked):
+            return answer
+        return {"verdicts": await self._outside.verdicts(run, request), "next": answer}
+
+    async def _led(self, run: str, before: int, call: _Call) -> Answer:
+        """Where a run stands once it has stopped, or has worked for long."""
+        root = root_of(run)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LED_WITHIN_S):
+                await self._followed(root, before, call)
+        told = await standing(self._host.app, run, self._pages)
+        may_ask = call.caller.may_be_asked and "request" not in told
+        return (await self._form(root) if may_ask else None) or told
+
+    async def _length(self, run: str) -> int:
+        """How many events the root of a run has, which has to be of a machine that is served."""
+        await self._refuse_strange(root_of(run))
+        [row] = await self._host.app.journal.runs(run=root_of(run))
+        return row.seq
 
     async def _driven(self, run: str, before: int, call: _Call) -> Answer:
         """Wait until a run stops, and tell of it; `before` events of it were there already."""
@@ -181,7 +232,7 @@ class MachineToolbox:
         if state.machine not in self._bounds:
             proving = asyncio.to_thread(most_asked, loaded.machine)
             self._bounds[state.machine] = asyncio.create_task(proving)
-        return await self._bounds[state.machine]
+        return await asyncio.shield(self._bounds[state.machine])
 
     # -- what a person is asked --------------------------------------------------------------
 

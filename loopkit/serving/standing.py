@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.app import App
 from loopkit.drive.active import OpenQuestion
 from loopkit.engine.state import RunState
+from loopkit.serving.outside_requests import REQUEST, request_of
 from loopkit.text.run_ids import root_of
 from loopkit.views.hints import hints_for, question_hints, waiting_hints
 from loopkit.views.summary import status_of
 
+RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
+STANDING: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "run": RUN,
+        "machine": {"type": "string"},
+        "status": {
+            "enum": [
+                "finished", "waiting", "running", "interrupted", "suspended", "cancelled", "new",
+            ],
+            "description": "`finished`: the run is over. `waiting`: a person has to answer, or "
+            "somebody outside has to deliver an artifact. `running`: it is being driven; call "
+            "`status` later. `interrupted`: nobody drives it; `resume` goes on with it. "
+            "`suspended`: it can't go on as it is; `message` says why, and what helps.",
+        },
+        "state": {"type": "string", "description": "The active state, or the last one."},
+        "outcome": {"type": "string", "description": "The final state."},
+        "success": {"type": "boolean", "description": "Whether that is a success."},
+        "result": {"type": "object", "description": "The artifacts that the run ended with."},
+        "message": {"type": "string", "description": "What is waited for, and what to do."},
+        "questions": {
+            "type": "array",
+            "description": "What a person is asked. Only a person may answer.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "run": {"type": "string", "description": "The run that asks."},
+                    "text": {"type": "string"},
+                    "choices": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["run", "text", "choices"],
+            },
+        },
+        "request": REQUEST,
+        "calls": {"type": "integer", "description": "How often an agent was called."},
+        "cost_usd": {
+            "type": ["number", "null"],
+            "description": "What was spent, in US dollars; null if it is not known.",
+        },
+    },
+    "required": ["run", "machine", "status", "state", "calls", "cost_usd"],
+}  # fmt: skip
+
 
 async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
-    """The run with its family; `pages` is the address of a server that shows runs, if any does."""
+    """The run with its family; `pages` is the address of a server that shows runs, if any does.
+
+    Of several requests to somebody outside it is that of the run itself, else the first one.
+    """
     state = await app.state_of(root_of(run))
     [row] = await app.journal.runs(run=state.run)
     status = status_of(state, is_driven=row.is_driven)
@@ -29,6 +76,10 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
         told["message"] = message
     if questions := [_question(one) for one in asked if one.question.wanted is None]:
         told["questions"] = questions
+    wanted = [(one, one.question.wanted) for one in asked]
+    requests = [request_of(one, what) for one, what in wanted if what is not None]
+    if requests:
+        told["request"] = next((one for one in requests if one["run"] == run), requests[0])
     return {**told, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
 
 
@@ -57,5 +108,5 @@ async def _message(
 
 def _who(asked: Sequence[OpenQuestion]) -> str:
     if all(one.question.wanted is not None for one in asked):
-        return "the run waits for somebody outside"
+        return "the run waits for what `request` asks for; `submit` takes it"
     return "a person has to answer, and not you: show the user the question and these lines"

@@ -9,6 +9,7 @@ try:
     from mcp.server import Server, ServerRequestContext
     from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
     from mcp.server.stdio import stdio_server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 except ImportError as error:
     raise ImportError(
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
@@ -21,6 +22,7 @@ __all__ = [
     "RequestStateSecurity",
     "Server",
     "ServerRequestContext",
+    "StreamableHTTPSessionManager",
     "run_sync",
     "stdio_server",
     "types",

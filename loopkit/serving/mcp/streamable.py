@@ -1,0 +1,110 @@
+"""A server over streamable HTTP, for both protocols of MCP, behind the gate of every server.
+
+Only messages that are strict JSON of bounded size and depth get any further than this.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Callable
+
+from loopkit.serving.access import Access
+from loopkit.serving.http.answers import BadRequest, bug_teller, tell_http
+from loopkit.serving.http.bodies import MOST_BYTES, body_of, decoded
+from loopkit.serving.http.gate import Gate
+from loopkit.serving.http.http_server import HttpServer
+from loopkit.serving.http.library import (
+    ASGIApp,
+    HTTPException,
+    Message,
+    Receive,
+    Request,
+    Response,
+    Route,
+    Scope,
+    Send,
+    Starlette,
+)
+from loopkit.serving.mcp.library import StreamableHTTPSessionManager, types
+from loopkit.serving.mcp.server import server_of
+from loopkit.serving.toolbox import Toolbox
+from loopkit.text.json_text import NoJson, parse_json
+
+PATH = "/mcp"
+MOST_SESSIONS = 1_000
+"""Clients of the older protocol that have said hello and not goodbye."""
+SESSION_LASTS_S = 1_800.0
+"""How long one is remembered while it asks nothing."""
+
+
+class StreamableServer(HttpServer):
+    """Serves the tools of a toolbox until it is told to stop; calls in hand are given up then."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        access: Access,
+        say: Callable[[str], None],
+        stop_work: Callable[[], None],
+    ) -> None:
+        # What it has to say is about clients, who could fill a log.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        self._sessions = StreamableHTTPSessionManager(
+            server_of(toolbox),
+            session_idle_timeout=SESSION_LASTS_S,
+            max_request_body_size=MOST_BYTES,
+            max_sessions=MOST_SESSIONS,
+        )
+        routed = Starlette(
+            routes=[Route(PATH, _Strict(self._sessions.handle_request))],
+            exception_handlers={HTTPException: tell_http, Exception: bug_teller(say)},
+        )
+        super().__init__(Gate(routed, access), stop_work)
+
+    async def serve_on(self, listening: socket.socket) -> None:
+        async with self._sessions.run():
+            await super().serve_on(listening)
+
+
+class _Strict:
+    """Lets messages through that every reader reads in the same way."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            try:
+                body = await _message_of(Request(scope, receive))
+            except BadRequest as refused:
+                await _refusal(refused)(scope, receive, send)
+                return
+            receive = _again(body, receive)
+        await self._app(scope, receive, send)
+
+
+async def _message_of(request: Request) -> bytes:
+    body = await body_of(request, MOST_BYTES)
+    value = parse_json(decoded(body))
+    if isinstance(value, NoJson):
+        raise BadRequest(f"the message is not JSON: {value.reason}")
+    return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that has been read to who reads it next."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return first.pop() if first else await receive()
+
+    return receive_again
+
+
+def _refusal(refused: BadRequest) -> Response:
+    """A refusal that clients of MCP show."""
+    error = {"code": types.PARSE_ERROR, "message": str(refused)}
+    message = {"jsonrpc": "2.0", "id": None, "error": error}
+    return Response(json.dumps(message), refused.status, media_type="application/json")

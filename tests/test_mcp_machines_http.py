@@ -1,0 +1,183 @@
+"""`loopkit mcp machines --http` as a process, spoken with by the client of the `mcp` package."""
+
+# ruff: noqa: ASYNC110, ASYNC240 - tests wait for files that programs write
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopkit.cli import invoke
+from tests.http_site import ASKING, TOKEN, Serving, serving
+from tests.mcp_http import MACHINES, MODES, Mode, client_of
+from tests.warm import ran_loopkit
+
+SLOW = """
+loopkit: 1
+name: slow
+agents:
+  writer:
+    command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]
+    on_in_doubt: retry
+states:
+  write: {agent: writer, prompt: "Write.", output: note, next: again, on_error: {content: failed}}
+  again:
+    agent: writer
+    prompt: "Write again."
+    output: note
+    next: done
+    on_error: {content: failed}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("LOOPKIT_TOKEN", "LOOPKIT_STATE"):
+        monkeypatch.delenv(name, raising=False)
+    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
+    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
+async def data(server: Serving, tool: str, mode: Mode = "auto", **arguments: Any) -> dict[str, Any]:
+    """What a tool answers to a client that is there for nothing else."""
+    async with client_of(server.url, mode) as client:
+        answer = await client.call_tool(tool, arguments)
+        assert not answer.is_error, answer.content
+        return dict(answer.structured_content or {})
+
+
+async def begun(server: Serving, mode: Mode = "auto") -> str:
+    """The id of a run that works, and whose client has given up its call and gone."""
+    told: list[str] = []
+
+    async def hear(_: float, __: float | None, word: str | None) -> None:
+        told.append(word or "")
+
+    async with client_of(server.url, mode) as client:
+        calling = asyncio.create_task(client.call_tool("slow", {}, progress_callback=hear))
+        await until(lambda: Path("begun").exists() and any(w.startswith("run ") for w in told))
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+    return next(word.split()[1] for word in told if word.startswith("run "))
+
+
+async def finished(server: Serving, run: str) -> dict[str, Any]:
+    async with client_of(server.url) as client, asyncio.timeout(60):
+        while True:
+            answer = await client.call_tool("status", {"run": run})
+            told = dict(answer.structured_content or {})
+            if told["status"] not in ("running", "new"):
+                return told
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_goes_on_when_its_client_is_gone_and_status_finds_it(mode: Mode) -> None:
+    async def use(server: Serving) -> None:
+        run = await begun(server, mode)
+        told = await data(server, "status", run=run)
+        assert (told["status"], told["state"]) == ("running", "write")
+        Path("go").touch()
+        done = await finished(server, run)
+        assert (done["status"], done["outcome"], done["calls"]) == ("finished", "done", 2)
+        assert done["result"] == {"note": "Write again."}
+
+    with serving("slow.yaml", command=MACHINES) as server:
+        asyncio.run(use(server))
+
+
+def test_a_server_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> None:
+    with serving("slow.yaml", command=MACHINES) as server:
+        run = asyncio.run(begun(server))
+        server.process.send_signal(signal.SIGKILL)
+        assert server.process.wait(60) == -signal.SIGKILL
+    Path("go").touch()
+
+    async def go_on(server: Serving) -> None:
+        told = await data(server, "status", run=run)
+        assert told["status"] == "interrupted"
+        assert "`resume` goes on with it" in told["message"]
+        done = await data(server, "resume", run=run)
+        assert (done["status"], done["outcome"]) == ("finished", "done")
+
+    with serving("slow.yaml", command=MACHINES) as server:
+        asyncio.run(go_on(server))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_first_signal_finishes_the_step_in_hand(number: int, code: int) -> None:
+    with serving("slow.yaml", command=MACHINES) as server:
+        run = asyncio.run(begun(server))
+        server.process.send_signal(number)
+        asyncio.run(until(lambda: "a second" in server.log.read_text()))
+        Path("go").touch()
+        assert server.process.wait(60) == code
+
+    async def go_on(server: Serving) -> None:
+        told = await data(server, "status", run=run)
+        assert (told["status"], told["calls"], told["state"]) == ("suspended", 1, "again")
+        assert (await data(server, "resume", run=run))["outcome"] == "done"
+
+    with serving("slow.yaml", command=MACHINES) as server:
+        asyncio.run(go_on(server))
+
+
+def test_a_second_signal_ends_the_server_at_once() -> None:
+    with serving("slow.yaml", command=MACHINES) as server:
+        asyncio.run(begun(server))
+        server.process.send_signal(signal.SIGTERM)
+        asyncio.run(until(lambda: "a second SIGTERM" in server.log.read_text()))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 143
+        assert "aborted; the runs can be resumed" in server.log.read_text()
+
+
+def test_the_token_is_in_nothing_that_is_printed_and_no_program_sees_it() -> None:
+    Path("look.yaml").write_text(
+        "loopkit: 1\nagents: {looker: {command: [env]}}\nstates:\n"
+        "  look: {agent: looker, prompt: x, output: seen, next: done, on_error: {content: done}}\n"
+        "  done: {final: success, result: seen}\n",
+        encoding="utf-8",
+    )
+    with serving("look.yaml", command=MACHINES) as server:
+        told = asyncio.run(data(server, "look"))
+        assert "PATH=" in told["result"]["seen"]
+        assert TOKEN not in str(told)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 143
+    assert TOKEN not in server.log.read_text()
+
+
+def test_a_server_that_nobody_could_use_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ran_loopkit(*MACHINES, "letter.yaml", "--port", "0")
+    assert told.returncode == 2
+    assert "clients need a token: give it in LOOPKIT_TOKEN or with `--token-file`" in told.stderr
+    Path("token").write_text("too short", encoding="utf-8")
+    for options, why in (
+        (["--http", "--token-file", "token"], "has to be at least 16 printable"),
+        (["--http", "--token-file", "absent"], "absent"),
+        (["--port", "1"], "`--port` is for a server over HTTP: add `--http`"),
+        (["--url", "https://x.example"], "`--url` is for a server over HTTP"),
+        (["--host", "127.0.0.1"], "`--host` is for a server over HTTP"),
+        (["--token-file", "token"], "`--token-file` is for a server over HTTP"),
+    ):
+        assert invoke(["mcp", "machines", "letter.yaml", *options]) == 2
+        assert why in capsys.readouterr().err
+    Path("token").write_text(TOKEN, encoding="utf-8")
+    for url in ("runs.example", "https://runs.example/mcp", "ftp://x"):
+        options = ["--token-file", "token", "--port", "0", "--url", url]
+        assert invoke([*MACHINES, "letter.yaml", *options]) == 2
+        assert "write `https://HOST`" in capsys.readouterr().err
