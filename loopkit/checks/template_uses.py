@@ -61,7 +61,7 @@ def _of_states(subject: Subject) -> Iterator[Use]:
     for name, state in subject.machine.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
-        emission = Emission.of(getattr(state, "emit", None))
+        emission = state.emits
         for path, text in emission.templates if emission is not None else ():
             yield Use(("states", name, "emit", *path), text, subject.entering[name], name)
 

@@ -38,7 +38,7 @@ from loopkit.engine.keeping import is_kept
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError
-from loopkit.language import Agent, FinalState, Machine, State, Tool
+from loopkit.language import Agent, Machine, State, Tool
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
@@ -177,12 +177,12 @@ async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
 async def turn(active: ActiveRun) -> None:
     """One piece of work and the macrostep that it completes; none where the run is to stop."""
     name = active.state.state
-    state = active.program.machine.states[name]
-    if isinstance(state, FinalState):
-        await end(active, name, state)
+    plan = active.program.plans[name]
+    if plan.final is not None:
+        await end(active, name, plan.final)
         return
     try:
-        work = await _work(active, name, state)
+        work = await _work(active, name, plan.state)
     except (Stopped, Awaited):
         return
     except ChildrenStopped as stopped:

@@ -38,8 +38,7 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
 def may_end(active: ActiveRun) -> bool:
     """Whether a run with trees of its own may end here, or has to let others merge first."""
     state = active.program.machine.states.get(active.state.state)
-    merges = isinstance(state, FinalState) and state.succeeds
-    return not merges or active.may_merge()
+    return state is None or not state.succeeds or active.may_merge()
 
 
 async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:

@@ -8,7 +8,6 @@ from loopkit.drive.states.human import AnswerRefused, complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting, Wanted
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState
-from loopkit.language import HumanState
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
 from loopkit.text import is_broken, one_line
@@ -34,8 +33,8 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         step = Macrostep(run)
         step.add(settled(question.call, answer))
         return step
-    state = engine.program.machine.states[question.state]
-    if not isinstance(state, HumanState):
+    state = engine.program.plans[question.state].human
+    if state is None:
         raise AnswerRefused(f"`{question.state}` asks no question")
     try:
         return engine.step(run, complete_work(engine, run, state, answer), now)
@@ -55,10 +54,10 @@ def not_asked(run: str, wanted: Wanted) -> str:
 def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
     """The question of the active state under another definition, if it asks; raises NotRunnable."""
     try:
-        state = engine.program.machine.states.get(run.state)
-        if not isinstance(state, HumanState):
+        plan = engine.program.plans.get(run.state)
+        if plan is None or plan.human is None:
             return ()
-        return (engine.questions.question(run, state, now),)
+        return (engine.questions.question(run, plan.human, now),)
     except TemplateError as error:
         raise NotRunnable(
             f"the question of `{run.state}` could not be filled in: {error}"

@@ -9,8 +9,7 @@ from contextlib import suppress
 from loopkit.engine.events import Artifact, Kept, Worked
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import chosen_agent, render, template_names
-from loopkit.language import WorkingState
-from loopkit.language.states.author import ToldState
+from loopkit.language import State, WorkingState
 from loopkit.language.template import TemplateError
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.program import Program
@@ -27,7 +26,6 @@ def made_from(program: Program, run: RunState) -> str:
     if run.state not in program.keeping:
         return ""
     state = program.machine.states[run.state]
-    assert isinstance(state, ToldState)
     asked = program.machine.agents.get(chosen_agent(program, run, run.state) or "")
     parts = (
         _told(program, run, state),
@@ -38,7 +36,7 @@ def made_from(program: Program, run: RunState) -> str:
     return hashlib.sha256(written.encode(errors="surrogatepass")).hexdigest()
 
 
-def _told(program: Program, run: RunState, state: ToldState) -> object:
+def _told(program: Program, run: RunState, state: State) -> object:
     """What the state needs, or else the text that tells it what to do."""
     if state.needed is None:
         return render(program, run, state.told, **FIRST)

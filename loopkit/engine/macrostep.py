@@ -133,9 +133,9 @@ class Engine:
 
     def finish(self, run: RunState) -> Macrostep:
         """What ends a run in the active final state; raises TemplateError."""
-        step, state = Macrostep(run), self.program.machine.states[run.state]
-        assert isinstance(state, FinalState)
-        step.add(self._finished(step.run, run.state, state))
+        step, final = Macrostep(run), self.program.plans[run.state].final
+        assert final is not None
+        step.add(self._finished(step.run, run.state, final))
         return step
 
     def _is_open(self, run: RunState, edge: Edge) -> bool:

@@ -41,8 +41,8 @@ class Questions:
 
     def choices(self, run: RunState) -> tuple[Choice, ...]:
         """The choices of the active human state, each with the reason where it is closed."""
-        state = self.program.machine.states[run.state]
-        if not isinstance(state, HumanState):
+        state = self.program.plans[run.state].human
+        if state is None:
             return ()
         return tuple(self._choice(run, state, name) for name in state.choices)
 
@@ -125,8 +125,8 @@ class Questions:
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """What the active human state shows: the latest of all, or the best round."""
-        state = self.program.machine.states[run.state]
-        if not isinstance(state, HumanState):
+        state = self.program.plans[run.state].human
+        if state is None:
             return {}, None
         best = run.best_round() if state.pick == "best" else None
         current, report = (best.snapshot, best.report) if best else (run.artifacts, run.last_report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from loopkit.language import Emission, FinalState, HumanState, State, WorkingState
+from loopkit.language import Emission, FinalState, HumanState, State
 from loopkit.language.facts import CAME_FROM
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import Graph
@@ -82,7 +82,7 @@ def plan_of(
     return StatePlan(
         state=state,
         calls=bool(state.call),
-        emission=Emission.of(state.emit) if isinstance(state, WorkingState) else None,
+        emission=state.emits,
         judged=None if judging is None else judging.validate_,
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from loopkit.language import (
     CommandState,
-    Emission,
     HumanState,
     Machine,
     Rule,
@@ -109,9 +108,8 @@ class Playbill:
     @cached_property
     def emitted(self) -> tuple[str, ...]:
         """The names of the events that it can store."""
-        written = (getattr(state, "emit", None) for state in self.machine.states.values())
         emissions = (
-            *map(Emission.of, written),
+            *(state.emits for state in self.machine.states.values()),
             *(edge.emit for edge in self.graph.edges),
             *(tool.emits for tool in self.tools.values()),
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopkit.engine.state import RunState
-from loopkit.language import JudgeRule, Machine, ValidateState
+from loopkit.language import Machine, Rule
 from loopkit.machine.asked import validators_of
 
 
@@ -17,7 +17,7 @@ class _Seat:
 
     validator: str
     index: int
-    rule: JudgeRule
+    rule: Rule
     owner: tuple[str, str]
     """The validator, where it has a name, and who is asked."""
 
@@ -47,13 +47,13 @@ def moved_tasks(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
 
 def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
     state = machine.states.get(name)
-    if not isinstance(state, ValidateState):
+    if state is None:
         return
     for validator, rules in validators_of(machine, state).items():
         named = validator if validator in machine.validators else ""
         for index, rule in enumerate(rules):
-            if isinstance(rule, JudgeRule):
-                yield _Seat(validator, index, rule, (named, rule.judge))
+            if rule.asks is not None:
+                yield _Seat(validator, index, rule, (named, rule.asks))
 
 
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:

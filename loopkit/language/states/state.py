@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
 from loopkit.language.datatypes import DataType
-from loopkit.language.emission import Emit
+from loopkit.language.emission import Emission, Emit
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Id, Noun, Written, fault
 from loopkit.language.states.output import Output
@@ -124,6 +124,16 @@ class StateBase(Noun):
         return None
 
     @property
+    def told(self) -> str:
+        """The template that alone tells its work, where one does."""
+        return ""
+
+    @property
+    def emits(self) -> Emission | None:
+        """The event that is stored when its work starts."""
+        return None
+
+    @property
     def needed(self) -> tuple[str, ...] | None:
         """The artifacts and fields on which its work depends; none where it does not name them."""
         return None
@@ -215,6 +225,10 @@ class WorkingState(StateBase):
     """Where an error goes that is left after the retries."""
     emit: Emit | None = None
     """An event of this name is stored when the state's work starts."""
+
+    @property
+    def emits(self) -> Emission | None:
+        return Emission.of(self.emit)
 
     @model_validator(mode="after")
     def _goes_somewhere(self) -> Self:
