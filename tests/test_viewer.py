@@ -149,3 +149,44 @@ async def test_who_follows_a_link_of_another_site_can_go_on_without_the_token(
     async with httpx.AsyncClient(base_url=site.url, headers=headers, trust_env=False) as browser:
         shown = parsed((await browser.get("/login?to=/waiting")).text)
         assert [one["href"] for one in shown.find("main").all("a")] == ["/waiting"]
+
+
+async def test_a_run_that_goes_on_is_shown_as_it_is_and_so_is_another_one_of_its_name(
+    site: Served,
+) -> None:
+    run = await started(site, topic="cake")
+    assert "About cake." in (await page(site, f"/runs/{run}")).text
+    await site.post(f"/api/runs/{run}/answer", choice="again", comment="Shorter.")
+    await site.until(run, lambda told: told["artifacts"]["letter"] == 2 and bool(told["questions"]))
+    steps = (await page(site, f"/runs/{run}")).find("ol", id="steps")
+    assert [step.find("h3").text for step in steps.all("li", "step")] == ["draft", "ask"] * 2
+    await site.post(f"/api/runs/{run}/cancel", reason="No.")
+    await site.until(run, lambda told: not told["summary"]["is_driven"])
+    host = site.site.host
+    assert host is not None
+    await host.app.journal.remove(run)
+    await page(site, f"/runs/{run}", 404)
+    active = await host.app.start(host.machines["letter"], {"topic": "tea"}, run=run)
+    await active.append()
+    await host.app.drive(active)
+    shown = await page(site, f"/runs/{run}")
+    assert "About tea." in shown.text
+    assert "About cake." not in shown.text
+
+
+async def test_only_what_has_changed_is_sent_to_a_page_that_is_open(site: Served) -> None:
+    run = await started(site)
+    shown = await page(site, f"/runs/{run}")
+    seq, status = shown.find("main")["data-seq"], shown.find("main")["data-status"]
+    same = await site.client.get(f"/runs/{run}?since={seq}&known={status}", headers=BROWSER)
+    assert same.status_code == 204
+    other = await page(site, f"/runs/{run}?since={seq}&known=running")
+    assert other.find("main")["data-status"] == "waiting"
+    await site.post(f"/api/runs/{run}/answer", choice="again", comment="Shorter.")
+    await site.until(run, lambda told: told["artifacts"]["letter"] == 2 and bool(told["questions"]))
+    steps = (await page(site, f"/runs/{run}?since={seq}")).find("ol", id="steps")
+    assert "data-partial" in steps.attributes
+    names = [step.find("h3").text for step in steps.all("li", "step")]
+    assert names == ["ask", "draft", "ask"]
+    every = (await page(site, f"/runs/{run}")).find("ol", id="steps").all("li", "step")
+    assert [one["id"] for one in every[1:]] == [one["id"] for one in steps.all("li", "step")]

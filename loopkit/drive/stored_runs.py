@@ -100,10 +100,16 @@ class StoredRuns:
             asked for asked in every if (asked.question.wanted is not None) == is_for_artifact
         ] or every
 
+    async def questions_of(self, state: RunState) -> list[OpenQuestion]:
+        """All that a run in a certain state and its children ask."""
+        return [asked async for asked in self._questions_of(state, "")]
+
     async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
-        if not await self.journal.has(run):
-            return
-        state = await self.state_of(run)
+        if await self.journal.has(run):
+            async for asked in self._questions_of(await self.state_of(run), place):
+                yield asked
+
+    async def _questions_of(self, state: RunState, place: str) -> AsyncIterator[OpenQuestion]:
         if state.status == "waiting" and state.question is not None:
             yield OpenQuestion(place, state, state.question)
         for child in unfinished(state):

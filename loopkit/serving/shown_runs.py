@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 from loopkit.drive.archive import state_after
 from loopkit.drive.stored_runs import StoredRuns, unfinished
-from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
-from loopkit.machine.program import Program
-from loopkit.views.page.facts import RunFacts, read_facts
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
 
 KEPT_STATES = 200
-KEPT_ENGINES = 20
 LOOKED_AT = 1_000
 """How many runs are looked at for those of one status."""
 
@@ -29,7 +24,6 @@ class ShownRuns:
         self.stored = stored
         self._over: dict[str, tuple[float, int]] = {}
         """Runs that were over when they were written last: they need not be read again."""
-        self._engines: OrderedDict[str, Engine] = OrderedDict()
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
     async def row(self, run: str) -> RunRow:
@@ -52,23 +46,6 @@ class ShownRuns:
         while len(self._states) > KEPT_STATES:
             self._states.popitem(last=False)
         return known[1]
-
-    async def facts(self, run: str) -> RunFacts:
-        """All that a page shows of a run; raises JournalError."""
-        row = await self.row(run)
-        history = await self.stored.events(row.run)
-        state = state_after(row.run, history)
-        return await read_facts(self.stored, state, history, await self._engine(state), time.time())
-
-    async def _engine(self, state: RunState) -> Engine:
-        """The engine of a run's definition: not one that drives runs, but to be asked."""
-        digest = state.definition
-        if digest not in self._engines:
-            self._engines[digest] = Engine(Program(await self.stored.machine_of(state), digest))
-        self._engines.move_to_end(digest)
-        while len(self._engines) > KEPT_ENGINES:
-            self._engines.popitem(last=False)
-        return self._engines[digest]
 
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int

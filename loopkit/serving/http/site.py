@@ -15,6 +15,7 @@ from loopkit.serving.access import Access
 from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
 from loopkit.serving.http.streams import told
+from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
 
 
@@ -33,6 +34,7 @@ class Site:
     longest_send_s: float = 20.0
     """How long a client may take to read a piece of a stream."""
     runs: ShownRuns = field(init=False)
+    pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
     _following: asyncio.Task[None] | None = None
 
@@ -40,6 +42,7 @@ class Site:
         journal = self.stored.journal
         assert isinstance(journal, SqliteJournal | JournalView)
         self.runs = ShownRuns(self.stored)
+        self.pages = RunPages(self.runs)
         self.follower = Follower(journal, told)
 
     @classmethod

@@ -50,7 +50,7 @@ async def show_runs(call: Call) -> Response:
         "machines": machines if call.site.host is not None else [],
         "from": place,
     }
-    return page(call, "runs.html", names)
+    return await page(call, "runs.html", names)
 
 
 async def show_waiting(call: Call) -> Response:
@@ -62,7 +62,7 @@ async def show_waiting(call: Call) -> Response:
         "outside": [one for one in asked if one.question.wanted is not None],
         "from": place,
     }
-    return page(call, "waiting.html", names)
+    return await page(call, "waiting.html", names)
 
 
 def _asked(run: RunData) -> Sequence[Asked]:

@@ -9,6 +9,7 @@ from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import HTMLResponse, Response
 from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.serving.pages.shown import page
+from loopkit.serving.run_pages import made
 from loopkit.text.run_ids import ancestors_of
 from loopkit.views.page.report import html_report
 from loopkit.views.page.run_page import RunPage
@@ -50,12 +51,12 @@ async def run_page(
         "from": place,
         "parent": next(ancestors_of(run), ""),
     }
-    return page(call, "run.html", {**known, **(names or {})}, status)
+    return await page(call, "run.html", {**known, **(names or {})}, status)
 
 
 async def page_of(call: Call, run: str) -> RunPage:
     """What a page shows of a run; raises JournalError."""
-    return RunPage(await call.site.runs.facts(run))
+    return await call.site.pages.page(run)
 
 
 async def show_call(call: Call) -> Response:
@@ -65,7 +66,7 @@ async def show_call(call: Call) -> Response:
     found = next((one for one in calls if str(one.seq) == seq), None)
     if found is None:
         raise BadRequest(f"there is no call {seq} in this run", 404)
-    return page(call, "call.html", {"page": shown, "call": found, "most": MOST_ALONE})
+    return await page(call, "call.html", {"page": shown, "call": found, "most": MOST_ALONE})
 
 
 async def show_version(call: Call) -> Response:
@@ -76,11 +77,12 @@ async def show_version(call: Call) -> Response:
     if not found:
         raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
     names = {"page": shown, "versions": versions, "kept": found, "most": MOST_ALONE}
-    return page(call, "version.html", names)
+    return await page(call, "version.html", names)
 
 
 async def show_report(call: Call) -> Response:
-    return HTMLResponse(html_report(await call.site.runs.facts(call.path["run"])))
+    shown = await page_of(call, call.path["run"])
+    return HTMLResponse(await made(lambda: html_report(shown.facts)))
 
 
 RUN: Sequence[Endpoint] = (

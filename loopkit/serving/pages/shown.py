@@ -7,10 +7,12 @@ from typing import Any
 
 from loopkit.serving.http.library import HTMLResponse, Response
 from loopkit.serving.http.table import Call
+from loopkit.serving.run_pages import made
 from loopkit.views.page.rendering import render
 
 
-def page(call: Call, template: str, names: Mapping[str, Any], status: int = 200) -> Response:
+async def page(call: Call, template: str, names: Mapping[str, Any], status: int = 200) -> Response:
     """A page of the site; every template also gets its `place`, for the links to all pages."""
-    text = render(template, {"place": call.request.url.path, **names})
+    known = {"place": call.request.url.path, **names}
+    text = await made(lambda: render(template, known))
     return HTMLResponse(text, status)

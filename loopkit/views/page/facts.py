@@ -52,5 +52,5 @@ async def read_facts(
         children={
             one: await stored.state_of(one) for one in begun if await stored.journal.has(one)
         },
-        asked=tuple(await stored.questions(state.run)),
+        asked=tuple(await stored.questions_of(state)),
     )

@@ -61,8 +61,10 @@ class ChildRows:
 class RunPage:
     """What a page shows of a run. Each part is made when it is asked for, and once."""
 
-    def __init__(self, facts: RunFacts) -> None:
+    def __init__(self, facts: RunFacts, steps: Steps | None = None) -> None:
+        """`steps` are those of its history, where they are known."""
         self.facts = facts
+        self._steps = steps
         self.state = facts.state
         self.run = facts.state.run
         self.machine = facts.state.machine
@@ -104,7 +106,7 @@ class RunPage:
 
     @cached_property
     def steps(self) -> Steps:
-        return steps_of(self.facts.history)
+        return self._steps or steps_of(self.facts.history)
 
     @cached_property
     def longest(self) -> float:

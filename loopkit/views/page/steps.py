@@ -127,13 +127,25 @@ class Steps:
             self.all[-1].last = stored.seq
 
 
+class GrowingSteps:
+    """The steps of a run that may go on."""
+
+    def __init__(self) -> None:
+        self.steps = Steps()
+        self._progress = Progress()
+
+    def take(self, history: Iterable[Stored]) -> None:
+        """What happens next."""
+        for stored in history:
+            self.steps.take(stored, self._progress)
+            self._progress = self._progress.after(stored)
+
+
 def steps_of(history: Iterable[Stored]) -> Steps:
     """The steps that these events make."""
-    steps, progress = Steps(), Progress()
-    for stored in history:
-        steps.take(stored, progress)
-        progress = progress.after(stored)
-    return steps
+    growing = GrowingSteps()
+    growing.take(history)
+    return growing.steps
 
 
 def _notes(stored: Stored, progress: Progress, state: str) -> Iterable[Note]:
