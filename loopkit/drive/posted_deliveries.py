@@ -57,7 +57,9 @@ async def post_delivery(
     if first in (None, data):
         return first is None
     by = read_record(PostedDelivery, first).delivery.by
-    raise AnswerRefused(f"request `{question.question}` had another delivery meanwhile, by {by}")
+    raise AnswerRefused(
+        f"request `{question.question}` had another delivery meanwhile, by {by}", "question"
+    )
 
 
 def was_delivered(
@@ -77,18 +79,20 @@ def was_delivered(
         if state.question is not None and state.question.question == named:
             return False
         is_meant = True
-    reply = _reply_to(history, named)
+    reply = reply_to(history, named)
     if reply is None:
         return False
     if (reply.text, reply.by) == (delivery.text or "", delivery.by):
         return True
     if is_meant:
-        raise AnswerRefused(f"request `{named}` is over: it had another delivery, by {reply.by}")
+        raise AnswerRefused(
+            f"request `{named}` is over: it had another delivery, by {reply.by}", "question"
+        )
     return False
 
 
-def _reply_to(history: Sequence[Stored], question: str) -> Replied | None:
-    """What was delivered to a request."""
+def reply_to(history: Sequence[Stored], question: str) -> Replied | None:
+    """What was delivered to a request; none where nothing was, or it is not known."""
     events = [stored.event for stored in history]
     calls = {
         event.wanted.call

@@ -62,7 +62,7 @@ async def post_answer(
         return first is None
     before = read_record(PostedAnswer, first).answer
     told = f"was answered with `{before.choice}` meanwhile, by {before.by}"
-    raise AnswerRefused(f"question `{question.question}` {told}")
+    raise AnswerRefused(f"question `{question.question}` {told}", "question")
 
 
 def was_answered(
@@ -84,7 +84,7 @@ def was_answered(
         return True
     now = f"; `{state.question.question}` is" if state.question is not None else ""
     told = f"{before.by} has answered it with `{before.choice}`"
-    raise AnswerRefused(f"question `{named}` is no longer open{now} ({told})")
+    raise AnswerRefused(f"question `{named}` is no longer open{now} ({told})", "question")
 
 
 def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
@@ -126,7 +126,7 @@ async def leave(
 def refuse_nobody(by: str) -> None:
     """Raise AnswerRefused for a name that stands for no person."""
     if by in (*NOBODY, ""):
-        raise AnswerRefused(f"`{by}` is nobody's name: say who answers")
+        raise AnswerRefused(f"`{by}` is nobody's name: say who answers", "by")
 
 
 def open_question(state: RunState, named: str | None) -> Waiting:
@@ -139,7 +139,7 @@ def open_question(state: RunState, named: str | None) -> Waiting:
         raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
         told = f"question `{named}` is no longer open; `{question.question}` is"
-        raise AnswerRefused(told)
+        raise AnswerRefused(told, "question")
     return question
 
 

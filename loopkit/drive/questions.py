@@ -70,7 +70,7 @@ def settled(call: str, answer: HumanAnswer) -> Settled:
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":
         return Settled(key=call, choice="fail")
-    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`")
+    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`", "choice")
 
 
 async def ask_about_doubt(active: ActiveRun) -> None:

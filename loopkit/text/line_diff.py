@@ -29,6 +29,11 @@ def hunks(old: str, new: str) -> Iterator[str]:
                 yield from _marked("+", after[k:m])
 
 
+def equal_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[Match]:
+    """The blocks of lines that two texts have in common, in order."""
+    return _Anchored(before, after).get_matching_blocks()
+
+
 def _lines(text: str) -> list[str]:
     # Only at line feeds, as every tool that reads a diff counts lines.
     lines = text.split("\n")

@@ -19,6 +19,11 @@ TOTAL_LIMIT = "total_revisions"
 class AnswerRefused(Exception):
     """An answer that the question does not take; the message says why and what it takes."""
 
+    def __init__(self, message: str, at: str = "") -> None:
+        """`at` is the part of the answer that is wrong, where it is one: `comment`."""
+        super().__init__(message)
+        self.at = at
+
 
 def heeded(
     engine: Engine, run: RunState, answer: HumanAnswer
@@ -29,7 +34,7 @@ def heeded(
     try:
         about = considered(engine.program.graph.origins, run.last_report, answer.origins)
     except NotReclassified as error:
-        raise AnswerRefused(str(error)) from error
+        raise AnswerRefused(str(error), "origins") from error
     ahead = run.copy()
     heed(ahead, answer, about)
     return about, ahead
@@ -40,13 +45,18 @@ def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) 
     program, total = engine.program, limits.get(TOTAL_LIMIT)
     if others := sorted(limits.keys() - {TOTAL_LIMIT}):
         told = ", ".join(f"`limits.{name}`" for name in others)
-        raise AnswerRefused(f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {told}")
+        raise AnswerRefused(
+            f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {told}", "limits"
+        )
     if TOTAL not in program.graph.caps:
-        raise AnswerRefused(f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised")
+        raise AnswerRefused(
+            f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised", "limits"
+        )
     now = cap_of(program, run, TOTAL)
     if not isinstance(total, int) or total <= now:
-        raise AnswerRefused(f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it")
+        told = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
+        raise AnswerRefused(told, "limits")
     try:
         refuse_limits(program.machine, run, limits)
     except NotRunnable as error:
-        raise AnswerRefused(str(error)) from error
+        raise AnswerRefused(str(error), "limits") from error

@@ -23,9 +23,9 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
     form = _complete(answer.form, form_type)
     facts = {**facts_of(form, form_type), "choice": answer.choice}
     if closed := engine.questions.closed_edge(ahead, facts):
-        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}")
+        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}", "choice")
     if answer.edit is not None and state.edit is None:
-        raise AnswerRefused("this question offers nothing to edit")
+        raise AnswerRefused("this question offers nothing to edit", "edit")
     return Worked(
         state=run.state,
         visit=run.visit,
@@ -40,11 +40,12 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
 def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> None:
     choice = next((c for c in engine.questions.choices(run) if c.name == answer.choice), None)
     if choice is None:
-        raise AnswerRefused(_unknown_choice(answer.choice, state.choices))
+        raise AnswerRefused(_unknown_choice(answer.choice, state.choices), "choice")
     if choice.closed:
-        raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}")
+        raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}", "choice")
     if choice.needs_comment and not answer.comment.strip():
-        raise AnswerRefused(f"`{choice.name}` needs a comment, which becomes the feedback")
+        told = f"`{choice.name}` needs a comment, which becomes the feedback"
+        raise AnswerRefused(told, "comment")
 
 
 def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
@@ -58,10 +59,11 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
     try:
         form, faults = conform(given, form_type)
     except NotJudged as error:
-        raise AnswerRefused(f"the form could not be checked against its type: {error}") from error
+        told = f"the form could not be checked against its type: {error}"
+        raise AnswerRefused(told, "form") from error
     if faults:
-        told = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
-        raise AnswerRefused("; ".join(told or fault_texts(faults)))
+        lines = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
+        raise AnswerRefused("; ".join(lines or fault_texts(faults)), "form")
     return form if isinstance(form, dict) else {}
 
 

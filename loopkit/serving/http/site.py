@@ -36,6 +36,8 @@ class Site:
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
+    starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
+    """The runs that forms have started, by form and input: one that is sent twice starts one."""
     _following: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import HTMLResponse, Response
 from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.serving.pages.forms import remembered_name
 from loopkit.serving.pages.shown import page
 from loopkit.serving.run_pages import made
 from loopkit.text.run_ids import ancestors_of
@@ -19,6 +20,8 @@ MOST = 20_000
 MOST_ALONE = 200_000
 """Characters of a text on a page of its own."""
 MOST_STEPS = 500
+MOST_EDITED = 100_000
+"""Characters of an artifact that is there to be edited at once; a longer one is behind a link."""
 
 
 async def show_run(call: Call) -> Response:
@@ -50,8 +53,24 @@ async def run_page(
         "most": MOST,
         "from": place,
         "parent": next(ancestors_of(run), ""),
+        **answering(call),
     }
     return await page(call, "run.html", {**known, **(names or {})}, status)
+
+
+def answering(call: Call) -> dict[str, Any]:
+    """What the forms of a page need, where nobody has typed anything yet."""
+    return {
+        "may_answer": call.site.host is not None,
+        "by": remembered_name(call.request),
+        "is_edited": "edit" in call.request.query_params,
+        "most_edited": MOST_EDITED,
+        "typed": None,
+        "faults": {},
+        "told": "",
+        "late": "",
+        "lost": (),
+    }
 
 
 async def page_of(call: Call, run: str) -> RunPage:

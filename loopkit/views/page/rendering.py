@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from markupsafe import Markup
 
 from loopkit.engine.events import Usage
 from loopkit.text import one_line, plural, printable
+from loopkit.text.editing import editable
 from loopkit.views.amounts import cost, duration, money, spent
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.history import counted, origins_of, weight
@@ -24,6 +26,7 @@ MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """What may mean something in Markdown: each may stand behind a backslash."""
 MARKDOWN_WIDTH = 300
 LINE_WIDTH = 300
+NO_ID = re.compile(r"[^\w.-]")
 HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -97,6 +100,16 @@ def asset_url(name: str) -> str:
     return f"/assets/{name}?v={asset_version(name)}"
 
 
+def anchor(name: str) -> str:
+    """The name of a field as part of an id, in which there is no blank."""
+    return NO_ID.sub("_", name)
+
+
+def in_lines(value: Any) -> str:
+    """Data as JSON on several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
 def _clean(value: Any) -> Any:
     """What is put into a page: text without escape sequences, overrides and broken characters."""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -117,11 +130,11 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "asset_url": asset_url, "beginning": beginning, "cost": cost, "counted": counted,
-        "diff_text": diff_text, "duration": duration,
-        "excerpt": excerpt, "fence": fence, "iso": iso, "md": markdown, "moment": moment,
-        "money": money_in_words, "origins": origins_of, "plural": plural, "spent": spent,
-        "tone": tone_of, "weight": weight,
+        "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
+        "counted": counted, "diff_text": diff_text, "duration": duration, "editable": editable,
+        "excerpt": excerpt, "fence": fence, "iso": iso, "json": in_lines, "md": markdown,
+        "moment": moment, "money": money_in_words, "origins": origins_of, "plural": plural,
+        "spent": spent, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return made
 

@@ -80,6 +80,11 @@ class RunPage:
         return self.status in ("new", "running")
 
     @property
+    def may_resume(self) -> bool:
+        """Whether it goes on as soon as somebody drives it again."""
+        return self.status in ("suspended", "interrupted")
+
+    @property
     def tone(self) -> Tone:
         finished = self.state.finished
         return tone_of(self.status, finished is not None and finished.success)
@@ -130,9 +135,8 @@ class RunPage:
         """What a step came to, in a few words."""
         work = step.work
         if work is None:
-            waits = "waits for a person" if step.waiting else ""
             return "; ".join(
-                [waits or self._standing_at(step), *(note.text for note in step.notes)]
+                [step.waits or self._standing_at(step), *(note.text for note in step.notes)]
             )
         if work.report is not None:
             return counted(work.report)

@@ -90,6 +90,14 @@ class Step:
     ended_children: list[ChildEnded] = field(default_factory=list)
 
     @property
+    def waits(self) -> str:
+        """For whom it waits, in words; empty where it does not."""
+        if self.waiting is None:
+            return ""
+        whom = "a person" if self.waiting.wanted is None else "somebody outside"
+        return f"waits for {whom}"
+
+    @property
     def usage(self) -> Usage:
         """What its calls and children cost, with the seconds of its work."""
         total = Usage(time_s=self.work.time_s if self.work else 0.0)

@@ -84,8 +84,28 @@ function mergeInside(old, now) {
   while (at) {
     const gone = at;
     at = at.nextSibling;
-    gone.remove();
+    // What the server has said to what was sent is on no other page.
+    if (gone.nodeType !== Node.ELEMENT_NODE || !gone.matches("[data-stay]")) gone.remove();
   }
+}
+
+// What was typed for a question that is over stays until the reader leaves.
+function setAside(page) {
+  const form = main.querySelector("#question form[data-typed]");
+  if (!form || page.querySelector(`form[data-keep="${CSS.escape(form.dataset.keep)}"]`)) return;
+  const section = form.closest("section");
+  section.id = "over";
+  section.dataset.stay = "";
+  section.querySelector("h2").removeAttribute("id");
+  section.removeAttribute("aria-labelledby");
+  section.setAttribute("aria-label", "A question that is over");
+  for (const button of form.querySelectorAll("button")) button.disabled = true;
+  const note = document.createElement("p");
+  note.className = "alert";
+  note.setAttribute("role", "alert");
+  note.textContent = "This is no longer open: the steps below say what has become of it. "
+    + "What you have typed stays here until you leave the page.";
+  form.prepend(note);
 }
 
 // Pages of this server.
@@ -195,6 +215,7 @@ async function update(isQuiet) {
   try {
     const page = await pageAt(addressOfChanges(isQuiet));
     if (page) {
+      setAside(page);
       merge(main, page.getElementById("main"));
       document.title = page.title;
       setSeconds();
@@ -216,7 +237,8 @@ async function update(isQuiet) {
 }
 
 function addressOfChanges(isQuiet) {
-  const address = new URL(location.href);
+  // Behind a form that was refused the address is that of the form.
+  const address = new URL(main.dataset.page ?? location.href, location.href);
   address.hash = "";
   if (main.dataset.seq) address.searchParams.set("since", main.dataset.seq);
   if (isQuiet && main.dataset.status) address.searchParams.set("known", main.dataset.status);
@@ -230,6 +252,10 @@ if (main) {
   document.addEventListener("toggle", (event) => {
     if (event.target.matches("details[data-load]")) load(event.target);
   }, true);
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-keep]");
+    if (form) form.dataset.typed = "";
+  });
   setInterval(setSeconds, 1000);
   if (main.dataset.stream) {
     follow();

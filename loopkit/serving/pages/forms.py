@@ -1,0 +1,58 @@
+"""Forms that browsers send, and who sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+from loopkit.serving.http.answers import BadRequest
+from loopkit.serving.http.bodies import body_of, decoded
+from loopkit.serving.http.library import RedirectResponse, Request, Response
+from loopkit.serving.http.table import Call
+from loopkit.views.page.fields import Typed
+
+MOST_BYTES = 20_000_000
+"""Of a form: browsers write most characters of an artifact as three bytes, or as nine."""
+MOST_FIELDS = 10_000
+KIND = "application/x-www-form-urlencoded"
+BY = "loopkit_by"
+"""The cookie that remembers a name."""
+REMEMBERED_S = 365 * 24 * 3600
+
+
+async def typed_in(request: Request) -> Typed:
+    """What was typed into a form; raises BadRequest."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != KIND:
+        raise BadRequest(f"a form has to be sent as {KIND}", 415)
+    body = decoded(await body_of(request, MOST_BYTES))
+    try:
+        # Long texts take a second, in which others want to be served.
+        return Typed(await asyncio.to_thread(_pairs, body))
+    except ValueError as error:
+        raise BadRequest(f"the form can't be read: {error}") from error
+
+
+def _pairs(body: str) -> dict[str, list[str]]:
+    return parse_qs(body, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+
+
+def remembered_name(request: Request) -> str:
+    """The name that somebody has given before in this browser."""
+    return unquote(request.cookies.get(BY, ""))
+
+
+def to_page(call: Call, path: str, by: str = "") -> Response:
+    """The way on behind a form, so that nobody sends it again; remembers who has sent it."""
+    answer = RedirectResponse(path, 303)
+    if by:
+        secure = call.site.access.is_encrypted(call.request.headers.get("host", ""))
+        named: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": secure}
+        answer.set_cookie(BY, quote(by, safe=""), max_age=REMEMBERED_S, **named)
+    return answer
+
+
+def path_of(run: str) -> str:
+    """Where the page of a run is."""
+    return f"/runs/{quote(run, safe='/')}"

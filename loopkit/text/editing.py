@@ -1,0 +1,59 @@
+"""A text that somebody edits on a page: every line that they leave alone stays exactly as it was.
+
+A page shows lines without control characters, and browsers give back every end of a line as they
+like. So what comes back is compared, line by line, with what was shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from loopkit.text import printable
+from loopkit.text.line_diff import equal_lines
+
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+"""A line as browsers see it, and what ends it."""
+
+
+class _Line(NamedTuple):
+    text: str
+    end: str
+
+
+def plain_ends(text: str) -> str:
+    """A text as browsers edit it: every end of a line is a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def editable(text: str) -> str:
+    """A text as it is shown to be edited."""
+    return "\n".join(printable(line.text) for line in _lines(text))
+
+
+def edited(text: str, typed: str) -> str:
+    """A text after it was edited, where its editable form became what was typed."""
+    lines = _lines(text)
+    shown = [printable(line.text) for line in lines]
+    now = plain_ends(typed).split("\n")
+    kept = {
+        block.b + at: block.a + at for block in equal_lines(shown, now) for at in range(block.size)
+    }
+    ends = Counter(line.end for line in lines if line.end)
+    end = ends.most_common(1)[0][0] if ends else "\n"
+    made: list[str] = []
+    for at, line in enumerate(now):
+        was = lines[kept[at]] if at in kept else _Line(line, "")
+        made.append(was.text)
+        if at + 1 < len(now):
+            made.append(was.end or end)
+    return "".join(made)
+
+
+def _lines(text: str) -> Sequence[_Line]:
+    """The lines of a text; the last one has no end, and is empty behind the end of another."""
+    found = [_Line(*match.groups()) for match in _LINE.finditer(text)]
+    # Behind the last line, the pattern finds its end once more.
+    return found if not found[-2:-1] or found[-2].end else found[:-1]

@@ -1,0 +1,94 @@
+"""What was typed into the form of a question, as an answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from loopkit.drive.states.beside_choice import TOTAL_LIMIT
+from loopkit.engine.events import Delivery, HumanAnswer, Wanted
+from loopkit.text.editing import editable, edited
+from loopkit.text.json_text import NoJson, parse_json
+from loopkit.views.page.asked import Asked
+from loopkit.views.page.fields import NEEDED, Typed, read_fields
+
+LONGEST_NAME = 200
+"""Characters of a name."""
+FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
+"""Begin the names of the fields of a form, of the findings, and of the limit."""
+LEFT, SAID = "workspace", "text"
+"""What is delivered: what lies in the workspace, or a text."""
+Faults = dict[str, str]
+"""What is wrong, by the name of the field in the page."""
+
+
+def read_answer(asked: Asked, typed: Typed) -> tuple[HumanAnswer, Faults]:
+    """The answer to a question, and what is wrong with what was typed."""
+    form, faults = read_fields(asked.fields, typed, FORM)
+    origins: dict[str, tuple[str, ...]] = {}
+    for each in asked.movable:
+        name, before = f"{ORIGIN}{each.finding.id}", each.finding.origins
+        states = tuple(typed.all(name))
+        if not states and before:
+            faults[name] = "choose at least one state"
+        elif set(states) != set(before):
+            origins[each.finding.id] = states
+    limits: dict[str, Any] = {}
+    if total := typed.one(LIMIT).strip():
+        if total.isascii() and total.isdigit() and len(total) < 10:
+            limits[TOTAL_LIMIT] = int(total)
+        else:
+            faults[LIMIT] = "takes a whole number"
+    if not typed.one("choice"):
+        faults["choice"] = "choose one"
+    answer = HumanAnswer(
+        choice=typed.one("choice"),
+        comment=typed.one("comment"),
+        form=form,
+        edit=_edit(asked, typed),
+        origins=origins,
+        limits=limits,
+        by=read_name(typed, faults),
+    )
+    return answer, faults
+
+
+def _edit(asked: Asked, typed: Typed) -> str | None:
+    """The text that was edited; none where nobody has changed it."""
+    if asked.edited is None or not typed.all("edit"):
+        return None
+    now = typed.one("edit")
+    return None if now == editable(asked.edited) else edited(asked.edited, now)
+
+
+def read_name(typed: Typed, faults: Faults) -> str:
+    """Who sends a form; what is wrong with the name is added to the faults."""
+    by = typed.one("by").strip()
+    if not by:
+        faults["by"] = NEEDED
+    elif len(by) > LONGEST_NAME or not by.isprintable():
+        faults["by"] = f"takes a name of at most {LONGEST_NAME} characters"
+    return by
+
+
+def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
+    """What somebody outside delivers, and what is wrong with what was typed."""
+    faults: Faults = {}
+    is_left = wanted.is_left and typed.one("what") != SAID
+    text = None if is_left else typed.one("artifact")
+    if text is not None and not text.strip():
+        faults["artifact"] = NEEDED
+    elif text is not None and wanted.form == "data":
+        value = parse_json(text)
+        if isinstance(value, NoJson):
+            faults["artifact"] = f"is not JSON: {value.reason}"
+    return Delivery(text=text, by=read_name(typed, faults)), faults
+
+
+def said(typed: Typed) -> Iterator[tuple[str, str]]:
+    """Everything that somebody has typed, by the names of the fields, so that it is not lost."""
+    for name, values in typed.pairs.items():
+        if name in ("question", "by"):
+            continue
+        if text := ", ".join(value for value in values if value.strip()):
+            yield name.removeprefix(FORM), text

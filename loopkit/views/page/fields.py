@@ -1,0 +1,305 @@
+"""The fields of a form: how each is filled in on a page, and what is read of what was typed.
+
+What nobody has changed is read as it was, whatever browsers do to ends of lines and to characters
+that no page shows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from loopkit.language.datatypes import DataType, conform, misfit
+from loopkit.language.json_schema import NotJudged
+from loopkit.text import one_line, printable
+from loopkit.text.editing import plain_ends
+from loopkit.text.json_text import NoJson, parse_json
+
+Control = Literal["choice", "choices", "bool", "number", "line", "text", "date", "lines", "json"]
+ABOUT_WIDTH = 400
+ONE_LINE = 200
+"""A text of at most so many characters is one line, where its schema says so."""
+MOST_RADIOS = 6
+"""So many values are shown beside each other; of more one is picked from a list."""
+YES, NO = "true", "false"
+NEEDED = "is needed"
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_INT = re.compile(r"[+-]?[0-9]+")
+_NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LEFT_OUT = object()
+"""Stands for a field that is not given."""
+
+
+class Typed:
+    """What somebody has sent with a form: for each name all values, in their order."""
+
+    def __init__(self, pairs: Mapping[str, Sequence[str]]) -> None:
+        self.pairs = pairs
+
+    def all(self, name: str) -> Sequence[str]:
+        """Everything that was sent under a name."""
+        return self.pairs.get(name, ())
+
+    def one(self, name: str) -> str:
+        """What was sent under a name, with plain ends of lines; empty for nothing."""
+        return plain_ends(next(iter(self.all(name)), ""))
+
+
+class NotFilledIn(Exception):
+    """Why what was typed into a field is no value of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One field of a form, and how it is filled in."""
+
+    name: str
+    control: Control
+    about: str
+    """What it is for, and what it takes as far as that is not to be seen; may be empty."""
+    values: tuple[str, ...]
+    """Those to choose from."""
+    value: str
+    """What stands there before anybody fills it in."""
+    picked: tuple[str, ...]
+    """Of several values: those that are chosen before."""
+    is_required: bool
+    """Whether something has to be typed or chosen."""
+    minimum: float | None
+    maximum: float | None
+    is_whole: bool
+    datatype: DataType
+
+    @property
+    def as_list(self) -> bool:
+        """Whether there are too many values to stand beside each other."""
+        return len(self.values) > MOST_RADIOS
+
+    @property
+    def options(self) -> Sequence[tuple[str, str]]:
+        """What there is to choose from: each value with the word that stands for it."""
+        if self.control == "bool":
+            return [(YES, "yes"), (NO, "no")]
+        return [(value, value) for value in self.values]
+
+    def shown(self, typed: Typed | None, name: str) -> str:
+        """What stands in it: what was typed, else what stood there before."""
+        return self.value if typed is None else typed.one(name)
+
+    def chosen(self, typed: Typed | None, name: str) -> Sequence[str]:
+        """Of several values, those that are chosen."""
+        return self.picked if typed is None else typed.all(name)
+
+
+def form_fields(form: DataType) -> list[FormField]:
+    """The fields of a record, in its order."""
+    return [_field(name, datatype) for name, datatype in (form.fields or {}).items()]
+
+
+def _field(name: str, datatype: DataType) -> FormField:
+    control = _control(datatype)
+    words = datatype.items if control == "choices" else datatype
+    default = datatype.default if datatype.has_default else None
+    return FormField(
+        name=name,
+        control=control,
+        about=_about(datatype, control),
+        values=words.values if words is not None else (),
+        value="" if default is None else _written(default, control),
+        picked=tuple(default) if control == "choices" and default else (),
+        is_required=_needs_something(datatype, control),
+        minimum=datatype.minimum,
+        maximum=datatype.maximum,
+        is_whole=datatype.scalar == "int",
+        datatype=datatype,
+    )
+
+
+def _about(datatype: DataType, control: Control) -> str:
+    low, high = datatype.minimum, datatype.maximum
+    items = datatype.items.scalar if datatype.items is not None else None
+    numbers = {"int": ["whole numbers"], "num": ["numbers"]}
+    ends = [f"at least {low:g}"] if low is not None else []
+    ends += [f"at most {high:g}"] if high is not None else []
+    kinds = {
+        "number": ["a whole number" if datatype.scalar == "int" else "a number", *ends],
+        "lines": [*numbers.get(items or "", ()), "one on each line"],
+        "choices": ["any of these"],
+        "json": ["as JSON"],
+    }
+    words = [*kinds.get(control, ()), *(["optional"] if datatype.optional else [])]
+    told = ", ".join(words)
+    parts = [str(datatype.schema.get("description", "")), told[:1].upper() + told[1:]]
+    return one_line(" ".join(part for part in parts if part), ABOUT_WIDTH)
+
+
+def _needs_something(datatype: DataType, control: Control) -> bool:
+    if control in ("lines", "choices"):
+        return False
+    # A text may be empty on purpose where another one stood there; nothing else is anything then.
+    return datatype.required if control in ("line", "text") else not datatype.optional
+
+
+def _control(datatype: DataType) -> Control:
+    if datatype.values:
+        return "choice" if "" not in datatype.values else "json"
+    match datatype.scalar:
+        case "bool":
+            return "bool"
+        case "int" | "num":
+            return "number"
+        case "str":
+            return _text_control(datatype)
+        case _:
+            return _list_control(datatype) if datatype.items is not None else "json"
+
+
+def _text_control(datatype: DataType) -> Control:
+    default, schema = datatype.default or "", datatype.schema
+    if schema.get("format") == "date" and (not default or _DATE.fullmatch(default)):
+        return "date"
+    longest = schema.get("maxLength")
+    is_short = isinstance(longest, int) and longest <= ONE_LINE
+    return "line" if is_short and default == " ".join(default.splitlines()) else "text"
+
+
+def _list_control(datatype: DataType) -> Control:
+    """A list of words to choose from, or of single values of which each stands on a line."""
+    items, default = datatype.items, datatype.default or []
+    assert items is not None
+    if items.optional or items.scalar not in ("str", "int", "num") or "" in items.values:
+        return "json"
+    if items.values:
+        in_order = [value for value in items.values if value in default]
+        return "choices" if default == in_order else "json"
+    return "lines" if all(_is_line(one) for one in default) else "json"
+
+
+def _is_line(value: object) -> bool:
+    """Whether a value can stand on a line of its own."""
+    return not isinstance(value, str) or (value.strip() == value and len(value.splitlines()) == 1)
+
+
+def _written(value: object, control: Control) -> str:
+    if control == "lines":
+        assert isinstance(value, list)
+        return "\n".join(one if isinstance(one, str) else json.dumps(one) for one in value)
+    if isinstance(value, str) and control != "json":
+        return value
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def read_fields(
+    fields: Sequence[FormField], typed: Typed, prefix: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was typed into fields, by their names, and what is wrong, by the names in the page."""
+    given: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        try:
+            value = read_field(field, typed.all(name))
+        except NotFilledIn as error:
+            faults[name] = str(error)
+            continue
+        if value is not _LEFT_OUT:
+            given[field.name] = value
+    return given, faults
+
+
+def read_field(field: FormField, sent: Sequence[str]) -> object:
+    """The value that a field was filled in with; raises NotFilledIn.
+
+    One that is not given is no value, so that its default counts, if it has one.
+    """
+    datatype = field.datatype
+    text = plain_ends(sent[0]) if sent else ""
+    if field.control == "choices":
+        value: object = list(sent)
+        if not sent and datatype.optional:
+            return _LEFT_OUT
+    elif datatype.has_default and text == printable(field.value) and datatype.default is not None:
+        return datatype.default
+    elif not text.strip() and not (text and field.control in ("text", "line")):
+        return _nothing(field)
+    else:
+        value = _READERS[field.control](text, datatype)
+    if fault := _fault(value, datatype):
+        raise NotFilledIn(fault)
+    return value
+
+
+def _nothing(field: FormField) -> object:
+    """What a field is that was left empty."""
+    datatype = field.datatype
+    if field.is_required:
+        raise NotFilledIn(NEEDED)
+    if field.control == "lines" and not (datatype.optional and datatype.default is None):
+        return []
+    if datatype.optional:
+        return _LEFT_OUT if datatype.default is None or datatype.is_left_out else None
+    return ""
+
+
+def _fault(value: object, datatype: DataType) -> str:
+    """What is wrong with a value, in words that say what the field takes where there are any."""
+    try:
+        _, faults = conform(value, datatype)
+    except NotJudged as error:
+        return f"could not be checked: {error}"
+    if not faults:
+        return ""
+    where, what = faults[0]
+    return misfit(value, datatype) or f"does not fit: {f'{where}: ' if where else ''}{what}"
+
+
+def _number(text: str, datatype: DataType) -> object:
+    written = text.strip()
+    try:
+        if _INT.fullmatch(written):
+            return int(written)
+        if _NUM.fullmatch(written):
+            number = float(written)
+            return int(number) if datatype.scalar == "int" and number.is_integer() else number
+    except ValueError as error:
+        raise NotFilledIn(f"has more digits than can be read: {len(written):,}") from error
+    raise NotFilledIn(misfit(written, datatype) or "takes a number")
+
+
+def _json(text: str, _: DataType) -> object:
+    value = parse_json(text)
+    if isinstance(value, NoJson):
+        raise NotFilledIn(f"is not JSON: {value.reason}")
+    return value
+
+
+def _lines(text: str, datatype: DataType) -> object:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    items = datatype.items
+    assert items is not None
+    if items.scalar == "str":
+        return lines
+    return [_number(line, items) for line in lines]
+
+
+def _bool(text: str, _: DataType) -> object:
+    return {YES: True, NO: False}.get(text, text)
+
+
+def _as_it_is(text: str, _: DataType) -> object:
+    return text
+
+
+_READERS: Mapping[Control, Callable[[str, DataType], object]] = {
+    "choice": _as_it_is,
+    "bool": _bool,
+    "number": _number,
+    "line": _as_it_is,
+    "text": _as_it_is,
+    "date": _as_it_is,
+    "lines": _lines,
+    "json": _json,
+}
