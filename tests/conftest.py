@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
+from loopkit.outside.redaction import SECRET_NAME
 from tests.support import Desk
 from tests.support_browser import Browser, browser_program
 
@@ -22,8 +24,16 @@ from tests.support_browser import Browser, browser_program
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-# The many processes that tests start need not compile loopkit anew each time.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+OF_SOMEBODY = re.compile(
+    r"LOOPKIT_(STATE|LOG)|OTEL_.*|(ANTHROPIC|OPENAI)_.*|GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)"
+    r"|CI|(NO|FORCE)_COLOR|COLUMNS|LINES"
+    r"|PYTHONDONTWRITEBYTECODE"  # the many processes that tests start compile loopkit only once
+)
+"""Variables of whoever runs the tests, and on which what loopkit does depends."""
+
+for name in [*os.environ]:
+    if OF_SOMEBODY.fullmatch(name) or SECRET_NAME.search(name):
+        del os.environ[name]
 
 WITH_LITELLM = (
     "tests/providers/",
@@ -118,14 +128,6 @@ class Together(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     config.option.loadscopereorder = False  # the number of tests says little of their time
     return Together(config, log)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_other_state_folder() -> Iterator[None]:
-    """Runs of tests lie where the test says, not where somebody keeps runs of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LOOPKIT_STATE", raising=False)
-        yield
 
 
 @pytest.fixture(scope="session")
