@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from socket import create_server
+from socket import SO_SNDBUF, SOL_SOCKET, create_server
 from typing import Any, Literal
 
 import httpx
@@ -47,10 +48,12 @@ class ServedTools:
 
 
 @asynccontextmanager
-async def tools_over_http(toolbox: Toolbox) -> AsyncIterator[ServedTools]:
-    """A server of the tools until it is stopped."""
+async def tools_over_http(toolbox: Toolbox, *, buffer_bytes: int = 0) -> AsyncIterator[ServedTools]:
+    """A server of the tools until it is stopped; `buffer_bytes` wait for a client at most."""
     said: list[str] = []
     with create_server(("127.0.0.1", 0)) as listening:
+        if buffer_bytes:
+            listening.setsockopt(SOL_SOCKET, SO_SNDBUF, buffer_bytes)
         port = listening.getsockname()[1]
         access = Access(TOKEN, origins_of("127.0.0.1", port), has_pages=False)
         server = StreamableServer(toolbox, access, said.append, lambda: None)
@@ -86,3 +89,18 @@ def headers_of(sent: Mapping[str, Any]) -> dict[str, str]:
     name = sent["params"].get("name")
     named = {} if name is None else {"Mcp-Name": name}
     return {"MCP-Protocol-Version": NEWEST, "Mcp-Method": sent["method"], **named}
+
+
+def written(served: ServedTools, sent: Mapping[str, Any]) -> bytes:
+    """A message of the newer protocol as a whole request."""
+    body = json.dumps(sent).encode()
+    headers = {
+        "Host": f"127.0.0.1:{served.port}",
+        "Content-Type": "application/json",
+        "Content-Length": len(body),
+        **BEARER,
+        **ACCEPTED,
+        **headers_of(sent),
+    }
+    lines = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body

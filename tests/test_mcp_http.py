@@ -18,7 +18,6 @@ from loopkit.serving.toolbox import Caller, ServedTool
 from tests.http_site import TOKEN
 from tests.mcp_http import (
     ACCEPTED,
-    BEARER,
     MODES,
     NEWEST,
     Mode,
@@ -27,6 +26,7 @@ from tests.mcp_http import (
     headers_of,
     message,
     tools_over_http,
+    written,
 )
 
 LIST = message("tools/list")
@@ -270,16 +270,7 @@ async def test_a_hundred_clients_at_once_are_all_answered(
 async def test_clients_that_vanish_in_the_middle_harm_nobody(
     served: ServedTools, toolbox: Repeating
 ) -> None:
-    sent = json.dumps(message("tools/call", name="repeat", arguments={"wait": True}))
-    head = "\r\n".join(
-        [
-            "POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{served.port}", f"Content-Length: {len(sent)}",
-            "Content-Type: application/json",
-            *(f"{name}: {value}" for name, value in
-              {**BEARER, **ACCEPTED, **headers_of(json.loads(sent))}.items()),
-        ]
-    )  # fmt: skip
-    whole = f"{head}\r\n\r\n{sent}".encode()
+    whole = written(served, message("tools/call", name="repeat", arguments={"wait": True}))
     for parts in (whole[:20], whole[:-30], whole, whole):
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
             connection.setblocking(False)
