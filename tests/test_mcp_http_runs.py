@@ -243,3 +243,37 @@ async def test_a_client_that_reads_nothing_holds_up_no_run_and_may_read_later() 
             # The oldest of the progress was left out, the newest was not.
             assert read.count(b"notifications/progress") < 1.5 * ROUNDS
             assert b"failed (failure)" in read
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_is_too_long_for_clients_is_left_out_and_said_where_it_is(mode: Mode) -> None:
+    Path("note.yaml").write_text(
+        "loopkit: 1\ninput: {count: int}\nagents: {writer: {outside: true}}\nstates:\n"
+        """  write: {render: '{{ ("你" * input.count) }}', output: note, next: ask}\n"""
+        "  ask: {agent: writer, prompt: '{{ note }}', output: end, next: done}\n"
+        "  done: {final: success, result: note}\n",
+        encoding="utf-8",
+    )
+    heard: list[float] = []
+
+    async def hear(done: float, _: float | None, __: str | None) -> None:
+        heard.append(done)
+
+    async with (
+        machines_over_http("note.yaml") as (served, _),
+        client_of(served.url, mode) as client,
+    ):
+        # With progress everything comes as events, which clients bound.
+        for count, has_result in ((40_000, True), (50_000, False)):
+            begun = await client.call_tool("note", {"count": count}, progress_callback=hear)
+            request = dict(begun.structured_content or {})["request"]
+            named = {"run": request["run"], "request": request["id"]}
+            done = (await told(client, "submit", **named, artifact="Yes."))["next"]
+            assert done["status"] == "finished"
+            assert ("result" in done) is has_result
+            if not has_result:
+                assert f"loopkit report {request['run']} -o run.html" in done["message"]
+        refused = await client.call_tool("note", {"count": 90_000}, progress_callback=hear)
+        assert refused.is_error
+        assert "what was asked is done, but the answer has 1," in str(refused.content)
+        assert heard

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,9 @@ from loopkit.text.run_ids import root_of
 from loopkit.views.hints import hints_for, question_hints, waiting_hints
 from loopkit.views.summary import status_of
 
+LONGEST_RESULT = 250_000
+"""Characters of a result as JSON: some clients take no message of more than a mebibyte, and an
+answer has everything in it twice."""
 RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
 STANDING: Mapping[str, Any] = {
     "type": "object",
@@ -31,7 +36,11 @@ STANDING: Mapping[str, Any] = {
         "state": {"type": "string", "description": "The active state, or the last one."},
         "outcome": {"type": "string", "description": "The final state."},
         "success": {"type": "boolean", "description": "Whether that is a success."},
-        "result": {"type": "object", "description": "The artifacts that the run ended with."},
+        "result": {
+            "type": "object",
+            "description": "The artifacts that the run ended with; left out where they are too "
+            "long for an answer, and `message` says where they are.",
+        },
         "message": {"type": "string", "description": "What is waited for, and what to do."},
         "questions": {
             "type": "array",
@@ -71,7 +80,8 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
     told["state"] = state.state
     if (finished := state.finished) is not None:
         told |= {"outcome": finished.outcome, "success": finished.success}
-        told["result"] = finished.result
+        if _is_short(finished.result):
+            told["result"] = finished.result
     if message := "\n".join(await _message(app, state, status, asked, pages)):
         told["message"] = message
     if questions := [_question(one) for one in asked if one.question.wanted is None]:
@@ -81,6 +91,10 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
     if requests:
         told["request"] = next((one for one in requests if one["run"] == run), requests[0])
     return {**told, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
+
+
+def _is_short(result: Mapping[str, Any]) -> bool:
+    return len(json.dumps(result)) <= LONGEST_RESULT
 
 
 def _question(asked: OpenQuestion) -> dict[str, Any]:
@@ -99,6 +113,10 @@ async def _message(
         return [_who(asked), *(lines or question_hints(state.run, asked)), *more]
     if status == "interrupted":
         return ["nobody drives the run now; `resume` goes on with it"]
+    if state.finished is not None:
+        report = shlex.join(["loopkit", "report", state.run, "-o", "run.html"])
+        told = f"the result is too long for an answer; a person finds it with `{report}`"
+        return [] if _is_short(state.finished.result) else [told]
     if state.suspended is not None:
         return [state.suspended.message, *await hints_for(app, state)]
     if status in ("running", "new"):

@@ -6,7 +6,7 @@ import asyncio
 import json
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -38,6 +38,8 @@ MOST_UNREAD = 1_000
 ANSWERED_WITHIN_S = 30 * 24 * 3600.0
 """How long the user of a client without a handshake may take for an answer."""
 NAME_WIDTH = 60
+LONGEST_ANSWER = 1_000_000
+"""Bytes of an answer: clients of the `mcp` package read 1,048,576 of an event over HTTP."""
 
 Answer = types.CallToolResult | types.InputRequiredResult
 
@@ -91,8 +93,10 @@ async def _answer(
         result = await toolbox.call(called.name, called.arguments or {}, caller)
         if not isinstance(result, UserAsked):
             # Many clients show a model only the text.
-            text = types.TextContent(text=json.dumps(result, ensure_ascii=False))
-            return types.CallToolResult(content=[text], structured_content=result)
+            text = json.dumps(result, ensure_ascii=False)
+            _refuse_longest(text, result)
+            content = [types.TextContent(text=text)]
+            return types.CallToolResult(content=[*content], structured_content=result)
         if not context.session.can_send_request:
             form = types.ElicitRequestFormParams(
                 message=result.message, requested_schema=dict(result.schema)
@@ -104,6 +108,13 @@ async def _answer(
         reply = await _asked(context, result)
         if teller is not None:
             teller.go_on()
+
+
+def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
+    """Raises CallRefused for an answer with which clients would break off the connection."""
+    if (size := len(json.dumps([text, result]))) > LONGEST_ANSWER:
+        told = f"what was asked is done, but the answer has {size:,} bytes, too many for clients"
+        raise CallRefused(f"{told}; a person sees everything with `loopkit runs ls` and `show`")
 
 
 def _handed_back(called: types.CallToolRequestParams) -> UserReply | None:
