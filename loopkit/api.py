@@ -20,11 +20,11 @@ from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.repair import Mend
 from loopkit.drive.repair.files import changed_note
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status

@@ -19,7 +19,7 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from loopkit.drive.states.human import AnswerRefused, complete_work
+from loopkit.drive.human_answers import AnswerRefused, complete_work
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Artifact, HumanAnswer, Kept, Started, Worked
 from loopkit.engine.findings import Finding, Report

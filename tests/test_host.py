@@ -16,7 +16,7 @@ import pytest
 from loopkit.agents.assignment import NotRunnable
 from loopkit.cli import invoke
 from loopkit.drive.active import Stored
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput

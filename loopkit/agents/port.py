@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from loopkit.agents.model.answer_caps import AnswerCaps
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
 from loopkit.engine.failure import ErrorClass
 from loopkit.engine.macrostep import Engine
@@ -17,6 +16,16 @@ from loopkit.values import Mutable, Value
 
 CUT_OFF = "the answer was cut off at"
 """How the message begins of an answer that ended at the cap which it got because of a limit."""
+
+
+class AnswerCaps(NamedTuple):
+    """How many tokens an answer may have, where loopkit is the one to say it."""
+
+    usual: int
+    least: int
+    """Where a limit leaves no room for more: above what the model may think."""
+    most: int | None
+    """What the model can give; none where that is not known."""
 
 
 class Tool(Value, frozen=True):

@@ -12,7 +12,7 @@ from loopkit.language import (
     ErrorRule,
     MatchesRule,
 )
-from loopkit.language.agents.agent import WAITS
+from loopkit.language.agents.calls import WAITS
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern

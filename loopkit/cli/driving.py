@@ -17,11 +17,11 @@ from loopkit.cli import exit_codes
 from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.stored_runs import with_app
-from loopkit.cli.watching import OUTPUTS, Watcher, watcher_for
+from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun, OpenQuestion
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.posting import AnsweredTwice
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
@@ -125,7 +125,7 @@ async def _drive(
     notifier: Sequence[str],
     interruption: Interruption,
 ) -> int:
-    watcher = watcher_for(output)
+    watcher = _watcher_for(output)
     person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
     parts: dict[str, Any] = {"person": person, "notify": notifier}
     async with App.open(state_folder(), listeners_of=watcher.listeners_of, **parts) as app:
@@ -150,6 +150,20 @@ async def _drive(
         if fault := await _notify(active, interruption):
             exit_codes.say(fault)
         return code
+
+
+def _watcher_for(output: str) -> Watcher:
+    """The watcher that `--output` names; `auto` is a live one where somebody looks on."""
+    if output == "jsonl":
+        return Events()
+    if output == "quiet":
+        return Watcher()
+    if output == "auto" and is_watched():
+        # Imported here because rich costs as much time as everything else of a small command.
+        from loopkit.cli.live import LiveLines
+
+        return LiveLines(sys.stderr)
+    return PlainLines()
 
 
 async def _begin(app: App, watcher: Watcher, state: RunState) -> None:

@@ -55,7 +55,7 @@ def _stop_for(error: Exception) -> Stop | None:
     from loopkit.agents.assignment import NotRunnable
     from loopkit.agents.scripted import Crashed
     from loopkit.document.problems import ProblemsFound
-    from loopkit.drive.states.human import AnswerRefused
+    from loopkit.drive.human_answers import AnswerRefused
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.language.json_schema import NotJudged
 

@@ -17,8 +17,8 @@ import click
 
 from loopkit.cli.answer_words import read_words
 from loopkit.cli.exit_codes import Stop, say
+from loopkit.drive.beside_choice import AnswerRefused, heeded
 from loopkit.drive.questions import step_of_answer
-from loopkit.drive.states.beside_choice import AnswerRefused, heeded
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

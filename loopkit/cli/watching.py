@@ -90,20 +90,6 @@ class PlainLines(Watcher):
         self._progress.take(run, stored)
 
 
-def watcher_for(output: str) -> Watcher:
-    """The watcher that `--output` names; `auto` is a live one where somebody looks on."""
-    if output == "jsonl":
-        return Events()
-    if output == "quiet":
-        return Watcher()
-    if output == "auto" and is_watched():
-        # Imported here because rich costs as much time as everything else of a small command.
-        from loopkit.cli.live import LiveLines
-
-        return LiveLines(sys.stderr)
-    return PlainLines()
-
-
 def is_watched() -> bool:
     """Whether standard error is a terminal that can redraw a line, and no log of a CI job."""
     # A closed stream is None.

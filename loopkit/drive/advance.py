@@ -12,6 +12,7 @@ from contextlib import suppress
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.deliveries import Awaited, given_up
 from loopkit.drive.ending import end, may_end
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
@@ -21,7 +22,6 @@ from loopkit.drive.posting import ANSWER
 from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states import work_of
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     HumanAnswer,
     InDoubt,

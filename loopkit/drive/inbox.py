@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
 from loopkit.drive.deliveries import delivered
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
 from loopkit.drive.questions import settled, step_of_answer
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import read_record

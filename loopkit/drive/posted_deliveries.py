@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loopkit.drive.active import Stored
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice, leave, open_question, refuse_nobody
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState

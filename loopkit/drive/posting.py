@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import Stored
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.questions import DOUBT, step_of_answer
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer, Refused, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record

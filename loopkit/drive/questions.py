@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.states.human import AnswerRefused, complete_work
+from loopkit.drive.human_answers import AnswerRefused, complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting, Wanted
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loopkit.agents.model.answer_caps import USUAL_ANSWER, AnswerCaps, needs_caps
-from loopkit.agents.port import Request
+from loopkit.agents.model.answer_caps import USUAL_ANSWER, needs_caps
+from loopkit.agents.port import AnswerCaps, Request
 from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for, time_left

@@ -1,30 +1,32 @@
 """Records of runs, durable and in order; `port` says what every store promises."""
 
-from loopkit.journal.order import Place, Placed, RecordOrder
-from loopkit.journal.port import (
-    CLAIMED,
-    Claim,
+from loopkit.journal.errors import (
     ClaimLost,
-    History,
-    InboxMessage,
-    Journal,
     JournalError,
     JournalUnusable,
     MessageWaits,
-    NewRecord,
     NoJournal,
     OnlyRead,
-    Owner,
-    Record,
     RunBusy,
     RunDamaged,
     RunExists,
     RunOfOtherVersion,
-    RunRow,
     RunUnreadable,
     SequenceConflict,
     UnknownDefinition,
     UnknownRun,
+)
+from loopkit.journal.order import Place, Placed, RecordOrder
+from loopkit.journal.owner import Owner
+from loopkit.journal.port import (
+    CLAIMED,
+    Claim,
+    History,
+    InboxMessage,
+    Journal,
+    NewRecord,
+    Record,
+    RunRow,
 )
 
 __all__ = [

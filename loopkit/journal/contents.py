@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from loopkit.journal.errors import JournalError
 from loopkit.journal.faults import unusable
-from loopkit.journal.port import JournalError
 from loopkit.outside.trees.isolation import drop_all
 from loopkit.outside.trees.tree import Entry, Tree, content_at, digest_of, read_tree
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from loopkit.journal.port import JournalUnusable, NoJournal
+from loopkit.journal.errors import JournalUnusable, NoJournal
 from loopkit.journal.queries import MIGRATIONS, STAND_INS
 
 APPLICATION_ID = 0x6C6F6F70

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from loopkit.journal.port import JournalUnusable
+from loopkit.journal.errors import JournalUnusable
 
 _DAMAGED = "the file is damaged", "restore it from a copy, or move it away to start a new one"
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"

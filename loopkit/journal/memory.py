@@ -10,23 +10,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from loopkit.journal.contents import Contents
-from loopkit.journal.port import (
-    CLAIMED,
+from loopkit.journal.errors import (
     ClaimLost,
-    History,
-    InboxMessage,
     JournalError,
     MessageWaits,
-    NewRecord,
     NotInInbox,
-    Owner,
-    Record,
     RunBusy,
     RunExists,
-    RunRow,
     UnknownDefinition,
     UnknownRun,
 )
+from loopkit.journal.owner import Owner
+from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import claim_data
 from loopkit.text.run_ids import ancestors_of, is_child

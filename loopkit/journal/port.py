@@ -7,13 +7,13 @@ all, and whoever lost the claim on a run cannot write to it any more.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
+
+from loopkit.journal.errors import RunDamaged
 
 if TYPE_CHECKING:
     from loopkit.journal.contents import Contents
@@ -88,137 +88,6 @@ class InboxMessage:
     message_id: str
     data: str
     at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who claimed a run: a process, its host, and since when in Unix seconds."""
-
-    pid: int
-    host: str
-    since: float
-
-    def is_alive(self) -> bool:
-        """Whether the process may exist; one of another host may."""
-        if self.host != os.uname().nodename:
-            return True
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {_clock_time(self.since)}"
-
-
-class JournalError(Exception):
-    """Something that the journal refused or could not do; the message says what and why."""
-
-
-class UnknownRun(JournalError):
-    """No run of that name is in the journal."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__(f"there is no run `{run}`; `loopkit runs ls` lists all runs")
-
-
-class UnknownDefinition(JournalError):
-    """No definition of that digest is in the journal."""
-
-    def __init__(self, digest: str) -> None:
-        super().__init__(f"no definition with the digest {digest!r} is stored")
-
-
-class RunExists(JournalError):
-    """A run of that name is in the journal already."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__(f"run {run!r} exists already; resume it, or choose another name")
-
-
-class RunBusy(JournalError):
-    """The run has an owner, and the owner's process is alive."""
-
-    def __init__(self, run: str, owner: Owner) -> None:
-        super().__init__(f"run {run!r} is being driven by {owner}; wait for it, or stop it")
-        self.owner = owner
-
-
-class ClaimLost(JournalError):
-    """The claim is over: it was released, or another one followed it."""
-
-
-class SequenceConflict(JournalError):
-    """The run has other records than the writer thought."""
-
-    def __init__(self, run: str, *, expected: int, found: int) -> None:
-        super().__init__(
-            f"run {run!r} stands at record {found} and not at {expected}; "
-            f"nothing was written: read it again before going on"
-        )
-
-
-class NotInInbox(JournalError):
-    """A message was to be consumed that does not wait for its run."""
-
-    def __init__(self, run: str, message_id: str) -> None:
-        super().__init__(
-            f"message {message_id!r} does not wait in the inbox of run {run!r}; "
-            f"it was consumed before, or never posted: nothing was written"
-        )
-
-
-class MessageWaits(JournalError):
-    """A message came that has to be read before what was to be written."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__(f"a message waits in the inbox of run {run!r}: nothing was written")
-
-
-class JournalUnusable(JournalError):
-    """The storage failed: full, damaged, locked, read-only, or of a newer version."""
-
-
-class NoJournal(JournalUnusable):
-    """Nothing is stored in a folder yet."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(f"there is no journal {place} yet; the first run makes it")
-
-
-class OnlyRead(JournalUnusable):
-    """Something was to be written to a journal that was opened only to be read."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(f"the journal {place} was opened only to be read")
-
-
-class RunUnreadable(JournalError):
-    """What is stored of one run cannot be read, whatever is stored of others."""
-
-    def __init__(self, message: str, cause: str) -> None:
-        super().__init__(message)
-        self.cause = cause
-
-
-class RunDamaged(RunUnreadable):
-    """What is stored of one run is not what was written."""
-
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "restore the journal from a copy, or start a new run"
-        super().__init__(f"run {run!r} is damaged: {cause}; {remedy}", cause)
-
-
-class RunOfOtherVersion(RunUnreadable):
-    """Another version of loopkit wrote to the run, most likely a newer one."""
-
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "use that version, or upgrade this one"
-        told = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
-        super().__init__(told, cause)
 
 
 class Claim(Protocol):
@@ -370,9 +239,3 @@ class Journal(Protocol):
     async def close(self) -> None:
         """Finish what was asked for, then let go of every claim and file."""
         ...
-
-
-def _clock_time(at: float) -> str:
-    then = time.localtime(at)
-    today = then[:3] == time.localtime()[:3]
-    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)

@@ -13,22 +13,11 @@ from typing import TypeVar
 from loopkit.journal import store, stored_order
 from loopkit.journal.contents import Contents
 from loopkit.journal.database import connect, connect_to_read
+from loopkit.journal.errors import ClaimLost, JournalUnusable, NoJournal, OnlyRead, RunBusy
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
 from loopkit.journal.order import Place, Placed
-from loopkit.journal.port import (
-    CLAIMED,
-    ClaimLost,
-    History,
-    InboxMessage,
-    JournalUnusable,
-    NewRecord,
-    NoJournal,
-    OnlyRead,
-    Record,
-    RunBusy,
-    RunRow,
-)
+from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.presence import Presence
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import NewRun, Tenure

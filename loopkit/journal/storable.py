@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loopkit.journal.port import JournalError, NewRecord
+from loopkit.journal.errors import JournalError
+from loopkit.journal.port import NewRecord
 
 MAX_INTEGER = 2**63 - 1
 """The greatest integer that SQLite takes."""

@@ -11,27 +11,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from loopkit.journal.faults import is_corrupt
-from loopkit.journal.port import (
-    CLAIMED,
+from loopkit.journal.errors import (
     ClaimLost,
-    History,
-    InboxMessage,
     JournalError,
     JournalUnusable,
     MessageWaits,
-    NewRecord,
     NotInInbox,
-    Owner,
-    Record,
     RunBusy,
     RunDamaged,
     RunExists,
-    RunRow,
     SequenceConflict,
     UnknownDefinition,
     UnknownRun,
 )
+from loopkit.journal.faults import is_corrupt
+from loopkit.journal.owner import Owner
+from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.queries import SQL
 from loopkit.journal.storable import MAX_INTEGER, refuse_time
 from loopkit.journal.stored_order import newest

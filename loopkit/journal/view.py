@@ -12,19 +12,11 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from loopkit.journal.contents import Contents
+from loopkit.journal.errors import NoJournal, OnlyRead
 from loopkit.journal.folder import DATABASE
 from loopkit.journal.memory import MemoryJournal
 from loopkit.journal.order import Place, Placed
-from loopkit.journal.port import (
-    Claim,
-    History,
-    Journal,
-    NewRecord,
-    NoJournal,
-    OnlyRead,
-    Record,
-    RunRow,
-)
+from loopkit.journal.port import Claim, History, Journal, NewRecord, Record, RunRow
 from loopkit.journal.sqlite import SqliteJournal
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from loopkit.journal.errors import JournalError, JournalUnusable
 from loopkit.journal.faults import is_busy, unusable
-from loopkit.journal.port import JournalError, JournalUnusable
 
 T = TypeVar("T")
 _LONGEST_WAIT_S = 10.0

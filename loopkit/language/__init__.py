@@ -1,7 +1,8 @@
 """The language: one frozen class for each noun of a machine definition."""
 
 from loopkit.language.agents import Agent
-from loopkit.language.agents.agent import ErrorRule, KeepTurns, Retry, Workspace
+from loopkit.language.agents.agent import KeepTurns, Workspace
+from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.agents.command import CommandAgent
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
 from loopkit.language.agents.outside import OutsideAgent

@@ -11,7 +11,7 @@ from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.stored_runs import unfinished
 from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput

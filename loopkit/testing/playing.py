@@ -23,7 +23,7 @@ from loopkit.app import App, Script
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import ChildStarted, Usage
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal

@@ -33,8 +33,8 @@ from typing import Any, Literal
 from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.repair import AS_IT_IS, Mend
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import (
     Decided,
     Delivery,

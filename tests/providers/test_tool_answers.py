@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.answer_caps import AnswerCaps
-from loopkit.agents.port import AgentError, Message, Tool
+from loopkit.agents.port import AgentError, AnswerCaps, Message, Tool
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.providers.tool_talk import (
     BAD,

@@ -24,7 +24,7 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import Failed, HumanAnswer, Intended, Refused
 from loopkit.journal import Claim, Journal, NewRecord
 from loopkit.journal.memory import MemoryJournal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from tests.support import (
     Desk,
     Played,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.port import AnswerCaps
 from loopkit.language import ModelAgent
 
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
@@ -21,16 +22,6 @@ _EFFORTS = {
     "minimal": 128, "low": 1_024, "medium": 2_048, "high": 4_096, "xhigh": 8_192, "max": 16_384,
 }  # fmt: skip
 """The budgets that LiteLLM gives a model for an effort in words."""
-
-
-class AnswerCaps(NamedTuple):
-    """How many tokens an answer may have, where loopkit is the one to say it."""
-
-    usual: int
-    least: int
-    """Where a limit leaves no room for more: above what the model may think."""
-    most: int | None
-    """What the model can give; none where that is not known."""
 
 
 def needs_caps(limits: Mapping[str, Any]) -> bool:

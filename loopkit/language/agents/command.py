@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.language.agents.agent import CalledAgent, ErrorRule
+from loopkit.language.agents.agent import CalledAgent
+from loopkit.language.agents.calls import ErrorRule
 from loopkit.language.noun import FROM_LIST, Argv, Noun, Text, Texts, Written
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.agents.agent import CalledAgent, Retry
+from loopkit.language.agents.agent import CalledAgent
+from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import Tool
 from loopkit.language.noun import Duration, Id, Noun, Text, Written, _one_or_more, fault
 

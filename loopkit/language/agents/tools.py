@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from loopkit.language.agents.agent import OnInDoubt
+from loopkit.language.agents.calls import OnInDoubt
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.emission import Emission, Emit
 from loopkit.language.kinds import one_of

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
-from loopkit.language.agents.agent import ErrorClassName, Workspace
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import ErrorClassName
 from loopkit.language.noun import Id, Text, Written
 from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import OutputName

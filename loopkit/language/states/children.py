@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from loopkit.language.agents.agent import ErrorClassName
+from loopkit.language.agents.calls import ErrorClassName
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Noun, Place, Written
 from loopkit.language.states.author import AuthorState

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import ErrorClassName, OnInDoubt
 from loopkit.language.facts import INT
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Argv, Duration, Text, Texts, Written

@@ -1,6 +1,6 @@
 """The state `render`: a template is the artifact."""
 
-from loopkit.language.agents.agent import ErrorClassName
+from loopkit.language.agents.calls import ErrorClassName
 from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import RenderOutput, RenderOutputName

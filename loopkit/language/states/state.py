@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.agent import ErrorClassName, OnInDoubt, Workspace
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import ErrorClassName, OnInDoubt
 from loopkit.language.datatypes import DataType
 from loopkit.language.emission import Emission, Emit
 from loopkit.language.guard import GuardType

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from loopkit.language.agents.agent import ErrorClassName, Workspace
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import ErrorClassName
 from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import FROM_LIST, Id

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.agent import ErrorRule, Retry
+from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.noun import FROM_LIST, Argv, Duration, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, FixedRule, Written

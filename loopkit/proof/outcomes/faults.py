@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language.agents.agent import ErrorClassName
+from loopkit.language.agents.calls import ErrorClassName
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
 

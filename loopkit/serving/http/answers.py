@@ -9,7 +9,7 @@ from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.journal import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.http.library import (

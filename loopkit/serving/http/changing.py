@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.serving.host import Host

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.agents.assignment import NotRunnable
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import reply_to
 from loopkit.drive.posting import answer_to
-from loopkit.drive.states.human import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import JournalError, RunUnreadable
 from loopkit.serving.host import Host

@@ -12,7 +12,7 @@ from loopkit.agents.scripted import Crashed
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.states.human import AnswerRefused
+from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from loopkit.engine.failure import ErrorClass
 from loopkit.language import ErrorRule
-from loopkit.language.agents.agent import WAITS
+from loopkit.language.agents.calls import WAITS
 from loopkit.outside.processes import CommandResult
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences

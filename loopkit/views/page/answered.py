@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from loopkit.drive.states.beside_choice import TOTAL_LIMIT
+from loopkit.drive.beside_choice import TOTAL_LIMIT
 from loopkit.engine.events import Delivery, HumanAnswer, Wanted
 from loopkit.text.editing import editable, edited
 from loopkit.text.json_text import NoJson, parse_json

@@ -1,11 +1,11 @@
-"""A human state: the answer of a person, checked against the question."""
+"""Answers of people, each checked against the question of the human state that is active."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from loopkit.document.problems import closest
-from loopkit.drive.states.beside_choice import AnswerRefused, heeded
+from loopkit.drive.beside_choice import AnswerRefused, heeded
 from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
