@@ -191,11 +191,16 @@ class Host:
         except JournalError as error:
             fault = f"error: {error}"
         except Exception as bug:  # noqa: BLE001 - one run must not end those of others
-            told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-            fault = f"internal error, a bug in loopkit; the run can be resumed\n{told}"
+            fault = bug_text(bug)
         if fault:
             self._say(f"{active.state.run}: {fault}")
 
     def _tell(self, run: str, stored: Stored) -> None:
         for hear in self._hearing.get(root_of(run), ()):
             hear(run, stored)
+
+
+def bug_text(bug: Exception) -> str:
+    """What is said of a bug that has stopped a run."""
+    told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
+    return f"internal error, a bug in loopkit; the run can be resumed\n{told}"

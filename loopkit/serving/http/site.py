@@ -12,6 +12,7 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.journal.view import JournalView
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
+from loopkit.serving.appointments import Appointments
 from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
 from loopkit.serving.http.streams import told
@@ -38,7 +39,10 @@ class Site:
     follower: Follower = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
     """The runs that forms have started, by form and input: one that is sent twice starts one."""
+    appointments: Appointments | None = field(init=False)
+    """When it goes on with runs by itself."""
     _following: asyncio.Task[None] | None = None
+    _keeping: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         journal = self.stored.journal
@@ -46,6 +50,8 @@ class Site:
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
         self.follower = Follower(journal, told)
+        host = self.host
+        self.appointments = None if host is None else Appointments(host, journal, self.say)
 
     @classmethod
     def open(
@@ -68,6 +74,8 @@ class Site:
 
     async def __aenter__(self) -> Site:
         self._following = asyncio.create_task(self.follower.run())
+        if self.appointments is not None:
+            self._keeping = asyncio.create_task(self.appointments.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -75,6 +83,9 @@ class Site:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+        if self._keeping is not None:
+            # It may be about to take a run, which it has to let go of.
+            await self._keeping
         if self.host is not None:
             await self.host.close()
         else:
@@ -83,5 +94,7 @@ class Site:
     def stop(self) -> None:
         """End all streams, and stop runs in hand after their step."""
         self.follower.close()
+        if self.appointments is not None:
+            self.appointments.stop()
         if self.host is not None:
             self.host.stop()

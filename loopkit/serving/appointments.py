@@ -1,0 +1,212 @@
+"""Appointments: the moments at which a server goes on with runs by itself.
+
+The time of a question runs out, or a provider has said when it is worth asking again. All moments
+are in one queue, soonest first. They come from the records that say so, those that were there when
+the server began, and what any process writes later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from loopkit.agents.assignment import NotRunnable
+from loopkit.document.problems import ProblemsFound
+from loopkit.drive.active import Stored
+from loopkit.drive.archive import read_record
+from loopkit.engine.events import ChildEnded, Decided, Event, Replied, Suspended, Waiting
+from loopkit.engine.state import RunState
+from loopkit.journal import (
+    JournalError,
+    Place,
+    Record,
+    RecordOrder,
+    RunRow,
+    RunUnreadable,
+    UnknownRun,
+)
+from loopkit.language import ChildrenState, Machine
+from loopkit.language.agents.agent import CalledAgent
+from loopkit.serving.host import Host, bug_text
+from loopkit.text.run_ids import is_child, root_of
+
+POLL_S = 1.0
+"""How often it is looked for what other processes have written."""
+AGAIN_S = 5.0
+"""After how long a run is looked at again that somebody drives just now."""
+LISTED = 100
+"""Runs that are read at once at the start."""
+ENDS = ("finished", "cancelled")
+STOPS = ("waiting", "suspended")
+"""Types of the records that may name a moment."""
+
+
+class Moment(NamedTuple):
+    """When there is something to do for a run that nobody drives."""
+
+    at: float
+    """Unix time."""
+    run: str
+    question: str
+    """The id of the question whose time runs out then; empty where the run is resumed."""
+
+
+class Appointments:
+    """The moments of all runs of a journal, kept for a host."""
+
+    def __init__(
+        self,
+        host: Host,
+        order: RecordOrder,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`order` is that of the host's journal; `clock` gives Unix time."""
+        self._host = host
+        self._order = order
+        self._say = say
+        self._clock = clock
+        self._queue: list[tuple[float, Moment]] = []
+        """When to look at each, which is later than its moment where it was not the time yet."""
+        self._place = Place()
+        self._stops = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """How many moments are to come."""
+        return len(self._queue)
+
+    async def run(self) -> None:
+        """Keep appointments until stopped."""
+        begun = False
+        while not self._stops.is_set():
+            # Of a journal that is locked or full every request is told; here it is tried again.
+            with suppress(JournalError):
+                if not begun:
+                    await self.begin()
+                    begun = True
+                await self.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds_to_next()):
+                    await self._stops.wait()
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._stops.set()
+
+    async def begin(self) -> None:
+        """Learn of the moments of all runs that wait now; raises JournalError."""
+        self._place = await self._order.newest()
+        before: str | None = None
+        while rows := await self._host.app.journal.runs(limit=LISTED, children=True, before=before):
+            before = rows[-1].run
+            for row in rows:
+                with suppress(RunUnreadable, UnknownRun):
+                    await self._take_in_run(row)
+            await asyncio.sleep(0)
+
+    async def look(self) -> None:
+        """Learn of what was written, and keep what is due; raises JournalError."""
+        while placed := await self._order.written(self._place):
+            for one in placed:
+                if one.record.type in STOPS:
+                    with suppress(RunUnreadable):
+                        self._take_in(one.run, read_record(one.run, one.record).event)
+            self._place = placed[-1].place
+        while self._queue and self._queue[0][0] <= self._clock() and not self._stops.is_set():
+            _, moment = heappop(self._queue)
+            try:
+                await self._keep(moment)
+            except (UnknownRun, RunUnreadable):
+                continue
+            except JournalError:
+                self._put_off(moment)
+                raise
+            except (NotRunnable, ProblemsFound) as error:
+                if not self._stops.is_set():
+                    self._say(f"{moment.run}: {error}")
+            except Exception as bug:  # noqa: BLE001 - one run must not keep others waiting
+                self._say(f"{moment.run}: {bug_text(bug)}")
+
+    def _seconds_to_next(self) -> float:
+        if not self._queue:
+            return POLL_S
+        return min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
+
+    async def _take_in_run(self, row: RunRow) -> None:
+        """Learn of the moment of a run, if it has one."""
+        if row.damage is not None:
+            return
+        records: Sequence[Record] = await self._host.app.journal.read(row.run, row.seq - 1)
+        if records and records[-1].type not in ENDS:
+            self._put(moment_of(await self._host.app.state_of(row.run)))
+
+    def _take_in(self, run: str, event: Event) -> None:
+        if isinstance(event, Waiting) and event.expires_at is not None:
+            self._put(Moment(event.expires_at, run, event.question))
+        elif isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
+            self._put(Moment(event.resume_at, run, ""))
+
+    def _put(self, moment: Moment | None) -> None:
+        if moment is not None:
+            heappush(self._queue, (moment.at, moment))
+
+    def _put_off(self, moment: Moment) -> None:
+        heappush(self._queue, (self._clock() + AGAIN_S, moment))
+
+    async def _keep(self, moment: Moment) -> None:
+        """Go on with a run, if it still waits for this moment and nobody drives it."""
+        app = self._host.app
+        if moment_of(await app.state_of(moment.run)) != moment:
+            return
+        root = root_of(moment.run)
+        rows = await app.journal.runs(run=root)
+        if any(row.is_driven for row in rows):
+            self._put_off(moment)
+        elif moment.question or await self._may_resume(root):
+            await self._host.go_on(root)
+
+    async def _may_resume(self, run: str) -> bool:
+        """Whether a run has been resumed in vain less often than its agents may try a call."""
+        state = await self._host.app.state_of(run)
+        most = max(_attempts(await self._host.app.machine_of(state)), default=1)
+        count = in_vain(await self._host.app.events(run))
+        if count > most:
+            told = f"suspended {count} times in a row with nothing done in between"
+            self._say(f"{run}: {told}; a person resumes it: `loopkit resume {run}`")
+        return count <= most
+
+
+def moment_of(state: RunState) -> Moment | None:
+    """The moment at which there is something to do for a run, as it is now."""
+    question, suspended = state.question, state.suspended
+    if state.status == "waiting" and question is not None and question.expires_at is not None:
+        return Moment(question.expires_at, state.run, question.question)
+    if state.status == "suspended" and suspended is not None and suspended.resume_at is not None:
+        # A child goes on with its parent, which is suspended with it.
+        return None if is_child(state.run) else Moment(suspended.resume_at, state.run, "")
+    return None
+
+
+def in_vain(history: Sequence[Stored]) -> int:
+    """How often a run was suspended until a moment since it has got anywhere."""
+    count = 0
+    for stored in reversed(history):
+        event = stored.event
+        if isinstance(event, Suspended):
+            count += event.resume_at is not None
+        elif isinstance(event, Replied | Decided | ChildEnded):
+            break
+    return count
+
+
+def _attempts(machine: Machine) -> Iterator[int]:
+    for agent in machine.agents.values():
+        if isinstance(agent, CalledAgent):
+            yield agent.retry.attempts
+    for state in machine.states_of(ChildrenState).values():
+        yield from _attempts(state.child)
