@@ -1,0 +1,436 @@
+"""People answer runs in a real browser: by mouse, by keyboard alone, and without JavaScript."""
+
+# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.http_site import ASKING, TOKEN, Served, served
+from tests.support import PLAN_REVIEW, plan
+from tests.support_browser import ANSWER_SECONDS, Browser
+from tests.test_outside import ARCHITECT, outside
+from tests.test_serve_reply import CRITIC, HAPPY_CRITIC
+from tests.test_viewer_answers import CAPPED, DATA, EDITED, FORM, ORIGINS, READ
+from tests.warm import Process
+
+STATE = Path(".loopkit")
+LONG_MS = (ANSWER_SECONDS - 10) * 1000
+"""How long a page may take on a busy machine."""
+PLANNER = "  architect:\n    command: [sh, -c, 'cat > prompt; cat plan.md']\n"
+KEPT = "    session: keep                       # one conversation over all revisions of the plan\n"
+SLOW = """
+loopkit: 1
+name: slow
+agents:
+  writer:
+    {command: [sh, -c, "cat; until test -e go; do sleep 0.02; done"], on_in_doubt: retry}
+states:
+  write: {agent: writer, prompt: Write., output: note, next: done, on_error: {content: failed}}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def serving(*machines: str) -> AbstractAsyncContextManager[Served]:
+    """A server on which runs of these machines can be started."""
+    for number, machine in enumerate(machines):
+        Path(f"machine{number}.yaml").write_text(machine, encoding="utf-8")
+    paths = [Path(f"machine{number}.yaml") for number in range(len(machines))]
+    return served(STATE, *paths, may_answer=True)
+
+
+async def visit(
+    browser: Browser,
+    site: Served,
+    work: Callable[[Any], Awaitable[None]],
+    *,
+    has_script: bool = True,
+) -> list[str]:
+    """Lets somebody who has signed in do some work in a browser; what went wrong meanwhile."""
+    wrong: list[str] = []
+
+    async def on_page(first: Any) -> None:
+        context = await first.context.browser.new_context(java_script_enabled=has_script)
+        try:
+            page = await context.new_page()
+            page.set_default_timeout(LONG_MS)
+            page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+            page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+            page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+            await page.goto(f"{site.url}/login")
+            await page.fill("input[name=token]", TOKEN)
+            await page.click("main button")
+            await page.wait_for_url(f"{site.url}/")
+            await work(page)
+        finally:
+            await context.close()
+
+    await asyncio.to_thread(browser.run, on_page)
+    # A page that was refused has a status that says so, which browsers take for an error.
+    return [told for told in wrong if "Failed to load resource" not in told]
+
+
+async def api(page: Any, method: str, path: str, **body: Any) -> Any:
+    """What another program asks of the server meanwhile."""
+    origin = page.url.split("/", 3)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    parts = {"data": json.dumps(body)} if method == "POST" else {}
+    answer = await page.request.fetch(
+        f"{origin[0]}//{origin[2]}/api/{path}", method=method, headers=headers, **parts
+    )
+    assert answer.ok, await answer.text()
+    return await answer.json()
+
+
+async def asked(page: Any, machine: str, **inputs: Any) -> str:
+    """A run that was started by another program, and asks; its page is open."""
+    run = str((await api(page, "POST", "runs", machine=machine, input=inputs))["run"])
+    await page.goto(f"{page.url.split('/', 3)[0]}//{page.url.split('/', 3)[2]}/runs/{run}")
+    await page.wait_for_selector("#answer")
+    return run
+
+
+async def result(site: Served, run: str) -> dict[str, Any]:
+    return await site.until(run, lambda told: told["summary"]["outcome"] is not None)
+
+
+def run_in(url: str) -> str:
+    return url.partition("/runs/")[2].partition("?")[0].partition("#")[0]
+
+
+async def test_plan_review_is_led_from_its_start_to_the_approval(
+    browser: Browser, tmp_path: Path
+) -> None:
+    changes = [(ARCHITECT, PLANNER), (KEPT, ""), (CRITIC, HAPPY_CRITIC), ("  cost_usd: 2.00\n", "")]
+    machine = outside(PLAN_REVIEW, tmp_path, *changes)
+    Path("plan.md").write_text(plan("good"), encoding="utf-8")
+    runs: list[str] = []
+
+    async def approve(page: Any) -> None:
+        await page.click("text=plan_review")
+        await page.fill("[name='input.issue']", "CSV exports break.\nSince Monday.")
+        await page.click("main button")
+        await page.wait_for_selector("#answer")
+        runs.append(run_in(page.url))
+        assert "### Task 1" in await page.inner_text("#question")
+        await page.check("input[value=revise]")
+        await page.fill("[name=comment]", "Name the files.")
+        await page.fill("[name=by]", "Ann")
+        await page.click("#answer button")
+        await page.wait_for_selector("#question >> text=Changed since version 1")
+        assert "Name the files." in Path("prompt").read_text(encoding="utf-8")
+        assert await page.input_value("[name=by]") == "Ann"
+        assert await page.input_value("[name=comment]") == ""
+        await page.check("input[value=approve]")
+        await page.click("#answer button")
+        await page.wait_for_selector("#head .status.good")
+        assert await page.locator("#answer").count() == 0
+
+    async with served(STATE, machine, may_answer=True) as site:
+        assert await visit(browser, site, approve) == []
+        told = await result(site, runs[0])
+    assert (told["summary"]["outcome"], told["answers"]["approval"]["by"]) == ("accepted", "Ann")
+    assert told["input"]["issue"] == "CSV exports break.\nSince Monday."
+
+
+async def test_a_run_whose_process_was_killed_goes_on_with_a_button(browser: Browser) -> None:
+    async with serving(SLOW) as site:
+        driver = Process(["-m", "loopkit", "run", "machine0.yaml"])
+
+        async def take_over(page: Any) -> None:
+            await page.wait_for_selector("table a")
+            await page.click("table a")
+            await page.wait_for_selector("#steps .step >> text=works")
+            assert await page.locator("#resume").count() == 0
+            driver.send_signal(signal.SIGKILL)
+            await page.wait_for_selector("#resume")
+            Path("go").touch()
+            await page.click("#resume button")
+            await page.wait_for_selector("#head .status.good")
+
+        try:
+            assert await visit(browser, site, take_over) == []
+        finally:
+            Path("go").touch()
+            driver.send_signal(signal.SIGKILL)
+            driver.wait(60)
+        [run] = (await site.get("/api/runs"))["runs"]
+        assert (run["outcome"], run["success"]) == ("done", True)
+
+
+async def test_every_kind_of_field_is_filled_in(browser: Browser) -> None:
+    runs: list[str] = []
+
+    async def fill_in(page: Any) -> None:
+        runs.append(await asked(page, "form"))
+        await page.fill("[name='form.stamps']", "2")
+        await page.check("input[name='form.insured'][value=true]")
+        await page.check("input[name='form.kind'][value=letter]")
+        await page.fill("[name='form.to']", "ann\nbob")
+        await page.check("input[name='form.marks'][value=wet]")
+        await page.fill("[name='form.more']", '{"at": "Main"}')
+        await page.check("input[name=choice][value=send]")
+        await page.fill("[name=by]", "ann")
+        await page.click("#answer button")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(FORM) as site:
+        assert await visit(browser, site, fill_in) == []
+        told = await result(site, runs[0])
+    assert told["answers"]["ask"]["form"] == READ
+
+
+async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
+    browser: Browser,
+) -> None:
+    async def try_it(page: Any) -> None:
+        await asked(page, "form")
+        await page.fill("[name='form.stamps']", "10")
+        await page.fill("[name=comment]", "  Typed\n\n twice ")
+        await page.click("#answer button")
+        assert "/answer" not in page.url
+        await page.evaluate("document.getElementById('answer').noValidate = true")
+        await page.click("#answer button")
+        await page.wait_for_selector("#answer [role=alert]")
+        # The message has the focus, and its links lead to the fields.
+        assert await page.evaluate("document.activeElement.getAttribute('role')") == "alert"
+        await page.click("#answer [role=alert] a >> nth=0")
+        assert page.url.endswith("#f-form.stamps")
+        assert await page.input_value("[name='form.stamps']") == "10"
+        assert await page.input_value("[name=comment]") == "  Typed\n\n twice "
+        assert await page.get_attribute("[name='form.stamps']", "aria-invalid") == "true"
+
+    async with serving(FORM) as site:
+        assert await visit(browser, site, try_it) == []
+
+
+async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser) -> None:
+    text = "\r\n  First  \r\n\r\nSecond\u202e\r\nmixed\nends \t\r\n\r\n"
+    runs: list[str] = []
+
+    async def edit(page: Any) -> None:
+        runs.append(await asked(page, "edited", text=text))
+        await page.click("summary >> text=Edit letter")
+        await page.click("[name=edit]")
+        await page.keyboard.press("Control+Home")
+        for _ in range(3):
+            await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Home")
+        await page.keyboard.type("The ")
+        await page.keyboard.press("Control+End")
+        await page.keyboard.type("Last.")
+        await page.check("input[value=done]")
+        await page.fill("[name=by]", "ann")
+        await page.click("#answer button")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(EDITED) as site:
+        assert await visit(browser, site, edit) == []
+        told = await result(site, runs[0])
+    changed = "\r\n  First  \r\n\r\nThe Second\r\nmixed\nends \t\r\n\r\nLast."
+    assert told["result"]["letter"] == changed
+    assert told["artifacts"] == {"letter": 2}
+
+
+async def test_an_edit_of_nothing_sends_no_edit(browser: Browser) -> None:
+    text = "\n\r\n A\u200b \r\nb\n\n"
+    runs: list[str] = []
+
+    async def look(page: Any) -> None:
+        runs.append(await asked(page, "edited", text=text))
+        await page.click("summary >> text=Edit letter")
+        await page.click("[name=edit]")
+        await page.keyboard.type("x")
+        await page.keyboard.press("Backspace")
+        await page.check("input[value=done]")
+        await page.fill("[name=by]", "ann")
+        await page.click("#answer button")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(EDITED) as site:
+        assert await visit(browser, site, look) == []
+        told = await result(site, runs[0])
+    assert (told["answers"]["ask"]["edit"], told["result"]["letter"]) == (None, text)
+
+
+async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser) -> None:
+    async def answer(page: Any) -> None:
+        run = await asked(page, "letter")
+        await page.fill("#answer [name=comment]", "My own words.")
+        await page.focus("#answer [name=comment]")
+        await api(page, "POST", f"runs/{run}/answer", choice="again", comment="No.", by="bob")
+        await page.wait_for_selector("#over [role=alert]")
+        assert await page.input_value("#over [name=comment]") == "My own words."
+        assert await page.evaluate("document.activeElement.name") == "comment"
+        assert await page.is_disabled("#over button")
+        # Beside it is the question that is open now, and it can be answered.
+        await page.wait_for_selector("#question #answer")
+        assert await page.input_value("#question [name=comment]") == ""
+        assert "again by bob" in await page.inner_text("#steps")
+        await page.check("#question input[value=send]")
+        await page.fill("#question [name=by]", "ann")
+        await page.click("#question button")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(ASKING) as site:
+        assert await visit(browser, site, answer) == []
+
+
+async def test_who_is_too_late_reads_who_was_first_until_they_leave(browser: Browser) -> None:
+    async def answer(page: Any) -> None:
+        run = await asked(page, "letter")
+        await page.evaluate("leave(); delete main.dataset.stream")  # as if the stream were late
+        await page.fill("[name=comment]", "My own words.")
+        await page.check("input[value=again]")
+        await page.fill("[name=by]", "ann")
+        await api(page, "POST", f"runs/{run}/answer", choice="again", comment="No.", by="bob")
+        await api(page, "GET", f"runs/{run}")
+        await page.click("#answer button")
+        await page.wait_for_selector("#late")
+        late = await page.inner_text("#late")
+        assert "bob" in late
+        assert "My own words." in late
+        # What happens meanwhile changes the page, but not this.
+        asked_now = "[name=question]:not([value='ask:1'])"
+        await page.wait_for_selector(f"#question {asked_now}", state="attached")
+        await api(page, "POST", f"runs/{run}/answer", choice="drop", by="bob")
+        await page.wait_for_selector("#head .status.bad")
+        assert await page.inner_text("#late") == late
+
+    async with serving(ASKING) as site:
+        assert await visit(browser, site, answer) == []
+
+
+async def tab_to(page: Any, selector: str) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(200):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("wanted => document.activeElement.matches(wanted)", selector):
+            return
+    pytest.fail(f"the keyboard never came to {selector}")
+
+
+async def test_a_run_is_started_and_answered_by_keyboard_alone(browser: Browser) -> None:
+    async def answer(page: Any) -> None:
+        await tab_to(page, "a[href='/start/letter']")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("[name='input.topic']")
+        await tab_to(page, "[name='input.topic']")
+        await page.keyboard.press("Control+A")
+        await page.keyboard.type("cake")
+        await tab_to(page, "#answer button")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("#question #answer")
+        await tab_to(page, "[name='form.stamps']")
+        await page.keyboard.press("ArrowUp")
+        await tab_to(page, "input[name=choice]")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowUp")
+        await tab_to(page, "[name=by]")
+        await page.keyboard.type("Ann")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(ASKING) as site:
+        assert await visit(browser, site, answer) == []
+        [run] = (await site.get("/api/runs"))["runs"]
+        told = await site.get(f"/api/runs/{run['run']}")
+    assert told["input"] == {"topic": "cake"}
+    answer_ = told["answers"]["ask"]
+    assert (answer_["choice"], answer_["form"], answer_["by"]) == ("send", {"stamps": 2}, "Ann")
+
+
+async def test_everything_works_without_javascript(browser: Browser) -> None:
+    async def loaded(page: Any, selector: str) -> None:
+        """Load the page again until it shows what happened."""
+        while not await page.locator(selector).count():
+            await page.reload()
+
+    async def answer(page: Any) -> None:
+        await page.click("text=letter >> nth=0")
+        await page.click("main button")
+        await loaded(page, "#answer")
+        # Choices whose input is not closed can be picked, and a refusal comes back filled in.
+        await page.check("input[value=again]")
+        await page.fill("[name=by]", "Ann")
+        await page.click("#answer button")
+        assert "needs a comment" in await page.inner_text("#answer [role=alert]")
+        assert await page.is_checked("input[value=again]")
+        await page.fill("[name=comment]", "Shorter.")
+        await page.click("#answer button")
+        await loaded(page, "[name=question][value='ask:2']")
+        await page.click("#cancel")
+        await page.fill("[name=reason]", "Enough.")
+        await page.click("main button")
+        assert "Enough." in await page.inner_text("#stopped")
+
+    async with serving(ASKING) as site:
+        assert await visit(browser, site, answer, has_script=False) == []
+        [run] = (await site.get("/api/runs"))["runs"]
+    assert run["status"] == "cancelled"
+
+
+async def test_data_is_delivered_in_the_browser(browser: Browser) -> None:
+    runs: list[str] = []
+
+    async def deliver(page: Any) -> None:
+        runs.append(await asked(page, "data"))
+        await page.fill("[name=artifact]", '{"goal": ')
+        await page.fill("[name=by]", "ann")
+        await page.click("#answer button")
+        assert "is not JSON" in await page.inner_text("#answer [role=alert]")
+        await page.fill("[name=artifact]", '{"goal": "Tea"}')
+        await page.click("#answer button")
+        await page.wait_for_selector("#head .status.good")
+
+    async with serving(f"{DATA}name: data\n") as site:
+        assert await visit(browser, site, deliver) == []
+        told = await result(site, runs[0])
+    assert told["result"] == {"plan": {"goal": "Tea"}}
+
+
+async def test_findings_are_moved_and_a_limit_is_raised_in_the_browser(browser: Browser) -> None:
+    runs: list[str] = []
+
+    async def move(page: Any) -> None:
+        runs.append(await asked(page, "origins"))
+        await page.click("summary >> text=Who has to fix what was found")
+        await page.check("#answer details fieldset >> nth=0 >> input[value=research]")
+        await page.check("input[value=send_back]")
+        await page.fill("[name=by]", "ann")
+        await page.click("#answer button")
+        await page.wait_for_selector("#steps .step:nth-child(5)")
+        runs.append(await asked(page, "capped"))
+        await page.check("input[value=again]")
+        await page.fill("[name=comment]", "More.")
+        await page.click("#answer button")
+        await page.wait_for_selector("[name='limit.total_revisions']")
+        await page.check("input[value=again]")
+        await page.fill("[name=comment]", "Once more.")
+        await page.fill("[name='limit.total_revisions']", "2")
+        await page.click("#answer button")
+        await page.wait_for_selector("#steps .step:nth-child(6)")
+
+    async with serving(ORIGINS, CAPPED) as site:
+        assert await visit(browser, site, move) == []
+        moved, raised = [await site.get(f"/api/runs/{run}") for run in runs]
+    assert [list(one) for one in moved["answers"]["ask"]["origins"].values()] == [
+        ["research", "write"]
+    ]
+    assert raised["limits"] == {"total_revisions": 2}
+    assert raised["answers"]["ask"]["comment"] == "Once more."
