@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
-from loopkit.engine.failure import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.outside.processes import CommandResult
 from loopkit.values import Mutable, Value
 

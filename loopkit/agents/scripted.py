@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
 from loopkit.engine.events import HumanAnswer, LeftFolder, TokenUse, ToolCall, Usage, Waiting
-from loopkit.engine.failure import ErrorClass
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario import (

@@ -108,8 +108,4 @@ def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
         return f"it is created later: no path leads from `{name}` to here"
     if name in REPORT_NAMES:
         return "nothing has been judged on any path to here"
-    return _of_input(subject, name)
-
-
-def _of_input(subject: Subject, name: str) -> str:
     return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""

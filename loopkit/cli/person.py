@@ -163,7 +163,7 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
-        while said := ask(f"{name}{_hint(field)}: ") or field.required:
+        while said := ask(f"{name} ({described(field)}): ") or field.required:
             value = "" if said is True else _typed(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
@@ -200,10 +200,6 @@ def _edit(question: Waiting, ask: Ask) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             click.echo(f"  `{said}` can't be read: {error}", err=True)
     return None
-
-
-def _hint(field: DataType) -> str:
-    return f" ({described(field)})"
 
 
 def _line(prompt: str, until: float | None, woken: socket | None) -> str:

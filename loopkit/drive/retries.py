@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from loopkit.agents.port import AgentError
-from loopkit.engine.failure import ErrorClass, Failure
+from loopkit.engine.failure import Failure
 from loopkit.language import Retry
+from loopkit.language.agents.calls import ErrorClass
 
 ONCE = Retry(attempts=1)
 JITTER = 0.25

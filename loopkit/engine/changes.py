@@ -46,6 +46,7 @@ from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
+from loopkit.language.facts import COMPLETE
 
 T = TypeVar("T")
 
@@ -247,7 +248,7 @@ def _report(state: RunState, report: Report) -> None:
     state.reports = {**state.reports, report.state: report}
     state.verdicts = {**state.verdicts, report.state: report.verdict}
     state.last_report = report
-    if report.verdict in ("pass", "warn", "fail", "not_applicable"):
+    if report.verdict in COMPLETE:
         judged, number = state.artifacts[report.artifact], len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from loopkit.engine.usage import RefusedCall
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.values import Value
 
-ErrorClass = Literal["transient", "content", "fatal"]
 WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from loopkit.engine.failure import ErrorClass, Failure
+from loopkit.engine.failure import Failure
 from loopkit.engine.records import Record
-from loopkit.language.facts import CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
+from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.facts import ACCEPTED, CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
 from loopkit.values import field
 
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
@@ -181,7 +182,7 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def valid(self) -> bool:
-        return self.verdict in ("pass", "warn", "not_applicable")
+        return self.verdict in ACCEPTED
 
     @property
     def blocking(self) -> tuple[Finding, ...]:

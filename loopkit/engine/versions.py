@@ -9,7 +9,7 @@ from __future__ import annotations
 from loopkit.engine.events import Worked
 from loopkit.engine.guard_facts import Facts
 from loopkit.engine.state import RunState
-from loopkit.language.facts import STALLED, VERDICT
+from loopkit.language.facts import STALLED, UNANSWERED, VERDICT
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 from loopkit.values import replace
@@ -64,7 +64,7 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
     if facts.get(VERDICT) == "fail" or work.outcome != "done":
         return _rejected(program, facts, edge, work)
     if VERDICT in facts:
-        unanswered = facts[VERDICT] in ("infeasible", "incomplete")
+        unanswered = facts[VERDICT] in UNANSWERED
         return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice

@@ -25,7 +25,12 @@ ORIGIN = "origin"
 """The fact of a report that says who works first on what blocks, where the machine has origins."""
 CAME_FROM = "came_from"
 """The fact of a human or choice state that says from which state a run came to it."""
-VERDICTS = ("pass", "warn", "fail", "not_applicable", "infeasible", "incomplete")
+ACCEPTED = ("pass", "warn", "not_applicable")
+COMPLETE = ("pass", "warn", "fail", "not_applicable")
+"""The verdicts of those who were asked."""
+UNANSWERED = ("infeasible", "incomplete")
+"""The verdicts where nobody was asked, or an answer is missing."""
+VERDICTS = (*COMPLETE, *UNANSWERED)
 
 
 class ReportFact(Value, frozen=True):
@@ -42,7 +47,7 @@ class ReportFact(Value, frozen=True):
 
 
 REPORT_FACTS: Mapping[str, ReportFact] = {
-    "valid": ReportFact(BOOL, holds_for=("pass", "warn", "not_applicable")),
+    "valid": ReportFact(BOOL, holds_for=ACCEPTED),
     VERDICT: ReportFact(GuardType("str", values=VERDICTS)),
     ERRORS: ReportFact(COUNT),
     WARNINGS: ReportFact(COUNT),
@@ -70,5 +75,5 @@ def of_verdict(verdict: object) -> dict[str, object]:
 
 def rows_named(names: frozenset[str]) -> frozenset[str]:
     """Which reports without a judgement come to transitions whose guards have these names."""
-    rows = frozenset({"incomplete", "infeasible"})
+    rows = frozenset(UNANSWERED)
     return rows if VERDICT in names else rows & names

@@ -16,14 +16,11 @@ from loopkit.language import (
     Transition,
     WorkingState,
 )
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.values import Value
 
 EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
-ERROR_EVENTS: tuple[Literal["transient", "content", "fatal"], ...] = (
-    "transient",
-    "content",
-    "fatal",
-)
+ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 DocPath = tuple[str | int, ...]
 Caught = str | ErrorEdge | ErrorExit

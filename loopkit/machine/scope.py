@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import cast
 
-from loopkit.language import EachState, Extract, RenderState, State
+from loopkit.language import EachState, RenderState, State
 from loopkit.language.datatypes import DataType, parse_record, single_values
 from loopkit.language.facts import (
     CAME_FROM,
@@ -198,7 +198,10 @@ class Scope:
             return _weakened(shape_of(answer), whole=whole)
         output = state.output_at(author)
         extracted = output.fields if output is not None else {}
-        fields: dict[str, Shape] = {n: _extracted_shape(e) for n, e in extracted.items()}
+        fields: dict[str, Shape] = {
+            name: Items(Scalar()) if isinstance(one, ExtractAll) else Scalar()
+            for name, one in extracted.items()
+        }
         if output is not None and output.name == author:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
@@ -370,10 +373,6 @@ def _form_shapes(state: State) -> dict[str, Shape] | None:
     if state.asked_form is None:
         return None
     return {n: shape_of(t) for n, t in (parse_record(state.asked_form).fields or {}).items()}
-
-
-def _extracted_shape(extract: Extract) -> Shape:
-    return Items(Scalar()) if isinstance(extract, ExtractAll) else Scalar()
 
 
 def _weakened(shape: Shape, *, whole: bool) -> Shape:

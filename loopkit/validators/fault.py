@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from loopkit.engine.failure import ErrorClass, Failure
+from loopkit.engine.failure import Failure
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.values import Value
 
 MAX_FAULTS = 50

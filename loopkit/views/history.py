@@ -73,7 +73,7 @@ def past(finding: Finding, run: RunState, report: Report) -> str:
     if not had:
         return finding.status
     if finding.status == "regressed":
-        return f"back: it was in attempt {_listed(had)}, and gone"
+        return f"back: it was in attempt {', '.join(map(str, had))}, and gone"
     # Of attempts in a row that had it, the first.
     attempts = [r.report.attempt for r in before]
     since = had[-1]
@@ -166,10 +166,6 @@ def _given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
     """The attempts among these that no later one starts from."""
     lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
     return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}
-
-
-def _listed(attempts: Sequence[int]) -> str:
-    return ", ".join(map(str, attempts))
 
 
 def printed_lines(artifact: Artifact) -> list[str]:

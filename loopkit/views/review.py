@@ -12,6 +12,7 @@ from loopkit.engine.reclassification import short_ids
 from loopkit.engine.revisions import most_of, used_up
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
+from loopkit.language.facts import UNANSWERED
 from loopkit.machine.edges import Edge
 from loopkit.machine.report_items import ReportItems
 from loopkit.text import indented, item, one_line, or_empty, printable
@@ -146,7 +147,7 @@ def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
     report = run.reports.get(edge.source)
     if report is None:
         return
-    if report.verdict in ("incomplete", "infeasible"):
+    if report.verdict in UNANSWERED:
         yield f"{report.verdict}: {report.reason}"
     if report.verdict != "fail":
         return

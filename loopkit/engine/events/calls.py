@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
 from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, TokenUse, ToolCall
-from loopkit.engine.failure import ErrorClass
 from loopkit.engine.usage import Usage
+from loopkit.language.agents.calls import ErrorClass
 
 
 class Intended(Event, frozen=True, kw_only=True):

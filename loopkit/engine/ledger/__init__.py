@@ -26,6 +26,7 @@ from loopkit.engine.ledger.statuses import gone, open_of, with_status
 from loopkit.engine.ledger.version import normalised, sources_of, version_of
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
+from loopkit.language.facts import UNANSWERED
 from loopkit.machine.program import Program
 
 
@@ -51,7 +52,7 @@ def complete(
     if origins is not None:
         findings = attributed(findings, origins, artifact.author)
     verdict = verdict_of(panel, findings, asked.state.quorum)
-    is_complete = verdict not in ("incomplete", "infeasible")
+    is_complete = verdict not in UNANSWERED
     resolved, unseen = gone(findings, before, panel) if before and is_complete else ((), ())
     report = Report(
         state=name,

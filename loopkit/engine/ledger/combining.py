@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from loopkit.engine.failure import WORST_CLASS, ErrorClass
+from loopkit.engine.failure import WORST_CLASS
 from loopkit.engine.findings import Answer, Finding, Verdict, with_findings
 from loopkit.engine.findings import verdict_of as verdict_of_findings
 from loopkit.engine.identity import OF_CHECK
 from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.severities import Severities
 from loopkit.values import Value
 

@@ -27,8 +27,8 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.telemetry.corrections import Corrections, Known
 from loopkit.engine.telemetry.defect import Defect, DefectStatus, Override, Phase, Tally, origins_of
+from loopkit.language.facts import COMPLETE
 
-COMPLETE = ("pass", "warn", "fail", "not_applicable")
 """The verdicts of reports that have looked at everything."""
 USD_DIGITS, SECONDS_DIGITS = 9, 6
 """To which a share is told: what is behind them is left over from dividing."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from loopkit.language.noun import Duration, Noun
 
 OnInDoubt = Literal["retry", "ask", "fail"]
-ErrorClassName = Literal["transient", "content", "fatal"]
+ErrorClass = Literal["transient", "content", "fatal"]
 
 
 class Retry(Noun):
@@ -35,5 +35,5 @@ class ErrorRule(Noun):
     the program can be asked again."""
     stdout: str | None = None
     """A regular expression searched in stdout."""
-    error_class: ErrorClassName = Field(alias="class")
+    error_class: ErrorClass = Field(alias="class")
     """What that means."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Discriminator, Tag
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClassName
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.noun import Id, Text, Written
 from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import OutputName
@@ -45,7 +45,7 @@ class AgentState(ToldState):
     works_outside = True
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         return ("transient", "content", "fatal")
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from loopkit.language.agents.calls import ErrorClassName
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Noun, Place, Written
 from loopkit.language.states.author import AuthorState
@@ -73,7 +73,7 @@ class ChildrenState(AuthorState):
     doing = "giving other runs what this one was given"
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         """What a run makes may be no input of a child; what it was given is looked at before."""
         return () if self._names_read <= self.names_given else ("content",)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClassName, OnInDoubt
+from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.facts import INT
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import Argv, Duration, Text, Texts, Written
@@ -41,7 +41,7 @@ class CommandState(AuthorState):
     beside = ("stderr",)
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         return ("transient", *(("content",) if self.may_leave_none else ()), "fatal")
 
     @property

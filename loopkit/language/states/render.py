@@ -1,6 +1,6 @@
 """The state `render`: a template is the artifact."""
 
-from loopkit.language.agents.calls import ErrorClassName
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.noun import Text, Written
 from loopkit.language.states.author import ToldState
 from loopkit.language.states.output import RenderOutput, RenderOutputName
@@ -22,7 +22,7 @@ class RenderState(ToldState):
     has_own_work = True
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         return ("fatal",)
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClassName, OnInDoubt
+from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes import DataType
 from loopkit.language.emission import Emission, Emit
 from loopkit.language.guard import GuardType
@@ -110,7 +110,7 @@ class StateBase(Noun):
         return False
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         """The classes of error that may be left of its work."""
         return ()
 

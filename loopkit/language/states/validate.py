@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClassName
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import OF_REPORTS
 from loopkit.language.guard import GuardType
 from loopkit.language.noun import FROM_LIST, Id
@@ -42,7 +42,7 @@ class ValidateState(WorkingState):
     works_outside = True
 
     @property
-    def faults(self) -> tuple[ErrorClassName, ...]:
+    def faults(self) -> tuple[ErrorClass, ...]:
         return ("transient", "content", "fatal")
 
     @property

@@ -96,7 +96,7 @@ def parse(text: str) -> Template:
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
     names, paths = frozenset(survey.free), frozenset(survey.paths)
-    whole, lone = _whole(tree), _lone(tree) is not None
+    whole, lone = path_of(_lone(tree)), _lone(tree) is not None
     return Template(text, tree, names, paths, whole, parts_of(tree), _constant(tree), lone)
 
 
@@ -118,10 +118,6 @@ def _lone(tree: nodes.Template) -> nodes.Expr | None:
             return only
         case _:
             return None
-
-
-def _whole(tree: nodes.Template) -> Path | None:
-    return path_of(_lone(tree))
 
 
 def _constant(tree: nodes.Template) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from loopkit.language.facts import OF_PROGRESS, VERDICT, of_verdict
+from loopkit.language.facts import COMPLETE, OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.machine.edges import Edge, EdgeEvent
@@ -18,7 +18,6 @@ from loopkit.values import Value
 
 MOST_FLAGS = 6
 """Counters that are not followed, of which a state looks at every combination of room and none."""
-COMPLETE = ("pass", "warn", "fail", "not_applicable")
 Kept = tuple[tuple[Variable, object], ...]
 Way = tuple[EdgeEvent, Edge | None, Kept, bool, bool]
 

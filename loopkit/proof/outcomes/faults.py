@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.language.agents.calls import ErrorClassName
+from loopkit.language.agents.calls import ErrorClass
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
 
 
-def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClassName, ...]:
+def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClass, ...]:
     """The classes of error that can be left of a state's work after the retries."""
     state = analysis.machine.states[name]
     if state.judges is not None:
@@ -27,7 +27,7 @@ def _may_lose_content(analysis: Analysis, name: str) -> bool:
     return not state.asks and not graph.judging_follows(name)
 
 
-def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClassName]:
+def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClass]:
     """An incomplete report ends by the worst class among its missing answers."""
     named = rows_named(analysis, name)
     rules = analysis.rules_at[name]

@@ -15,6 +15,7 @@ from loopkit.language.facts import (
     OF_PROGRESS,
     ORIGIN,
     SCORE,
+    UNANSWERED,
     VERDICT,
     WARNINGS,
 )
@@ -123,7 +124,7 @@ class Panel:
         return [(rule, source.replace(blocks=False)) for rule, source in self._applying(row)]
 
     def _is_let_through(self, verdict: str, row: Row) -> bool:
-        if verdict in ("infeasible", "incomplete") and verdict not in self._named:
+        if verdict in UNANSWERED and verdict not in self._named:
             return False
         rules = self._mild(row)
         match verdict:

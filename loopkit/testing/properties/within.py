@@ -112,11 +112,7 @@ def paid_once(done: Performance) -> Iterator[Broken]:
 
 
 def _commands_once(done: Performance) -> Iterator[Broken]:
-    doubts = Counter(_state(event.key) for event in done.events if isinstance(event, InDoubt))
+    doubts = Counter(event.key.split(":")[1] for event in done.events if isinstance(event, InDoubt))
     for (place, index), count in Counter(done.company.run_commands).items():
         if count > 1 + doubts[place]:
             yield NOT_TWICE, f"the command of `{place}` ran {count} times for visit {index + 1}"
-
-
-def _state(key: str) -> str:
-    return key.split(":")[1]

@@ -8,9 +8,8 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from loopkit.engine.failure import ErrorClass
 from loopkit.language import ErrorRule
-from loopkit.language.agents.calls import WAITS
+from loopkit.language.agents.calls import WAITS, ErrorClass
 from loopkit.outside.processes import CommandResult
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
