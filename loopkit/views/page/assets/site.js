@@ -60,33 +60,38 @@ function isOwn(element, name) {
 
 function mergeInside(old, now) {
   const named = new Map([...old.children].filter((one) => one.id).map((one) => [one.id, one]));
+  const wanted = new Set([...now.children].map((one) => one.id));
   const isPart = now.hasAttribute && now.hasAttribute("data-partial");
   let at = old.firstChild;
   for (const next of [...now.childNodes]) {
     let found = next.id ? named.get(next.id) : at;
     if (found && (found.nodeName !== next.nodeName || (!next.id && found.id))) found = null;
-    if (isPart && next.id) {
-      if (found) merge(found, next);
-      else old.append(next);
+    if (isPart) {
+      if (found && next.id) merge(found, next);
+      else if (next.id) old.append(next);
       continue;
     }
     if (!found) {
       old.insertBefore(next, at);
       continue;
     }
-    named.delete(next.id);
+    // Whoever is moved loses the focus: what is in its way goes instead, unless it is needed.
+    while (at && at !== found && !(at.id && wanted.has(at.id))) at = passed(at);
     if (found === at) at = at.nextSibling;
     else old.insertBefore(found, at);
     if (found.nodeType === Node.ELEMENT_NODE) merge(found, next);
     else if (found.nodeValue !== next.nodeValue) found.nodeValue = next.nodeValue;
   }
   if (isPart) return;
-  while (at) {
-    const gone = at;
-    at = at.nextSibling;
-    // What the server has said to what was sent is on no other page.
-    if (gone.nodeType !== Node.ELEMENT_NODE || !gone.matches("[data-stay]")) gone.remove();
-  }
+  while (at) at = passed(at);
+}
+
+// What comes behind a node, which goes unless it stays.
+function passed(node) {
+  const next = node.nextSibling;
+  // What the server has said to what was sent is on no other page.
+  if (node.nodeType !== Node.ELEMENT_NODE || !node.matches("[data-stay]")) node.remove();
+  return next;
 }
 
 // What was typed for a question that is over stays until the reader leaves.
@@ -106,6 +111,18 @@ function setAside(page) {
   note.textContent = "This is no longer open: the steps below say what has become of it. "
     + "What you have typed stays here until you leave the page.";
   form.prepend(note);
+}
+
+// What is read stays where it is, whatever comes above it.
+function staying(change) {
+  const seen = [document.activeElement, ...main.querySelectorAll("[id]")];
+  const anchor = scrollY > 0 && seen.find((one) => {
+    const { top, height } = one.getBoundingClientRect();
+    return main.contains(one) && height > 0 && top >= 0 && top < innerHeight;
+  });
+  const top = anchor && anchor.getBoundingClientRect().top;
+  change();
+  if (anchor && anchor.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - top);
 }
 
 // Pages of this server.
@@ -143,7 +160,7 @@ async function load(details) {
   place.dataset.loaded = version;
   try {
     const page = await pageAt(details.dataset.load);
-    place.replaceChildren(...page.querySelector(".texts").childNodes);
+    staying(() => place.replaceChildren(...page.querySelector(".texts").childNodes));
   } catch {
     // The link is there, and the next opening tries again.
     delete place.dataset.loaded;
@@ -215,11 +232,13 @@ async function update(isQuiet) {
   try {
     const page = await pageAt(addressOfChanges(isQuiet));
     if (page) {
-      setAside(page);
-      merge(main, page.getElementById("main"));
+      staying(() => {
+        setAside(page);
+        merge(main, page.getElementById("main"));
+        setSeconds();
+        setBars();
+      });
       document.title = page.title;
-      setSeconds();
-      setBars();
       loadOpened(main);
     }
     if (isLost && (!source || source.readyState === EventSource.OPEN)) {
@@ -246,6 +265,7 @@ function addressOfChanges(isQuiet) {
 }
 
 if (main) {
+  document.documentElement.className = "follows";
   setTimes(document);
   setSeconds();
   loadOpened(document);
