@@ -7,9 +7,11 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, Self, TextIO, TypeVar, cast
 
 from mcp import Client, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
@@ -24,7 +26,13 @@ print("loaded:", *(name for name in ("litellm", "rich") if name in sys.modules),
 sys.exit(code)
 """
 """A server that says at its end whether it has loaded what it does not need."""
-LONGEST_S = 120
+ABOUT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+"""What a client says of itself."""
+LONGEST_S = 300
 Told = tuple[float, float | None, str | None]
 """Progress: how much is done, of how much, and what happened."""
 Answering = Callable[[types.ElicitRequestFormParams], types.ElicitResult]
@@ -124,3 +132,63 @@ class McpServer:
         self._errors.seek(0)
         with self._errors:
             return self._errors.read()
+
+
+class RawServer:
+    """`loopkit mcp …` as a process, and a client that says each message itself, in the old way."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.process = Popen(
+            [sys.executable, "-m", "loopkit", "mcp", *options],
+            cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, encoding="utf-8",
+        )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.stderr = self.process.stderr
+        self.say(0, "initialize", ABOUT)
+        self.say(None, "notifications/initialized", {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(LONGEST_S)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            # What was written and not read is nobody's business any more.
+            with suppress(BrokenPipeError):
+                stream.close()
+
+    def say(self, number: int | None, method: str, params: dict[str, Any]) -> None:
+        """Send a request, or without a number a notification."""
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        numbered = message if number is None else {**message, "id": number}
+        self.stdin.write(json.dumps(numbered) + "\n")
+        self.stdin.flush()
+
+    def call(self, number: int, tool: str, arguments: dict[str, Any], token: str = "") -> None:
+        """Call a tool, and hear of its progress where there is a token."""
+        meta = {"_meta": {"progressToken": token}} if token else {}
+        self.say(number, "tools/call", {"name": tool, "arguments": arguments, **meta})
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The answer to a request; what is read before that is left out."""
+        for line in self.stdout:
+            said = json.loads(line)
+            if said.get("id") == number and "method" not in said:
+                return dict(said)
+        raise AssertionError(self.stderr.read())
+
+    def data(self, number: int, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The data that a tool answers."""
+        self.call(number, tool, arguments)
+        result = self.answer(number)["result"]
+        assert not result.get("isError"), result
+        return dict(result["structuredContent"])
+
+    def end(self) -> tuple[int, str, str]:
+        """Go away: the exit code, and what is read until then."""
+        out, errors = self.process.communicate(timeout=LONGEST_S)
+        return self.process.returncode, out, errors

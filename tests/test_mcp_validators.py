@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke as run
-from tests.mcp_client import McpServer
+from tests.mcp_client import ABOUT, McpServer
 
 SECRET = "s3cr3t-0f-the-machine"
 WORDS = """
@@ -60,12 +60,6 @@ states:
 """  # noqa: E501 - a rule or a transition a line
 GOOD = "# Tea\n\n## Goal\n\nA cup of tea for everybody.\n"
 PLAN = {"title": "tea", "nodes": [{"id": "a", "capability": "boil"}]}
-ABOUT = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
-"""What a client says of itself."""
 INPUT = {"known": ["boil", "pour"], "topic": "tea"}
 
 

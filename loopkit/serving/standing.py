@@ -112,13 +112,15 @@ async def _message(
         more = [f"or at {pages}/runs/{state.run}"] if pages else []
         return [_who(asked), *(lines or question_hints(state.run, asked)), *more]
     if status == "interrupted":
-        return ["nobody drives the run now; `resume` goes on with it"]
+        return ["nobody drives the run now; the tool `resume` goes on with it"]
     if state.finished is not None:
         report = shlex.join(["loopkit", "report", state.run, "-o", "run.html"])
         told = f"the result is too long for an answer; a person finds it with `{report}`"
         return [] if _is_short(state.finished.result) else [told]
-    if state.suspended is not None:
-        return [state.suspended.message, *await hints_for(app, state)]
+    if (stopped := state.suspended) is not None:
+        may_go_on = stopped.reason in ("interrupted", "transient")
+        tool = ["the tool `resume` goes on with it"] if may_go_on else []
+        return [stopped.message, *tool, *await hints_for(app, state)]
     if status in ("running", "new"):
         return ["the run is being driven; call `status` again later"]
     return ["the run was cancelled"] if status == "cancelled" else []

@@ -10,12 +10,14 @@ try:
     from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise ImportError(
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
     ) from error
 
 __all__ = [
+    "MODERN_PROTOCOL_VERSIONS",
     "AsyncFile",
     "MCPError",
     "RequestStateBoundary",

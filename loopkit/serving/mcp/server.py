@@ -12,6 +12,7 @@ from typing import Any
 
 from loopkit import __version__
 from loopkit.serving.mcp.library import (
+    MODERN_PROTOCOL_VERSIONS,
     MCPError,
     RequestStateBoundary,
     RequestStateSecurity,
@@ -97,7 +98,7 @@ async def _answer(
             _refuse_longest(text, result)
             content = [types.TextContent(text=text)]
             return types.CallToolResult(content=[*content], structured_content=result)
-        if not context.session.can_send_request:
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(
                 message=result.message, requested_schema=dict(result.schema)
             )
@@ -146,6 +147,10 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
     """Whether the client can show forms."""
     able = context.session.client_capabilities
     if able is None or able.elicitation is None:
+        return False
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if not is_modern and not context.session.can_send_request:
+        # The answer to its call is all that can be sent.
         return False
     # Earlier versions know no other kind, and name none.
     return able.elicitation.form is not None or able.elicitation.url is None
