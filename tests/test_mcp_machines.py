@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import loopkit
 from loopkit.agents.assignment import NotRunnable
+from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
@@ -399,3 +401,43 @@ async def test_a_hundred_calls_at_once_run_a_hundred_runs() -> None:
         told = await asyncio.gather(*(served.data("plain") for _ in range(100)))
         assert {one["status"] for one in told} == {"finished"}
         assert len({one["run"] for one in told}) == 100
+
+
+# What is refused before anybody speaks
+
+
+@pytest.mark.parametrize(
+    ("files", "argv", "said"),
+    [
+        ({"a.yaml": PLAIN.replace("next: done", "next: dne")}, [], "did you mean `done`?"),
+        ({"a.yaml": "a: 1"}, [], "error: no machine file lies below `.`"),
+        ({"a.yaml": PLAIN, "b/a.yaml": PLAIN}, [], "two of the machines are named `a`"),
+        ({"resume.yaml": PLAIN}, ["resume.yaml"], "a machine is named `resume`"),
+        ({"a.yaml": PLAIN}, ["b.yaml"], "b.yaml"),
+        ({}, ["-"], "the client speaks on standard input"),
+    ],
+)
+def test_what_can_not_be_served_is_refused_before_anybody_speaks(
+    files: dict[str, str],
+    argv: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in files.items():
+        write(name, text)
+    assert invoke(["mcp", "machines", *argv]) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_without_the_library_it_is_said_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("plain.yaml", PLAIN)
+    # As where the package is not installed.
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    for name in ("library", "server", "stdio"):
+        monkeypatch.delitem(sys.modules, f"loopkit.serving.mcp.{name}", raising=False)
+    assert invoke(["mcp", "machines"]) == 2
+    assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import types
+from mcp import MCPError, types
 
 from loopkit.cli import invoke
 from tests.mcp_client import McpServer, Told
@@ -46,6 +46,7 @@ states:
   done: {final: success, result: note}
 """
 GOOD = {"choice": "accept", "stars": 5}
+CAKE = {"topic": "cake"}
 
 
 def accept(content: dict[str, Any]) -> Callable[[object], types.ElicitResult]:
@@ -98,7 +99,7 @@ def test_a_machine_without_inputs_that_are_required_is_called_with_nothing(
 def test_the_user_answers_the_question_of_a_run_in_a_form(served: McpServer) -> None:
     served.answering = accept(GOOD)
     told: list[Told] = []
-    done = served.data("note", {"topic": "cake"}, told)
+    done = served.data("note", CAKE, told)
     assert (done["status"], done["outcome"]) == ("finished", "done")
     [asked] = served.asked
     assert "cake" in asked.message
@@ -126,7 +127,7 @@ def test_a_declined_question_stays_open_and_a_person_answers_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     served.answering = lambda _: types.ElicitResult(action="decline")
-    waiting = served.data("note", {"topic": "cake"})
+    waiting = served.data("note", CAKE)
     assert waiting["status"] == "waiting"
     line = f"loopkit answer {waiting['run']} accept --form"
     assert line in waiting["message"]
@@ -137,7 +138,7 @@ def test_a_declined_question_stays_open_and_a_person_answers_elsewhere(
 
 
 def test_who_goes_on_with_a_run_is_asked_again(served: McpServer) -> None:
-    run = served.data("note", {"topic": "cake"})["run"]
+    run = served.data("note", CAKE)["run"]
     served.answering = accept(GOOD)
     done = served.data("resume", {"run": run})
     assert (done["run"], done["outcome"], len(served.asked)) == (run, "done", 2)
@@ -146,7 +147,7 @@ def test_who_goes_on_with_a_run_is_asked_again(served: McpServer) -> None:
 def test_an_answer_that_is_refused_is_asked_for_again(served: McpServer) -> None:
     answers = iter([{"choice": "revise", "stars": 1}, {"choice": "accept", "stars": 9}, GOOD])
     served.answering = lambda _: types.ElicitResult(action="accept", content=next(answers))
-    assert served.data("note", {"topic": "cake"})["outcome"] == "done"
+    assert served.data("note", CAKE)["outcome"] == "done"
     assert [asked.message.partition("\n")[0] for asked in served.asked[1:]] == [
         "Your answer was not taken: `revise` needs a comment, which becomes the feedback",
         "Your answer was not taken: form field `stars` takes a whole number, at least 1, at most "
@@ -166,9 +167,77 @@ def test_a_client_that_shows_no_forms_is_told_where_a_person_answers(
 ) -> None:
     server = McpServer(folder, ["machines", "note.yaml"], mode)
     try:
-        told = server.data("note", {"topic": "cake"})
+        told = server.data("note", CAKE)
     finally:
         server.close()
     assert told["status"] == "waiting"
     assert re.search(r"loopkit answer \S+ accept", told["message"])
     assert told["questions"][0]["choices"] == ["accept", "revise"]
+
+
+def handed_back(
+    served: McpServer,
+    state: str | None,
+    content: dict[str, Any],
+    tool: str = "note",
+    arguments: dict[str, Any] = CAKE,
+) -> types.CallToolResult | types.InputRequiredResult:
+    """What comes of a call that is made again with what the user said."""
+    given = types.ElicitResult(action="accept", content=content)
+    return served.ask(
+        served.client.session.call_tool(
+            tool,
+            arguments,
+            input_responses={"reply": given},
+            request_state=state,
+            allow_input_required=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("server", ["auto"], indirect=True)
+def test_what_a_client_hands_back_has_to_be_what_it_was_given_for_the_same_call(
+    served: McpServer,
+) -> None:
+    asked = served.ask(served.client.session.call_tool("note", CAKE, allow_input_required=True))
+    assert isinstance(asked, types.InputRequiredResult)
+    state = asked.request_state or ""
+    [form] = (asked.input_requests or {}).values()
+    assert isinstance(form, types.ElicitRequest)
+    # Nobody reads in it what is asked about, or makes one up.
+    assert "note" not in state
+    changed = state[:-6] + ("A" if state[-6] != "A" else "B") + state[-5:]
+    for wrong in (changed, "{}", '{"run": "note-000000", "question": "ask:1", "number": 1}'):
+        with pytest.raises(MCPError, match="Invalid or expired requestState"):
+            handed_back(served, wrong, GOOD)
+    with pytest.raises(MCPError, match="Invalid or expired requestState"):
+        handed_back(served, state, GOOD, arguments={"topic": "tea"})
+    with pytest.raises(MCPError, match="Invalid or expired requestState"):
+        handed_back(served, state, GOOD, "plain", {})
+    with pytest.raises(MCPError, match="inputResponses without their requestState"):
+        handed_back(served, None, GOOD)
+    done = handed_back(served, state, GOOD)
+    assert isinstance(done, types.CallToolResult)
+    assert done.structured_content["outcome"] == "done"
+    # The same again, and another answer, find the question answered.
+    for content in (GOOD, {"choice": "revise", "stars": 1, "comment": "No."}):
+        again = handed_back(served, state, content)
+        assert isinstance(again, types.CallToolResult)
+        assert again.structured_content == done.structured_content
+
+
+@pytest.mark.parametrize("server", ["auto"], indirect=True)
+def test_a_client_that_hands_nothing_back_says_nothing(served: McpServer) -> None:
+    call = served.client.session.call_tool
+    asked = served.ask(call("note", CAKE, allow_input_required=True))
+    assert isinstance(asked, types.InputRequiredResult)
+    told = served.ask(call("note", CAKE, request_state=asked.request_state))
+    assert told.structured_content["status"] == "waiting"
+
+
+@pytest.mark.parametrize("server", ["legacy"], indirect=True)
+def test_a_client_that_has_shaken_hands_can_hand_back_nothing(served: McpServer) -> None:
+    with pytest.raises(MCPError, match="Invalid or expired requestState"):
+        handed_back(served, '{"run": "note-000000", "question": "ask:1", "number": 1}', GOOD)
+    with pytest.raises(MCPError, match="inputResponses without their requestState"):
+        handed_back(served, None, GOOD)

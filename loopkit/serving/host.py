@@ -27,6 +27,10 @@ Hear = Callable[[str, Stored], None]
 """Told of each durable event of a family, with the id of its run."""
 
 
+THIS_SERVER = "this server"
+"""Who drives a run that this process does."""
+
+
 class Taken(NamedTuple):
     """What became of an answer."""
 
@@ -118,12 +122,12 @@ class Host:
         try:
             await self.resume(root_of(run))
         except RunBusy as busy:
-            return str(busy.owner) if busy.owner.pid != os.getpid() else "this server"
+            return str(busy.owner) if busy.owner.pid != os.getpid() else THIS_SERVER
         except NotRunnable:
             if not await self.app.is_over(root_of(run)):
                 raise
             return "nobody"
-        return "this server"
+        return THIS_SERVER
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for whoever drives it; what happened, in a sentence.

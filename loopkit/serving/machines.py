@@ -17,7 +17,7 @@ from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.serving.arguments import refuse_unknown_arguments, refuse_unknown_tool, text_argument
-from loopkit.serving.host import Host
+from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.machine_tools import common_tools, machine_tools, most_asked
 from loopkit.serving.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, named_request
 from loopkit.serving.run_progress import RunProgress
@@ -146,7 +146,8 @@ class MachineToolbox:
 
     async def _gone_on(self, run: str, call: _Call) -> Answer:
         [row] = await self._host.app.journal.runs(run=run)
-        await self._host.go_on(run)
+        if await self._host.go_on(run) != THIS_SERVER:
+            return await standing(self._host.app, run, self._pages)
         return await self._driven(run, row.seq, call)
 
     # -- what is wanted from outside ---------------------------------------------------------
@@ -271,12 +272,15 @@ class MachineToolbox:
             return await standing(app, root, self._pages)
         answer = answer_in(reply.content, asked[0].question, call.caller.user)
         try:
-            await self._host.answer(run, answer, question)
+            taken = await self._host.answer(run, answer, question)
         except AnswerRefused as refused:
             again = await self._form_of(asked[0], number + 1, str(refused))
             if again is None or number >= MOST_FORMS:
                 raise
             return again
+        if taken.driver != THIS_SERVER:
+            told = f"the answer was given; {taken.driver} goes on with the run: see `status` later"
+            return {**await standing(app, root), "message": told}
         return await self._driven(root, row.seq, call)
 
 

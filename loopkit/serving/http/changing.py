@@ -9,7 +9,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
-from loopkit.serving.host import Host
+from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.http.answers import BadRequest, json_answer
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
@@ -92,7 +92,7 @@ async def start_run(call: Call) -> Response:
     if body.machine not in host.machines:
         raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
     run = await host.start(body.machine, body.input)
-    return json_answer(Driven(run=run, driver="this server").plain(), 201)
+    return json_answer(Driven(run=run, driver=THIS_SERVER).plain(), 201)
 
 
 async def answer_run(call: Call) -> Response:
@@ -136,7 +136,7 @@ def refuse_name(by: str) -> None:
 async def resume_run(call: Call) -> Response:
     run = call.path["run"]
     await _host(call).resume(run)
-    return json_answer(Driven(run=run, driver="this server").plain())
+    return json_answer(Driven(run=run, driver=THIS_SERVER).plain())
 
 
 async def cancel_run(call: Call) -> Response:
