@@ -7,9 +7,13 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from loopkit.serving.http.connections import Connection, Room
 from loopkit.serving.http.library import ASGIApp, Config, Server
 
-MOST_CONNECTIONS = 2_000
+BACKLOG = 512
+"""Connections that wait to be taken."""
+AT_ONCE = 16
+"""Connections that are taken before it is looked whether there is room for them."""
 TICKS = 100
 """Of a tenth of a second, between two looks at connections."""
 LONGEST_END_S = 1
@@ -19,11 +23,13 @@ LONGEST_END_S = 1
 class HttpServer(Server):
     """Serves an application until it is told to stop."""
 
-    def __init__(self, app: ASGIApp, stop_work: Callable[[], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, stop_work: Callable[[], None], room: Room | None = None
+    ) -> None:
         """`stop_work` lets what the application has in hand come to an end."""
         config = Config(
             app,
-            http="h11",
+            http=type("OfThisServer", (Connection,), {"room": room or Room()}),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -32,7 +38,7 @@ class HttpServer(Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
+            backlog=AT_ONCE,
             timeout_graceful_shutdown=LONGEST_END_S,
         )
         super().__init__(config)
@@ -45,6 +51,11 @@ class HttpServer(Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         """Let go of clients that were cut off and do not read the rest, either."""

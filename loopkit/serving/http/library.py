@@ -13,6 +13,7 @@ try:
     from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Config, Server
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise ImportError(
         "serving runs needs libraries that are not installed: pip install 'loopkit[serve]'"
@@ -24,6 +25,7 @@ __all__ = [
     "ClientDisconnect",
     "Config",
     "EventSourceResponse",
+    "H11Protocol",
     "HTMLResponse",
     "HTTPException",
     "Headers",

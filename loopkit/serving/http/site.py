@@ -15,6 +15,7 @@ from loopkit.serving.access import Access
 from loopkit.serving.appointments import Appointments
 from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
+from loopkit.serving.http.connections import Room
 from loopkit.serving.http.streams import told
 from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
@@ -34,6 +35,8 @@ class Site:
     """Those that were named when the server was started; nobody can start another one."""
     longest_send_s: float = 20.0
     """How long a client may take to read a piece of a stream."""
+    room: Room = field(default_factory=Room)
+    """How many clients there may be, and how long they may take."""
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)
     follower: Follower = field(init=False)

@@ -1,0 +1,105 @@
+"""Connections of clients: how many there are at once, and how long each may take.
+
+Whoever only holds connections open takes them from nobody: where there are too many, the one goes
+that has asked nothing for the longest time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import dataclass, field
+
+from loopkit.serving.http.library import H11Protocol
+
+MOST_CONNECTIONS = 2_000
+LONGEST_HEAD_S = 10.0
+"""How long a client may take to send all lines of a request in front of its body."""
+LONGEST_READ_S = 30.0
+"""How long a client may read nothing of what it is being sent."""
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+
+def most_connections() -> int:
+    """How many connections the limit on open files allows; half of it is left to runs."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(1, min(MOST_CONNECTIONS, files // 2))
+
+
+@dataclass
+class Room:
+    """What the connections of one server share."""
+
+    most: int = field(default_factory=most_connections)
+    longest_head_s: float = LONGEST_HEAD_S
+    longest_read_s: float = LONGEST_READ_S
+    idle: dict[Connection, None] = field(default_factory=dict)
+    """Those of which no request is being answered; first the one that has been so longest."""
+
+
+class Connection(H11Protocol):
+    """A connection that is cut off where its client takes too long, or others need the room."""
+
+    room: Room
+    """Set for each server."""
+    _too_late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > self.room.most:
+            first = next(iter(self.room.idle))
+            if first is self:
+                self.transport.write(FULL)
+                self.transport.close()
+            else:
+                first.transport.abort()
+            first.end_wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.end_wait()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.room.longest_read_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _look(self) -> None:
+        """Wait for a request where none is being answered; what comes bit by bit is none yet."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        if is_asked:
+            self.end_wait()
+        elif self._too_late is None and not self.transport.is_closing():
+            self._wait()
+
+    def _wait(self) -> None:
+        self.room.idle[self] = None
+        self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
+
+    def end_wait(self) -> None:
+        """Be no connection that may go for others."""
+        self.room.idle.pop(self, None)
+        if self._too_late is not None:
+            self._too_late.cancel()
+            self._too_late = None

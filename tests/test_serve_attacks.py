@@ -1,0 +1,356 @@
+"""Clients that mean no good, time, full disks and kills: a server goes on, and loses nothing."""
+
+# ruff: noqa: ASYNC110 - nothing else runs in these tests' event loops
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import select
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from loopkit.journal import NewRecord
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.serving.http.connections import Room
+from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
+from tests.warm import ran_loopkit
+
+STATE = Path(".loopkit")
+FEW_FILES = ("sh", "-c", 'ulimit -n 128; exec "$@"', "sh")
+LONGEST_S = 60
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPKIT_TOKEN", raising=False)
+    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+@contextmanager
+def held(port: int, count: int, sent: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many connections at once, each of which has sent so much."""
+    with ExitStack() as stack:
+        connections = []
+        for _ in range(count):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            # A server that is full may have let go of it.
+            try:
+                one.sendall(sent)
+            except OSError:
+                continue
+            connections.append(one)
+        yield connections
+
+
+def is_cut_off(connection: socket.socket) -> bool:
+    """Whether the server has let go of a connection, once it sends nothing more."""
+    connection.settimeout(LONGEST_S)
+    try:
+        while connection.recv(65_536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def is_cut_off_now(connection: socket.socket) -> bool:
+    """Whether the server has let go of a connection by now."""
+    return bool(select.select([connection], [], [], 0)[0]) and connection.recv(65_536) == b""
+
+
+def head(url: str, path: str = "/api/runs", *more: str) -> bytes:
+    """A whole request without its last line."""
+    lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port_of(url)}",
+             f"Authorization: Bearer {TOKEN}", *more]  # fmt: skip
+    return "\r\n".join([*lines, ""]).encode()
+
+
+def answers(client: httpx.Client) -> bool:
+    return client.get("/api/runs").status_code == 200
+
+
+@contextmanager
+def many_files() -> Iterator[int]:
+    """As many open files as this process may have, in hundreds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(hard, 4096) if hard != resource.RLIM_INFINITY else 4096
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, soft), hard))
+    try:
+        yield max(most, soft)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /api/runs HTTP/1.1\r\nHost: half"])
+def test_hundreds_of_connections_that_ask_nothing_stop_no_server_with_few_files(
+    sent: bytes,
+) -> None:
+    with serving("letter.yaml", "--answer", under=FEW_FILES) as server:
+        with held(port_of(server.url), 300, sent), server.client() as client:
+            run = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
+            server.until(client, run, "waiting")
+            assert client.post(f"/api/runs/{run}/answer", json={"choice": "send"}).is_success
+            server.until(client, run, "finished")
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_two_thousand_connections_at_once_keep_nobody_out() -> None:
+    with many_files() as files, serving() as server:
+        count = min(2_000, files - 500)
+        with held(port_of(server.url), count), server.client() as client:
+            assert answers(client)
+            with server.client() as other:
+                assert answers(other)
+        with server.client() as client:
+            assert answers(client)
+        assert "Traceback" not in server.log.read_text()
+
+
+async def test_a_connection_that_asks_nothing_goes_first_and_one_that_is_answered_stays() -> None:
+    async with served(STATE, room=Room(most=3, longest_head_s=3600)) as site:
+        port = port_of(site.url)
+        watching = silent(site.url, "/api/events")
+        assert (await asyncio.to_thread(watching.recv, 65_536)).startswith(b"HTTP/1.1 200")
+        with watching, held(port, 2) as (first, second):
+            with held(port, 1, head(site.url)) as [third]:
+                # There is room for three: who has waited longest has to go.
+                assert await asyncio.to_thread(is_cut_off, first)
+                third.sendall(b"\r\n")
+                assert (await asyncio.to_thread(third.recv, 65_536)).startswith(b"HTTP/1.1 200")
+            assert not is_cut_off_now(watching)
+            assert not is_cut_off_now(second)
+
+
+async def test_where_every_connection_is_being_answered_a_new_one_is_told_to_come_later() -> None:
+    async with served(STATE, room=Room(most=2)) as site:
+        with ExitStack() as stack:
+            for _ in range(2):
+                one = stack.enter_context(silent(site.url, "/api/events"))
+                assert (await asyncio.to_thread(one.recv, 65_536)).startswith(b"HTTP/1.1 200")
+            with held(port_of(site.url), 1) as [late]:
+                assert (await asyncio.to_thread(late.recv, 65_536)).startswith(b"HTTP/1.1 503")
+                assert await asyncio.to_thread(is_cut_off, late)
+        async with asyncio.timeout(LONGEST_S):
+            while site.site.follower.followers:
+                await asyncio.sleep(0.02)
+        assert (await site.get("/api/runs"))["runs"] == []
+
+
+@pytest.mark.parametrize("what", ["nothing", "headers", "after an answer", "body of no use"])
+async def test_a_client_that_sends_bit_by_bit_is_cut_off(what: str) -> None:
+    async with served(STATE, room=Room(longest_head_s=0.5)) as site:
+        with held(port_of(site.url), 1) as [slow]:
+            if what == "after an answer":
+                slow.sendall(head(site.url) + b"\r\n")
+                assert (await asyncio.to_thread(slow.recv, 65_536)).startswith(b"HTTP/1.1 200")
+            if what == "body of no use":
+                slow.sendall(head(site.url, "/api/runs", "Content-Length: 1000000") + b"\r\n")
+            sending = asyncio.create_task(dribble(slow)) if what != "nothing" else None
+            assert await asyncio.to_thread(is_cut_off, slow)
+            if sending is not None:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+        assert site.said == []
+        assert site.site.room.idle == {}
+
+
+async def dribble(connection: socket.socket) -> None:
+    """Send a header of a request, one character after the other, without an end."""
+    try:
+        while True:
+            connection.send(b"x")
+            await asyncio.sleep(0.05)
+    except OSError:
+        return
+
+
+async def test_a_client_that_does_not_read_a_large_answer_is_cut_off() -> None:
+    journal = SqliteJournal.open(STATE)
+    await write(journal, "r", 40, 500_000)
+    await journal.close()
+    async with served(STATE, room=Room(longest_read_s=0.5)) as site:
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", port_of(site.url)))
+            slow.sendall(head(site.url, "/api/runs/r/events") + b"\r\n")
+            async with asyncio.timeout(LONGEST_S):
+                while not site.server.server_state.connections:
+                    await asyncio.sleep(0.02)
+                while site.server.server_state.connections:
+                    await asyncio.sleep(0.02)
+        assert len((await site.get("/api/runs/r/events"))["events"]) == 43
+
+
+async def write(journal: SqliteJournal, run: str, events: int, size: int) -> None:
+    """A run with so many events of a size, which is over."""
+    data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
+    emitted = json.dumps({"name": "n", "state": "s", "attempt": 1, "reason": "x" * size})
+    end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
+    claim = await journal.create(
+        run, machine="m", definition="d", records=[NewRecord("started", 1.0, json.dumps(data))]
+    )
+    for _ in range(0, events, 20):
+        await claim.append([NewRecord("emitted", 1.0, emitted)] * 20)
+    await claim.append([end], releases=True)
+
+
+async def test_giant_and_broken_heads_are_refused_and_harm_nobody() -> None:
+    async with served(STATE) as site:
+        port = port_of(site.url)
+        for sent in (
+            head(site.url, "/api/runs", "X: " + "x" * 5_000_000) + b"\r\n",
+            head(site.url, "/api/runs", *(f"X-{n}: {n}" for n in range(100_000))) + b"\r\n",
+            head(site.url, "/" + "x" * 5_000_000) + b"\r\n",
+            b"G" * 5_000_000,
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500,
+            head(site.url, "/api/runs", "Content-Length: -1") + b"\r\n",
+            head(site.url, "/api/runs", "Content-Length: 1", "Content-Length: 2") + b"\r\n",
+            head(site.url, "/api/runs", "Transfer-Encoding: nonsense") + b"\r\n",
+            head(site.url, "/api/runs", "Bad Name: x") + b"\r\n",
+            head(site.url, "/api/runs", "Host: evil.example") + b"\r\n",
+        ):
+            answer = await asyncio.to_thread(ask, port, sent)
+            assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 421",
+                                                       b"HTTP/1.1 501")), sent[:80]  # fmt: skip
+        for sent in (b"", b"GET", head(site.url)):
+            with held(port, 1, sent):
+                pass
+        assert (await site.get("/api/runs"))["runs"] == []
+        assert site.said == []
+
+
+def ask(port: int, sent: bytes) -> bytes:
+    """What a server sends back until it lets go of the connection; nothing where it only does."""
+    with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as connection:
+        parts: list[bytes] = []
+        try:
+            connection.sendall(sent)
+            while part := connection.recv(65_536):
+                parts.append(part)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        return b"".join(parts)
+
+
+async def test_requests_that_are_sent_at_once_are_answered_in_their_order() -> None:
+    journal = SqliteJournal.open(STATE)
+    await write(journal, "r", 20, 10)
+    await journal.close()
+    async with served(STATE) as site:
+        requests = [head(site.url, f"/api/runs/r/events?after={n}&limit=1") for n in range(20)]
+        last = head(site.url, "/api/runs/r/events?after=20&limit=1", "Connection: close")
+        answer = await asyncio.to_thread(
+            ask, port_of(site.url), b"\r\n".join([*requests, last]) + b"\r\n"
+        )
+        bodies = [part.partition(b"\r\n\r\n")[2] for part in answer.split(b"HTTP/1.1 200 OK\r\n")]
+        seqs = [json.loads(body)["events"][0]["seq"] for body in bodies[1:]]
+        assert seqs == list(range(1, 22))
+
+
+def memory_kib(server: Serving) -> int:
+    """The memory of a server, in KiB."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
+
+
+def test_ten_thousand_events_for_clients_that_never_read_take_bounded_memory() -> None:
+    async def fill() -> None:
+        journal = SqliteJournal.open(STATE)
+        await write(journal, "r", 10_000, 1_000)
+        await journal.close()
+
+    with serving() as server, server.client() as client, ExitStack() as stack:
+        assert answers(client)
+        before = memory_kib(server)
+        for path in ["/api/events"] * 30:
+            one = stack.enter_context(silent(server.url, path))
+            assert one.recv(64).startswith(b"HTTP/1.1 200")
+        asyncio.run(fill())
+        for path in ["/api/runs/r/events"] * 30:
+            one = stack.enter_context(silent(server.url, path))
+            assert one.recv(64).startswith(b"HTTP/1.1 200")
+        seen = 0
+        with client.stream("GET", "/api/runs/r/events",
+                           headers={"Accept": "text/event-stream"}) as events:  # fmt: skip
+            for line in events.iter_lines():
+                seen += line.startswith("data: {")
+        # `ready` and `end` beside those of the run.
+        assert seen == 10_005
+        # Each of the sixty would take 12 MB of its own.
+        assert memory_kib(server) - before < 150_000
+
+
+def test_a_full_disk_refuses_what_is_to_be_stored_and_shows_the_rest() -> None:
+    limit = ("sh", "-c", 'ulimit -f 4000; exec "$@"', "sh")
+    Path("letter.yaml").write_text(
+        ASKING.replace("default: tea", f"default: {'tea' * 100_000}"), encoding="utf-8"
+    )
+    with serving("letter.yaml", "--answer", under=limit) as server, server.client() as client:
+        runs = []
+        for _ in range(50):
+            answer = client.post("/api/runs", json={"machine": "letter"})
+            if answer.status_code != 201:
+                break
+            runs.append(answer.json()["run"])
+        assert answer.status_code == 503
+        message = answer.json()["error"]["message"]
+        assert "free some space" in message or "free space" in message
+        assert runs
+        shown = {run["run"] for run in client.get("/api/runs?limit=200").json()["runs"]}
+        assert set(runs) <= shown
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_a_locked_journal_is_read_and_an_answer_is_told_that_it_was_not_taken() -> None:
+    with serving("letter.yaml", "--answer") as server, server.client() as client:
+        run = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
+        server.until(client, run, "waiting")
+        with closing(sqlite3.connect(STATE / "journal.db", isolation_level=None)) as locked:
+            locked.execute("BEGIN IMMEDIATE")
+            refused = client.post(f"/api/runs/{run}/answer", json={"choice": "send"})
+            assert refused.status_code == 503
+            assert "another process keeps it locked" in refused.json()["error"]["message"]
+            assert client.get(f"/api/runs/{run}").json()["questions"]
+        assert client.post(f"/api/runs/{run}/answer", json={"choice": "send"}).is_success
+        server.until(client, run, "finished")
+
+
+def test_a_server_that_is_killed_within_an_answer_has_it_or_takes_it_again() -> None:
+    run = ""
+    for after_s in (0, 0.001, 0.005, 0.01, 0.02, 0.1):
+        started = ran_loopkit("run", "letter.yaml", "--output", "jsonl")
+        run = json.loads(started.stdout.splitlines()[-1])["run"]
+        body = json.dumps({"choice": "send", "by": "ann", "question": "ask:1"})
+        with serving("--answer") as server:
+            lines = (
+                f"POST /api/runs/{run}/answer HTTP/1.1", f"Host: 127.0.0.1:{port_of(server.url)}",
+                f"Authorization: Bearer {TOKEN}", "Content-Type: application/json",
+                f"Content-Length: {len(body)}", "", body,
+            )  # fmt: skip
+            with held(port_of(server.url), 1, "\r\n".join(lines).encode()):
+                # At whatever instant it is killed, what follows is the same.
+                time.sleep(after_s)
+                server.process.send_signal(signal.SIGKILL)
+                server.process.wait(LONGEST_S)
+        with serving("--answer") as server, server.client() as client:
+            again = client.post(f"/api/runs/{run}/answer", json=json.loads(body))
+            assert again.status_code == 200, again.text
+            told = server.until(client, run, "finished")
+            assert told["summary"]["outcome"] == "sent"
+            events = client.get(f"/api/runs/{run}/events").json()["events"]
+            assert sum(event["type"] == "worked" and bool(event["answer"]) for event in events) == 1
