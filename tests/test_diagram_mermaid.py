@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.state import RunState
-from loopkit.language import ChildrenState, FinalState, Machine, ValidateState, state_kind
+from loopkit.language import ChildrenState, FinalState, Machine, ValidateState
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line
@@ -168,7 +168,7 @@ def meant_states(part: Part) -> dict[str, tuple[str, str]]:
     """How the title begins and the class of each node, by its id in the diagram."""
     meant = {}
     for name, state in part.graph.states.items():
-        kind = state.final if isinstance(state, FinalState) else state_kind(state)
+        kind = state.final if isinstance(state, FinalState) else state.kind
         meant[part.id(name)] = (name, kind)
     if part.graph.machine.limits.then:
         meant[f"limit{part.within}"] = ("limitreached", "limit")

@@ -18,7 +18,7 @@ from loopkit.language.emission import Emission
 from loopkit.language.machine import Alert, Limits, Machine
 from loopkit.language.mcp_server import McpServer
 from loopkit.language.noun import Bound, Noun
-from loopkit.language.states import State, state_kind
+from loopkit.language.states import State
 from loopkit.language.states.agent import AgentState
 from loopkit.language.states.author import AuthorState
 from loopkit.language.states.children import ChildrenState
@@ -117,5 +117,4 @@ __all__ = [
     "WorkingState",
     "Workspace",
     "rules_of",
-    "state_kind",
 ]

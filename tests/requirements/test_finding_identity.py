@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Replied, read_event, write_event
+from loopkit.engine.events import Replied, read_event
 from loopkit.engine.findings import Report
 from loopkit.engine.ledger import open_of
 from loopkit.engine.rounds import Rounds
@@ -581,7 +581,7 @@ def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:
         new = {"key", "reviewers", "graded"} if "severity" in value else {"played"}
         return {key: old(inner) for key, inner in value.items() if key not in new}
 
-    texts = [(e.type, json.dumps(old(json.loads(write_event(e))))) for e in played.events]
+    texts = [(e.type, json.dumps(old(json.loads(e.to_json())))) for e in played.events]
     state = fold(read_event(kind, text) for kind, text in texts)
     assert state.finished == played.state.finished
     assert [f.id for f in state.rounds[0].report.findings] == [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Event, Replied, read_event, write_event
+from loopkit.engine.events import Event, Replied, read_event
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -177,7 +177,7 @@ def test_what_stands_for_the_files_can_be_played(desk: Desk) -> None:
 
 def as_before(event: Event) -> Event:
     """The event as an earlier version wrote it."""
-    plain: dict[str, Any] = json.loads(write_event(event))
+    plain: dict[str, Any] = json.loads(event.to_json())
     for part, name in ((plain, "workspace"), ("artifact", "workspace"), ("report", "work")):
         (part if isinstance(part, dict) else plain.get(part) or {}).pop(name, None)
     for finding in (plain.get("report") or {}).get("findings", ()):

@@ -117,11 +117,6 @@ def _version_in(data: str) -> int:
     return version if isinstance(version, int) else 0
 
 
-def write_event(event: Event) -> str:
-    """The stored form of an event: JSON without the type, which is stored beside it."""
-    return event.to_json()
-
-
 __all__ = [
     "EVENTS",
     "EVENT_VERSION",
@@ -180,5 +175,4 @@ __all__ = [
     "Wanted",
     "Worked",
     "read_event",
-    "write_event",
 ]

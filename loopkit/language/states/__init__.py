@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from loopkit.language.kinds import kind_of, one_of
+from loopkit.language.kinds import one_of
 from loopkit.language.states.agent import AgentState
 from loopkit.language.states.choice import ChoiceState
 from loopkit.language.states.command import CommandState
@@ -29,11 +29,6 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
 )
 """Every kind of state: the one table of them, from which all else that knows them is made."""
 STATE_KINDS = {noun.kind: noun for noun in STATE_NOUNS}
-
-
-def state_kind(value: Any) -> str:
-    """The kind of a state, from its mapping or its object."""
-    return kind_of(value, STATE_NOUNS) or ChoiceState.kind
 
 
 if TYPE_CHECKING:

@@ -94,14 +94,6 @@ class CommandRule(FixedRule):
         return self.parse == "report"
 
     @property
-    def report_map(self) -> ReportMap | None:
-        return self.map
-
-    @property
-    def verdict_reading(self) -> VerdictReading | None:
-        return self.verdict
-
-    @property
     def templates(self) -> Written:
         for index, argument in enumerate(self.command):
             yield ("command", index), argument

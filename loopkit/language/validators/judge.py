@@ -129,14 +129,6 @@ class JudgeRule(RuleBase):
         return self.map.given_codes if self.map is not None else None
 
     @property
-    def report_map(self) -> ReportMap | None:
-        return self.map
-
-    @property
-    def verdict_reading(self) -> VerdictReading | None:
-        return self.verdict
-
-    @property
     def templates(self) -> Written:
         if self.prompt is not None:
             yield ("prompt",), self.prompt

@@ -143,12 +143,12 @@ class RuleBase(Noun):
     @property
     def report_map(self) -> ReportMap | None:
         """How it reads a report of another shape than ours."""
-        return None
+        return getattr(self, "map", None)
 
     @property
     def verdict_reading(self) -> VerdictReading | None:
         """How it reads a verdict out of text."""
-        return None
+        return getattr(self, "verdict", None)
 
     @property
     def own_code(self) -> str:
