@@ -18,7 +18,9 @@ T = TypeVar("T")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = os.environ.get("LOOPKIT_REQUIRE_BROWSER") == "1"
 """Whether a test that needs a browser fails where there is none; without this it is skipped."""
-ANSWER_SECONDS = 120
+ANSWER_SECONDS = 300
+STEP_MS = 120_000
+"""How long a busy machine may take for its start, and for each step on a page."""
 
 
 class Browser:
@@ -46,6 +48,7 @@ class Browser:
 
     async def _on_a_page(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         context = await self._chromium.new_context()
+        context.set_default_timeout(STEP_MS)
         try:
             return await work(await context.new_page())
         finally:
@@ -59,7 +62,9 @@ async def _started(program: str) -> tuple[Any, Any]:
 
     playwright = await async_playwright().start()
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-    return playwright, await playwright.chromium.launch(executable_path=program, args=flags)
+    return playwright, await playwright.chromium.launch(
+        executable_path=program, args=flags, timeout=STEP_MS
+    )
 
 
 def browser_program() -> str:

@@ -16,9 +16,9 @@ import pytest
 NODE = Path(__file__).parent / "node"
 REQUIRED = os.environ.get("LOOPKIT_REQUIRE_NODE") == "1"
 """Whether a test that needs node fails where there is none; without this it is skipped."""
-INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1")
+INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=5")
 INSTALL_SECONDS = 600
-RUN_SECONDS = 120
+RUN_SECONDS = 300
 
 
 def node_folder() -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WALL_S = 60.0
+WALL_S = 240.0
 """How long a job may take on a machine that is busy with others."""
 HEADER = struct.Struct("!I")
 

@@ -18,7 +18,7 @@ Signals = Sequence[tuple[float, int]]
 """Each after so many seconds."""
 
 SIGNALLED = CODES | {128 + signal.SIGINT, 128 + signal.SIGTERM}
-ENDS_S = 15.0
+ENDS_S = 120.0
 """How long a process may go on after the last signal, on a machine that is busy with others."""
 RESUMES = 4
 
