@@ -34,6 +34,9 @@ OF_SOMEBODY = re.compile(
 for name in [*os.environ]:
     if OF_SOMEBODY.fullmatch(name) or SECRET_NAME.search(name):
         del os.environ[name]
+if any(name.lower().endswith("_proxy") for name in os.environ):
+    # It leads to registries of packages, and not to the servers of tests.
+    os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 WITH_LITELLM = (
     "tests/providers/",
