@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.language.datatypes.known import from_schema
 from loopkit.language.json_schema import schema_faults
@@ -146,10 +147,28 @@ def _choice_of(words: tuple[str, ...], text: str) -> DataType:
 
 def _from_mapping(notation: Mapping[str, Any]) -> DataType:
     if is_json_schema(notation):
+        _refuse_mixed(notation)
         return from_schema(notation)
     if "type" in notation and set(notation) <= DETAILS:
         return _described(notation)
     return _record_with_type(notation) if "type" in notation else _record_of(notation)
+
+
+def _refuse_mixed(notation: Mapping[str, Any]) -> None:
+    """Refuse a type of ours with a keyword that makes the mapping JSON Schema."""
+    kind = notation.get("type")
+    if not (isinstance(kind, str) and kind in SCALARS):
+        return
+    keyword = next(word for word in (*FORMS, *JSON_WORDS) if word in notation)
+    message = f"`{keyword}` belongs to JSON Schema, which has no type `{kind}`"
+    words = notation.get("enum")
+    texts = words if isinstance(words, list) and all(isinstance(w, str) for w in words) else ()
+    choice = "|".join(texts)
+    is_choice = kind == "str" and len(texts) > 1 and all(WORD.fullmatch(word) for word in texts)
+    meant = choice if is_choice else SCALARS[kind]
+    raise NotationError(
+        message, ("type",), f"write `type: {meant}`" + (" without `enum`" if is_choice else "")
+    )
 
 
 def _record_with_type(notation: Mapping[str, Any]) -> DataType:
@@ -161,7 +180,9 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
         if isinstance(kind, str) and kind in SCALARS:
             unknown = min(set(notation) - DETAILS)
             message = f"unknown detail `{unknown}` of a type"
-            raise NotationError(message, (unknown,)) from None
+            raise NotationError(
+                message, (unknown,), did_you_mean(unknown, sorted(DETAILS))
+            ) from None
         raise
 
 
