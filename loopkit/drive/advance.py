@@ -7,11 +7,13 @@ the engine and one durable append.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.deliveries import Awaited, given_up
 from loopkit.drive.ending import end, may_end
+from loopkit.drive.gate import Gate
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
 from loopkit.drive.isolation import restore
@@ -181,22 +183,17 @@ async def turn(active: ActiveRun) -> None:
     if plan.final is not None:
         await end(active, name, plan.final)
         return
+    work: Worked | Kept | None
     try:
-        work = await _work(active, name, plan.state)
-    except (Stopped, Awaited):
-        return
-    except ChildrenStopped as stopped:
-        await active.append(stopped.suspended)
-        return
-    except WorkspaceTaken as taken:
-        await _stop(active, _unworked(active, taken.failure))
-        return
-    except LimitReached as reached:
-        work = _unworked(active, reached.failure(active.state.run))
-        work = work.replace(commands=reached.commands, time_s=reached.time_s)
-        if reached.owner:
-            # The run can't do without what it shares: its own `then` is for its own limits.
-            await _stop(active, work)
+        if is_kept(active.program, active.state):
+            work = Kept(state=name, visit=active.state.visit)
+        else:
+            if active.state.unrestored:
+                await restore(active, active.state.unrestored)
+            work = await perform(active, name, plan.state)
+    except UNDONE as error:
+        work = await _undone(active, error)
+        if work is None:
             return
     before = active.mark()
     take_in(active, work)
@@ -204,26 +201,39 @@ async def turn(active: ActiveRun) -> None:
         await store(active, before, (work,))
 
 
-async def _work(active: ActiveRun, name: str, state: State) -> Worked | Kept:
-    """The work of the active state, or why it came to none."""
-    if is_kept(active.program, active.state):
-        return Kept(state=name, visit=active.state.visit)
-    try:
-        if active.state.unrestored:
-            await restore(active, active.state.unrestored)
-        return await perform(active, name, state)
-    except WorkspaceTaken:
-        raise
-    except CallFailed as failed:
-        return _unworked(active, failed.failure)
-    except TemplateError as error:
-        return _unfilled(active, error)
-    except NotJudged as error:
-        reason = f"the answer could not be checked against its schema: {error}"
-        return _unworked(active, Failure("fatal", reason))
-    except PatternTimeout as error:
-        reason = f"a field could not be taken out of the text: {error}"
-        return _unworked(active, Failure("fatal", reason))
+UNDONE = (
+    *(Stopped, Awaited, ChildrenStopped, LimitReached),
+    *(CallFailed, TemplateError, NotJudged, PatternTimeout),
+)
+"""What ends work before it is complete."""
+
+
+async def _undone(active: ActiveRun, error: Exception) -> Worked | None:
+    """What stands for work that did not come to its end; none where the run stops instead."""
+    work: Worked | None = None
+    match error:
+        case ChildrenStopped():
+            await active.append(error.suspended)
+        case WorkspaceTaken():
+            await _stop(active, _unworked(active, error.failure))
+        case LimitReached():
+            work = _unworked(active, error.failure(active.state.run))
+            work = work.replace(commands=error.commands, time_s=error.time_s)
+            if error.owner:
+                # The run can't do without what it shares: its own `then` is for its own limits.
+                await _stop(active, work)
+                return None
+        case CallFailed():
+            work = _unworked(active, error.failure)
+        case TemplateError():
+            work = _unfilled(active, error)
+        case NotJudged():
+            reason = f"the answer could not be checked against its schema: {error}"
+            work = _unworked(active, Failure("fatal", reason))
+        case PatternTimeout():
+            reason = f"a field could not be taken out of the text: {error}"
+            work = _unworked(active, Failure("fatal", reason))
+    return work
 
 
 async def _stop(active: ActiveRun, work: Worked) -> None:
@@ -276,14 +286,19 @@ def calls_at_once(active: ActiveRun) -> bool:
     return run.status == "running" and run.state != "" and active.program.plans[run.state].calls
 
 
-async def perform(active: ActiveRun, name: str, state: State) -> Worked:
+def perform(active: ActiveRun, name: str, state: State) -> Awaitable[Worked]:
     """The work of the active state, by its kind."""
     if state.waits:
         reason = f"`{name}` is active and has no work to do"
-        return _unworked(active, Failure("fatal", reason, "restore the journal from a copy"))
-    if active.gate is None:
-        return await work_of(type(state))(active, name, state)
-    async with active.gate.open_for(name, active.wait_for):
+        raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
+    if active.gate is not None:
+        return _in_turn(active, active.gate, name, state)
+    return work_of(type(state))(active, name, state)
+
+
+async def _in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
+    """The same once a gate lets it in."""
+    async with gate.open_for(name, active.wait_for):
         return await work_of(type(state))(active, name, state)
 
 
@@ -336,4 +351,4 @@ async def interrupt(active: ActiveRun) -> None:
     )
 
 
-__all__ = ["advance", "perform", "turn"]
+__all__ = ["advance"]

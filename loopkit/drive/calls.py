@@ -24,7 +24,7 @@ from loopkit.drive.sizes import (
     KEPT_CHARS,
     shortened,
 )
-from loopkit.drive.turns import Callee, take_turn
+from loopkit.drive.turns import take_turn
 from loopkit.engine.events import (
     Failed,
     Held,
@@ -36,11 +36,8 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Exchange, Task
+from loopkit.machine.callees import Callee
 from loopkit.values import Value
-
-
-async def _at_once() -> None:
-    """Nothing has to be waited for."""
 
 
 class CallSeries(Value, frozen=True):
@@ -61,7 +58,7 @@ class CallSeries(Value, frozen=True):
     """The digest of what the call left in its workspace, where it leaves files."""
     digests: Mapping[str, str] = {}
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
-    ready: Callable[[], Awaitable[None]] = _at_once
+    ready: Callable[[], Awaitable[None]] | None = None
     """Waits for what a call needs and is not part of it."""
     opinion: str = ""
     """Which of a judge's opinions this is, where it is asked for several."""
@@ -100,8 +97,9 @@ async def call(
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
     """
-    turns = request.messages
-    index = await take_turn(active, work.task, work.agent, work.callees)
+    turns, index = request.messages, 0
+    if work.task in active.state.tasks or active.state.refused:
+        index = await take_turn(active, work.task, work.agent, work.callees)
     while True:
         callee = work.callees[index]
         if callee.provider and not await _is_admitted(active, work, index):
@@ -162,9 +160,11 @@ def _address(request: Request, turns: Sequence[Message], callee: Callee, index: 
 async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Request) -> Replied:
     """One try; raises TryFailed, CallFailed and LimitReached."""
     try:
-        await work.ready()
+        if work.ready is not None:
+            await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        await active.line.enter(partial(_is_intended, active, work, request), active.wait_for)
+        if active.line.has_waiting or not _is_intended(active, work, request):
+            await active.line.wait(partial(_is_intended, active, work, request), active.wait_for)
         await active.append()
         replied = await _make(active, work, request)
     except TryFailed as failure:
@@ -235,10 +235,14 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
         fallback=request.fallback,
         deadline_s=request.deadline_s if isfinite(request.deadline_s) else None,
         cap=request.cap,
-        offered={name: digest for name, digest in work.digests.items() if name not in run.offered},
+        offered=_newly_offered(run, work.digests) if work.digests else {},
         reserved=reserved,
         size=size_of(request, goes_on=work.goes_on),
     )
+
+
+def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in digests.items() if name not in run.offered}
 
 
 def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request: Request) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
 from loopkit.drive.active import ActiveRun
@@ -13,21 +13,24 @@ from loopkit.drive.room import out_of_time, seconds_left
 T = TypeVar("T")
 
 
-async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
+def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
     """What rules come to. They are ended when the time is over; raises LimitReached.
 
     A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
     Where the run went on behind a limit they may judge to their end.
     """
     if active.state.then_used:
-        return await judging
+        return judging
     try:
         left_s = seconds_left(active)
     except LimitReached:
         judging.close()
         raise
-    if left_s is None:
-        return await judging
+    return judging if left_s is None else _ended(active, judging, left_s)
+
+
+async def _ended(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
+    """The same with so many seconds left."""
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:

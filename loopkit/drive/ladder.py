@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from math import inf
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.retries import ONCE
-from loopkit.drive.turns import Callee
 from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
+from loopkit.machine.callees import Callee, callees_of
 from loopkit.machine.edges import Edge
 
 
 def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
     """Who is asked for work on what a state authors, in turn; of a ladder the rung."""
-    found: list[Callee] = []
-    for asked in agent.in_turn:
-        callee = Callee(asked.retry, asked.timeout, system=asked.system_prompt)
-        if isinstance(asked, ModelAgent):
-            model = _rung(active, asked, author)
-            provider = asked.base_url or model.partition("/")[0]
-            if any(before.provider == provider for before in found):
-                # What failed there was another model: the failures of that don't hold it off.
-                provider = f"{provider} ({model})"
-            callee = callee.replace(model=model, provider=provider)
-        found.append(callee)
-    # Where a scenario or a function plays somebody outside, that one is asked once.
-    return tuple(found) or (Callee(ONCE, inf),)
+    return callees_of(agent, lambda asked: _rung(active, asked, author))
 
 
 def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:

@@ -23,8 +23,16 @@ class Line:
 
         It is looked at when nobody waits before it, and again whenever another call ended.
         """
-        if not self._waiting and is_admitted():
-            return
+        if self.has_waiting or not is_admitted():
+            await self.wait(is_admitted, wait_for)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether somebody waits for room, whose turn is the next."""
+        return bool(self._waiting)
+
+    async def wait(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
+        """Return as soon as a call is admitted that was not, or that came behind others."""
         news = asyncio.Event()
         self._waiting.append(news)
         try:

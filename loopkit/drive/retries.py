@@ -9,7 +9,6 @@ from loopkit.engine.failure import Failure
 from loopkit.language import Retry
 from loopkit.language.agents.calls import ErrorClass
 
-ONCE = Retry(attempts=1)
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
 MOST_UNREAD = 2

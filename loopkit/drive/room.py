@@ -33,8 +33,11 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
     is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
     """
     limits = active.limits
-    request.is_limited = _is_limited(active, limits)
     request.cap, request.caps = None, None
+    if not limits and active.account is None:
+        request.is_limited = False
+        return Room(quote(request))
+    request.is_limited = _is_limited(active, limits)
     reserved = quote(request)
     try:
         return _room(active, limits, reserved)

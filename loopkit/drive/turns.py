@@ -11,19 +11,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left
 from loopkit.engine.tasks import GivenUp, Task
 from loopkit.language import Retry
-from loopkit.values import Value
-
-
-class Callee(Value, frozen=True):
-    """One who can be asked: an agent or a command itself, or a fallback of an agent."""
-
-    retry: Retry
-    timeout_s: float
-    model: str = ""
-    """Empty for a program."""
-    system: str = ""
-    provider: str = ""
-    """Whose failures count together; empty for a program."""
+from loopkit.machine.callees import Callee
 
 
 async def take_turn(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from loopkit.language import (
     Agent,
@@ -12,6 +12,7 @@ from loopkit.language import (
     FixedRule,
     JudgeRule,
     Machine,
+    ModelAgent,
     Output,
     Rule,
     State,
@@ -26,6 +27,7 @@ from loopkit.language.json_schema.local import as_only_field
 from loopkit.language.noun import Place
 from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
+from loopkit.machine.callees import Callee, lasting_callees
 from loopkit.values import Value
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
@@ -33,10 +35,14 @@ DRAFT = "draft"
 """The argument of a tool that validates."""
 
 
+Placed: TypeAlias = tuple[tuple[str, FixedRule], ...]
+"""Rules of a validator, each with the name of its place."""
+
+
 class FixedRules(Value, frozen=True):
     """The rules by which something is judged without a model."""
 
-    fixed: tuple[tuple[str, tuple[FixedRule, ...]], ...]
+    fixed: tuple[tuple[str, Placed], ...]
     """Those of each validator that need no model, where it has some."""
     levels: Severities
     """The levels of findings, and from which on they block there."""
@@ -81,6 +87,11 @@ class AgentAsked(Value, frozen=True):
     """What is filled in with names of the run for each call, but for how a program is resumed."""
     tools: Mapping[str, ToolAsked]
     """What it may call there."""
+    works_on_files: bool
+    """Whether its answer is only a part of what it leaves."""
+    is_model: bool
+    callees: tuple[Callee, ...] | None
+    """Who is asked in turn; none where that changes from call to call."""
 
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
@@ -98,6 +109,9 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
         tools={
             name: _tool_asked(machine, tool, agent) for name, tool in agent.callable_tools.items()
         },
+        works_on_files=agent.works_on_files,
+        is_model=isinstance(agent, ModelAgent),
+        callees=lasting_callees(agent),
     )
 
 
@@ -132,13 +146,19 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
     )
 
 
+def with_places(rules: Iterable[Rule]) -> Placed:
+    """The rules of a validator that need no model, each with the name of its place."""
+    numbered = enumerate(rules)
+    return tuple((f"{r.kind}[{i}]", r) for i, r in numbered if isinstance(r, FixedRule))
+
+
 def _fixed(
     asked: Mapping[str, tuple[Rule, ...]], levels: Severities
-) -> tuple[tuple[tuple[str, tuple[FixedRule, ...]], ...], Severities, bool, frozenset[str]]:
+) -> tuple[tuple[tuple[str, Placed], ...], Severities, bool, frozenset[str]]:
     """The parts of `FixedRules`."""
     fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked.items()}
     return (
-        tuple((name, rules) for name, rules in fixed.items() if rules),
+        tuple((name, with_places(rules)) for name, rules in fixed.items() if rules),
         levels,
         any(rule.guard for rules in asked.values() for rule in rules),
         frozenset(n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)),

@@ -139,7 +139,7 @@ class Program:
     def has_baselines(self) -> bool:
         """Whether a rule compares what its command finds with what it found before any work."""
         asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
-        rules = (rule for _, rules in asked for rule in rules)
+        rules = (rule for _, rules in asked for _, rule in rules)
         return any(rule.has_baseline for rule in rules)
 
     @cached_property

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ TIME_LIMIT_S = 2.0
 """How long a pattern may search one text."""
 
 
+_OPERATORS = frozenset(".^$*+?{}[]|()\\")
 _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
 """A character, a set, or a number of repetitions."""
 
@@ -93,6 +95,27 @@ def _size(pattern: str) -> int:
                 groups[-1] += last
                 last = 1
     return sum(groups) + last
+
+
+def is_plain(pattern: str) -> bool:
+    """Whether a pattern has no operators, so that it matches itself and nothing else."""
+    return len(pattern) <= MAX_LENGTH and _OPERATORS.isdisjoint(pattern)
+
+
+def count_of(
+    pattern: str, text: str, named: Mapping[str, str] | None = None, *, most: int | None = None
+) -> int:
+    """How often a pattern, or the name of one, matches; counted to `most`, where that is given.
+
+    Raises as `occurrences` does.
+    """
+    source = (named or {}).get(pattern, pattern)
+    if not is_plain(source):
+        return sum(1 for _ in islice(occurrences(source, text), most))
+    # What is found by itself needs neither an expression nor a limit.
+    if most == 1:
+        return int(source in text)
+    return text.count(source) if most is None else min(text.count(source), most)
 
 
 def occurrences(

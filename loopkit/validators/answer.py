@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from loopkit.engine.findings import Answer, Finding, latest_resume, verdict_of
 from loopkit.engine.identity import OF_ARTIFACT, Defect, finding_id, finding_ids
@@ -11,7 +11,9 @@ from loopkit.language.guard.paths import holder
 from loopkit.language.severities import Severities
 from loopkit.language.template import Template, parse
 from loopkit.machine.known import over
+from loopkit.validators.data import data_of
 from loopkit.validators.fault import CannotJudge, Fault
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Value
 
 OF_FAULT = ("item", "index", "value", "parent")
@@ -21,10 +23,9 @@ OF_FAULT = ("item", "index", "value", "parent")
 class Telling(Value, frozen=True):
     """What the texts of a rule are filled in with, and how bad a finding is."""
 
-    names: Callable[[], Mapping[str, object]]
-    """The names of templates."""
-    data: Callable[[], object]
-    """What is judged, as data; nothing of use where it is none."""
+    subject: JudgedArtifact
+    names: Mapping[str, object]
+    """Of templates, but for those of the subject."""
     severities: Severities
 
     def fill(self, template: Template, fault: Fault) -> str:
@@ -32,8 +33,8 @@ class Telling(Value, frozen=True):
             return template.constant.strip()
         own: dict[str, object] = {"item": fault.item, "index": fault.index, "value": fault.value}
         if "parent" in template.names:
-            own["parent"] = holder(fault.location, self.data())
-        return template.render(over(own, self.names())).strip()
+            own["parent"] = holder(fault.location, data_of(self.subject, tolerant=True))
+        return template.render(over(own, self.subject.names(self.names))).strip()
 
 
 def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from loopkit.engine.findings import Answer
-from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.language import FixedRule, Rule
 from loopkit.language.guard import GuardError, compile_guard
 from loopkit.language.guard import parse as parse_guard
 from loopkit.language.template import TemplateError
+from loopkit.machine.asked import Placed, with_places
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.answer import (
     Telling,
@@ -21,7 +22,6 @@ from loopkit.validators.answer import (
     findings_of,
     not_applicable,
 )
-from loopkit.validators.data import data_of
 from loopkit.validators.fault import CannotJudge, Fault, Found
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
@@ -33,7 +33,14 @@ RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Fault] |
 async def judge_deterministic(
     name: str, rules: Sequence[Rule], subject: JudgedArtifact, setting: Setting
 ) -> Answer:
-    """The answer of the validator `name`, from those of its rules that need no model.
+    """The answer of the validator `name`, from those of its rules that need no model."""
+    return await judge_placed(name, with_places(rules), subject, setting)
+
+
+async def judge_placed(
+    name: str, rules: Placed, subject: JudgedArtifact, setting: Setting
+) -> Answer:
+    """The same from the rules with their places.
 
     All of them run, in order, and the findings of all are collected; judges among them are left
     to the caller. The verdict is `fail` with a blocking finding, else `error` where a rule could
@@ -42,17 +49,11 @@ async def judge_deterministic(
     or a command can contain.
     """
     answers: list[Answer] = []
-    for place, rule in with_places(rules):
+    for place, rule in rules:
         answers.append(await _judge_by(rule, place, name, subject, setting))
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return combined(name, answers)
-
-
-def with_places(rules: Sequence[Rule]) -> list[tuple[str, FixedRule]]:
-    """The rules of a validator that need no model, each with the name of its place."""
-    numbered = enumerate(rules)
-    return [(f"{r.kind}[{i}]", r) for i, r in numbered if not isinstance(r, JudgeRule)]
 
 
 @lru_cache
@@ -77,11 +78,7 @@ async def _judge_by(
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
         if not faults:
             return Answer(validator=validator, verdict="pass", reason=reason)
-        names, data = (
-            partial(subject.names, setting.names),
-            partial(data_of, subject, tolerant=True),
-        )
-        told = Telling(names, data, setting.severities)
+        told = Telling(subject, setting.names, setting.severities)
         findings = findings_of(validator, rule, place, faults, told)
         return answer_with(validator, findings, reason)
     except CannotJudge as error:

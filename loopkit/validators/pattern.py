@@ -6,7 +6,7 @@ from itertools import islice
 
 from loopkit.language import MatchesRule, NotMatchesRule
 from loopkit.text.markdown import without_code
-from loopkit.text.patterns import occurrences
+from loopkit.text.patterns import count_of, occurrences
 from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
@@ -18,7 +18,7 @@ async def check_matches(
     text = _searched(subject, outside_code=rule.outside_code)
     # With no upper limit there is no need to count on.
     enough = rule.count.min if rule.count.max is None else None
-    number = sum(1 for _ in islice(occurrences(rule.matches, text, setting.patterns), enough))
+    number = count_of(rule.matches, text, setting.patterns, most=enough)
     if number < rule.count.min:
         message = _too_few(rule, number, subject, setting)
         return [Fault(message, f"too few {rule.matches}", value=number)]
@@ -55,9 +55,7 @@ def _too_few(rule: MatchesRule, number: int, subject: JudgedArtifact, setting: S
         times, least = counted(number, "time"), amount(rule.count.min)
         return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
     message = f"nothing in the {where} matches `{rule.matches}`"
-    inside = rule.outside_code and any(
-        True for _ in occurrences(rule.matches, subject.content, setting.patterns)
-    )
+    inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)
     return f"{message}; what matches stands inside code" if inside else message
 
 

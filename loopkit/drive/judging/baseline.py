@@ -20,10 +20,10 @@ from loopkit.language.datatypes import facts_of
 from loopkit.language.guard import expand, parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.template import TemplateError
+from loopkit.machine.asked import with_places
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.command import baseline_of
 from loopkit.validators.fault import CannotJudge
-from loopkit.validators.fixed_rules import with_places
 from loopkit.validators.setting import Setting
 
 REMEDY = "nothing has been done yet"

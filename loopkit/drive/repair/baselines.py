@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
-from loopkit.machine.asked import validators_of
+from loopkit.machine.asked import validators_of, with_places
 from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
-from loopkit.validators.fixed_rules import with_places
 
 _Place = tuple[str, str, str]
 

@@ -31,7 +31,7 @@ from loopkit.engine.template_values import (
     render,
     template_names,
 )
-from loopkit.language import AgentState, KeepTurns, ModelAgent
+from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
 from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
@@ -65,7 +65,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         # The agent itself says that it has no answer: a content fault like an empty one.
         artifact = faulty(asked.output, name, attempt, "refused", failed.failure.message)
     worked = _worked(active, name, artifact, asked.datatype)
-    return worked if worked.error else worked.replace(made_from=source)
+    return worked.replace(made_from=source) if source and not worked.error else worked
 
 
 def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
@@ -125,7 +125,7 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
     asked = active.program.agents_asked[name, chosen]
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
-    is_program = agent.works_on_files and not isinstance(port, FunctionAgentPort)
+    is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
     writes = is_program or output.is_left
     folder = await workspace(active, asked.workspace, writes=writes)
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
@@ -135,20 +135,17 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         agent=chosen,
         place=name,
         role=role,
-        callees=callees(active, agent, name),
+        callees=asked.callees or callees(active, agent, name),
         quote=port.quote if agent.is_called else _for_nothing,
-        ask=partial(_ask, port, agent) if isinstance(agent, ModelAgent) else port.ask,
-        ready=port.ready,
+        ask=partial(_ask, port, agent) if asked.is_model else port.ask,
+        ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
-    talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
-    paid = stored_reply(active, work, partial(_is_usable, talk))
-    rounds = talk.rounds
-    # What it has called is answered even where a repair has taken its tools away.
-    has_called = any(one.reply.tool_calls for one in rounds)
-    is_talk = isinstance(agent, ModelAgent) and bool(asked.tools or has_called)
-    if paid is not None and not has_called and not (is_talk and rounds):
-        return Answered(paid)
+    talk = None
+    if asked.tools or work.task in active.state.tasks:
+        talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
+        if (paid := _paid(talk)) is not None:
+            return Answered(paid)
     if output.is_left and not isinstance(port, OutsideAgentPort):
         work = work.replace(written=await watch_output(active, folder, output, work.task))
     is_fresh = agent.session == "fresh"
@@ -169,9 +166,15 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
     )
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, work, asked, request, port)
-    if is_talk:
+    if talk is not None and talk.goes_on:
         return await converse(talk, told, request)
     return Answered(await call(active, work, request, hold=True))
+
+
+def _paid(talk: Conversation) -> Replied | None:
+    """The reply of an earlier life of the run that is the end of the conversation."""
+    paid = stored_reply(talk.active, talk.work, partial(_is_usable, talk))
+    return None if talk.has_called or (talk.goes_on and talk.rounds) else paid
 
 
 def _for_nothing(_: Request) -> Usage:
@@ -179,8 +182,9 @@ def _for_nothing(_: Request) -> Usage:
     return Usage()
 
 
-async def _ask(port: AgentPort, agent: ModelAgent, request: Request) -> Reply:
-    """The reply, with the calls that are made of it."""
+async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
+    """The reply of a model, with the calls that are made of it."""
+    assert isinstance(agent, ModelAgent)
     return with_calls(agent, await port.ask(request))
 
 

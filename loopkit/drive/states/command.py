@@ -8,12 +8,11 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.artifacts import left_text, with_folder
 from loopkit.drive.calls import CallSeries, call, stored_reply
 from loopkit.drive.fields import body, extract
-from loopkit.drive.retries import ONCE
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.turns import Callee
 from loopkit.engine.events import Artifact, LeftFolder, Replied, Usage, Worked
 from loopkit.engine.template_values import render
 from loopkit.language import CommandState, Output
+from loopkit.machine.callees import ONCE, Callee
 from loopkit.machine.codes import MISSING
 from loopkit.outside.processes import command_environment, run_command
 

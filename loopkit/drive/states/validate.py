@@ -21,7 +21,7 @@ from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
 from loopkit.language.facts import ORIGIN, SCORE
 from loopkit.machine.asked import RulesAsked
-from loopkit.validators.fixed_rules import judge_deterministic
+from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 
 
@@ -128,7 +128,7 @@ async def _judge_by_rules(
         if validator in rules.starting:
             setting.baselines = active.state.baselines.get((name, validator), {})
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
-        answer = await judge_deterministic(validator, fixed, subject, setting)
+        answer = await judge_placed(validator, fixed, subject, setting)
         answers += ledger.settled([answer], earlier, state, rules.levels)
         if state.stop == "first" and _blocks(answers):
             break

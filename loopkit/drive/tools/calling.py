@@ -8,12 +8,10 @@ from functools import partial
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.drive.active import Stopped
 from loopkit.drive.calls import CallSeries, call
-from loopkit.drive.retries import ONCE
 from loopkit.drive.tools import of_server, program, python_function, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.tools.conversation import Conversation
 from loopkit.drive.tools.offering import served_tools
-from loopkit.drive.turns import Callee
 from loopkit.engine.emitting import emitted_meanwhile
 from loopkit.engine.events import ToolCall, Usage
 from loopkit.engine.tasks import Exchange, tool_task
@@ -27,6 +25,7 @@ from loopkit.language import (
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import ToolAsked
+from loopkit.machine.callees import ONCE, Callee
 
 RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
     ValidatorTool.kind: validating.run,

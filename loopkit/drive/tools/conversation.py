@@ -46,6 +46,16 @@ class Conversation(Value, frozen=True):
         task = self.active.state.tasks.get(self.work.task)
         return task.exchanges[task.renewed :] if task else ()
 
+    @property
+    def has_called(self) -> bool:
+        """Whether tools were called in it; that is answered even where none are left."""
+        return any(one.reply.tool_calls for one in self.rounds)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what tools give may be sent after the next reply."""
+        return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
+
     def calls_left(self, rounds: Sequence[Exchange]) -> int:
         """How many tools may still be called after these rounds."""
         made = sum(len(one.reply.tool_calls) for one in rounds)

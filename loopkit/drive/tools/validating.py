@@ -15,7 +15,7 @@ from loopkit.engine.diagnostics import diagnostics
 from loopkit.engine.events import Artifact, Ran, Replied, Usage
 from loopkit.engine.findings import Answer
 from loopkit.machine.asked import DRAFT, FixedRules
-from loopkit.validators.fixed_rules import judge_deterministic
+from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 
 
@@ -68,7 +68,7 @@ async def _judged(
         setting = setting_for(active, folder, rules)
         if validator in rules.starting:
             give_commands(active, called.name, called.index, setting, ran)
-        answer = await judge_deterministic(validator, fixed, subject, setting)
+        answer = await judge_placed(validator, fixed, subject, setting)
         if answer.verdict == "error":
             raise AgentError(answer.error_class or "fatal", answer.reason)
         answers.append(answer)

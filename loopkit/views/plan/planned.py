@@ -282,7 +282,7 @@ def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
     if isinstance(asked.tool, CommandTool):
         yield Running(place, asked.tool.command, is_filled=False)
     for _, rules in asked.rules.fixed if asked.rules else ():
-        for rule in rules:
+        for _, rule in rules:
             if rule.program:
                 yield Running(place, rule.program, is_filled=False)
 
