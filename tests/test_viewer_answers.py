@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +17,8 @@ import pytest
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, TOKEN, Served, served
 from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
+from tests.waiting import until
+from tests.warm import Process
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str}").replace("{section: Goal}", "{require: \"goal != ''\"}")
@@ -634,6 +637,72 @@ states:
     assert (await is_over(user, run))["result"] == {"text": "Tea."}
     await user.post(f"/runs/{run}/resume", "")
     assert (user.status, user.path) == (200, f"/runs/{run}")
+
+
+SLOW = """
+loopkit: 1
+name: slow
+agents: {writer: {command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.02; done"]}}
+states:
+  write: {agent: writer, prompt: Tea., output: note, next: done, on_error: {content: failed}}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+
+
+@pytest.fixture
+def driver() -> Iterator[Process]:
+    """Another process that drives a run of `slow`, and calls its agent."""
+    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+    process = Process(["-m", "loopkit", "run", "slow.yaml"])
+    try:
+        until(Path("begun").exists)
+        yield process
+    finally:
+        Path("go").touch()
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+
+
+async def test_who_drives_a_run_elsewhere_is_told_instead_of_taking_it_away(
+    visitor: Any, driver: Process
+) -> None:
+    user = await visitor(SLOW)
+    [listed] = (await user.site.get("/api/runs"))["runs"]
+    await user.open(f"/runs/{listed['run']}")
+    assert not user.page.all("form", id="resume")
+    await user.post(f"/runs/{listed['run']}/resume", "")
+    assert user.status == 409
+    assert f"process {driver.pid}" in user.page.find(id="told").text
+    await user.open(f"/runs/{listed['run']}/cancel")
+    await user.send(reason="Enough.")
+    assert user.status == 202
+    told = user.page.find(id="told").text
+    assert "it cancels the run after the step in hand" in told
+    Path("go").touch()
+    run = await user.site.until(
+        listed["run"], lambda told: told["summary"]["status"] == "cancelled"
+    )
+    assert run["summary"]["outcome"] is None
+
+
+async def test_a_call_in_doubt_is_decided_on_the_page(visitor: Any, driver: Process) -> None:
+    user = await visitor(SLOW)
+    [listed] = (await user.site.get("/api/runs"))["runs"]
+    run = listed["run"]
+    driver.send_signal(signal.SIGKILL)
+    driver.wait(60)
+    await user.site.until(run, lambda told: told["summary"]["status"] == "interrupted")
+    await user.open(f"/runs/{run}")
+    await user.send("resume")
+    await user.site.until(run, lambda told: bool(told["questions"]))
+    await user.open(f"/runs/{run}")
+    assert "Make it again, or let it count as failed?" in user.page.find(id="question").text
+    assert [one["value"] for one in user.page.all("input", name="choice")] == ["retry", "fail"]
+    Path("go").touch()
+    await user.send(choice="retry", by="ann")
+    assert user.status == 200
+    assert (await is_over(user, run))["summary"]["outcome"] == "done"
 
 
 # Who may

@@ -27,6 +27,7 @@ LONG_MS = (ANSWER_SECONDS - 10) * 1000
 """How long a page may take on a busy machine."""
 PLANNER = "  architect:\n    command: [sh, -c, 'cat > prompt; cat plan.md']\n"
 KEPT = "    session: keep                       # one conversation over all revisions of the plan\n"
+GIVEN = {"stamps": 2, "insured": True, "kind": "card", "to": []}
 SLOW = """
 loopkit: 1
 name: slow
@@ -198,7 +199,7 @@ async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
     browser: Browser,
 ) -> None:
     async def try_it(page: Any) -> None:
-        await asked(page, "form")
+        run = await asked(page, "form")
         await page.fill("[name='form.stamps']", "10")
         await page.fill("[name=comment]", "  Typed\n\n twice ")
         await page.click("#answer button")
@@ -213,6 +214,11 @@ async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
         assert await page.input_value("[name='form.stamps']") == "10"
         assert await page.input_value("[name=comment]") == "  Typed\n\n twice "
         assert await page.get_attribute("[name='form.stamps']", "aria-invalid") == "true"
+        # The page goes on following the run, and nothing of this is lost.
+        await api(page, "POST", f"runs/{run}/answer", choice="send", form=GIVEN, by="bob")
+        await page.wait_for_selector("#head .status.good")
+        assert await page.input_value("#over [name=comment]") == "  Typed\n\n twice "
+        assert "no longer open" in await page.inner_text("#over [role=alert] >> nth=0")
 
     async with serving(FORM) as site:
         assert await visit(browser, site, try_it) == []

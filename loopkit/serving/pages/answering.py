@@ -17,8 +17,8 @@ from loopkit.serving.http.table import Call, Endpoint
 from loopkit.serving.pages.forms import path_of, to_page, typed_in
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.run_pages import made
-from loopkit.views.page.answered import LIMIT, Faults, read_answer, read_delivery, said
-from loopkit.views.page.asked import Asked
+from loopkit.views.page.answered import Faults, read_answer, read_delivery, said
+from loopkit.views.page.asked import LIMIT, Asked
 from loopkit.views.page.fields import Typed
 from loopkit.views.page.run_page import RunPage
 

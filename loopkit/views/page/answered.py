@@ -9,13 +9,11 @@ from loopkit.drive.beside_choice import TOTAL_LIMIT
 from loopkit.engine.events import Delivery, HumanAnswer, Wanted
 from loopkit.text.editing import editable, edited
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.views.page.asked import Asked
+from loopkit.views.page.asked import FORM, LIMIT, ORIGIN, Asked
 from loopkit.views.page.fields import NEEDED, Typed, read_fields
 
 LONGEST_NAME = 200
 """Characters of a name."""
-FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
-"""Begin the names of the fields of a form, of the findings, and of the limit."""
 LEFT, SAID = "workspace", "text"
 """What is delivered: what lies in the workspace, or a text."""
 Faults = dict[str, str]

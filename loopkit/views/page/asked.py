@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from loopkit.drive.beside_choice import TOTAL_LIMIT
 from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
@@ -12,6 +13,7 @@ from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import parse_record
 from loopkit.machine.edges import TOTAL
+from loopkit.text import one_line
 from loopkit.views.hints import waiting_hints
 from loopkit.views.history import found_by, past, printed_lines, weight
 from loopkit.views.page.changes import Difference, difference
@@ -22,6 +24,8 @@ from loopkit.views.versions import beside_attempt
 
 OPENING = "; `--set limits.total_revisions="
 """Begins what the command line says of a closed choice; a page has a field for it."""
+FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
+"""Begin the names of the fields of a form and of the findings; and that of the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,20 @@ class Asked:
     @property
     def title(self) -> str:
         return "Open question" if self.question.wanted is None else "Wanted from outside"
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What the fields of its page are called, but for those of the form."""
+        edit, wanted = self.question.edit, self.question.wanted
+        return {
+            "choice": "Your answer",
+            "comment": "Comment",
+            "by": "Your name",
+            "edit": f"Edit {edit}",
+            "artifact": wanted.artifact if wanted is not None else "",
+            LIMIT: "Total of revisions",
+            **{f"{ORIGIN}{one.finding.id}": one_line(one.text) for one in self.movable},
+        }
 
     @property
     def may_open(self) -> bool:
