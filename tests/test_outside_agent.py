@@ -1,6 +1,6 @@
 """A coding agent is led through a machine: `next` and `submit`, with a host and by real MCP."""
 
-# ruff: noqa: ASYNC240 - the agent that is played writes files
+# ruff: noqa: ASYNC110, ASYNC240 - the agent that is played writes files, and tests wait for some
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +20,7 @@ from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
 from loopkit.serving.outside_agent import has_outside_agents
-from loopkit.serving.toolbox import NOBODY, CallRefused
+from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress
 from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan
@@ -53,14 +53,16 @@ def hidden(text: str) -> str:
 
 
 @asynccontextmanager
-async def served(folder: Path, *machines: Path) -> AsyncIterator[tuple[Host, Call]]:
+async def served(
+    folder: Path, *machines: Path, caller: Caller = NOBODY, **options: Any
+) -> AsyncIterator[tuple[Host, Call]]:
     """A host of machines, and a function that calls a tool with arguments."""
     loaded = [load(path) for path in machines]
     async with Host(folder / ".loopkit", loaded) as host:
-        box = MachineToolbox(host, hidden, stops_with_call=False)
+        box = MachineToolbox(host, hidden, stops_with_call=False, **options)
 
         async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-            answer = await box.call(tool, arguments, NOBODY)
+            answer = await box.call(tool, arguments, caller)
             assert isinstance(answer, dict)
             return answer
 
@@ -204,6 +206,71 @@ def test_a_server_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> Non
 
     led(tmp_path, path, by=begin)
     led(tmp_path, path, by=go_on)
+
+
+WORKING = """
+loopkit: 1
+agents:
+  writer: {outside: true}
+  worker: {command: [sh, -c, "touch begun; until test -e go; do sleep 0.01; done; echo Done."]}
+states:
+  draft: {agent: writer, prompt: "Write.", output: plan, next: work}
+  work: {agent: worker, prompt: "{{ plan }}", output: built, next: more, on_error: {content: done}}
+  more: {agent: worker, prompt: "{{ plan }}", output: built, next: done, on_error: {content: done}}
+  done: {final: success, result: built}
+"""
+
+
+async def submit_and_leave(call: Call) -> str:
+    """The id of a run that works on what was delivered to it."""
+    request = (await call("machine"))["request"]
+    submitting = asyncio.create_task(call("submit", **submitted(request, "Tea.")))
+    async with asyncio.timeout(60):
+        while not Path("begun").exists():
+            await asyncio.sleep(0.02)
+    submitting.cancel()
+    await asyncio.gather(submitting, return_exceptions=True)
+    return str(request["run"])
+
+
+def test_next_goes_on_with_a_run_that_a_server_had_to_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path, WORKING)
+
+    async def lead() -> None:
+        async with served(tmp_path, path) as (host, call):
+            run = await submit_and_leave(call)
+            host.stop()
+            Path("go").touch()
+        async with served(tmp_path, path) as (_, call):
+            assert (await call("status", run=run))["status"] == "suspended"
+            assert (await call("next", run=run))["result"] == {"built": "Done.\n"}
+
+    asyncio.run(lead())
+
+
+def test_next_waits_no_longer_for_a_run_that_works_than_clients_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path, WORKING)
+    told: list[Progress] = []
+
+    async def lead() -> None:
+        patient = Caller(tell=told.append)
+        async with served(tmp_path, path, caller=patient, led_within_s=0) as (host, call):
+            run = await submit_and_leave(call)
+            for _ in range(3):
+                assert (await call("next", run=run))["status"] == "running"
+            Path("go").touch()
+            await host.stopped(run)
+            assert (await call("next", run=run))["status"] == "finished"
+            # Other calls of the same machine are answered as before.
+            assert "request" in await call("machine")
+
+    asyncio.run(lead())
 
 
 def test_what_a_child_wants_is_told_with_the_run_that_asks(tmp_path: Path) -> None:

@@ -26,11 +26,12 @@ from loopkit.serving.toolbox import Caller, CallRefused, ServedTool, UserAsked, 
 from loopkit.serving.user_forms import answer_in, form_of, shown_to_user
 from loopkit.text.run_ids import root_of
 from loopkit.views.review import review
+from loopkit.views.summary import status_of
 
 MOST_FORMS = 3
 """How often a user is asked one question whose answers are not taken."""
 LED_WITHIN_S = 45.0
-"""How long `next` and `submit` wait for a run that works; clients give a tool a minute or so."""
+"""Clients give a tool a minute or so."""
 Answer = dict[str, Any] | UserAsked
 
 
@@ -38,17 +39,25 @@ class MachineToolbox:
     """A tool for each machine of a host, and `status` and `resume` for their runs."""
 
     def __init__(
-        self, host: Host, redact: Redact, *, stops_with_call: bool, pages: str = ""
+        self,
+        host: Host,
+        redact: Redact,
+        *,
+        stops_with_call: bool,
+        pages: str = "",
+        led_within_s: float = LED_WITHIN_S,
     ) -> None:
         """With `stops_with_call` a run stops after its step once no call waits for it any more.
 
-        `pages` is the address of a server that shows the runs, if there is one. Raises
-        NotRunnable where a machine has the name of another tool.
+        `pages` is the address of a server that shows the runs, if there is one; `led_within_s` is
+        how long `next` and `submit` wait for a run that works. Raises NotRunnable where a machine
+        has the name of another tool.
         """
         self._host = host
         self._redact = redact
         self._stops_with_call = stops_with_call
         self._pages = pages
+        self._led_within_s = led_within_s
         self._machines = machine_tools(host.machines)
         self._common = common_tools(host.machines)
         self._outside = OutsideAgents(host)
@@ -156,7 +165,7 @@ class MachineToolbox:
         """What a run wants; one that nobody drives any more is driven on first."""
         run = await self._outside.run_in(arguments)
         before = await self._length(run)
-        if (await standing(self._host.app, run))["status"] == "interrupted":
+        if await self._is_left_alone(root_of(run)):
             await self._host.go_on(run)
         return await self._led(run, before, call)
 
@@ -177,11 +186,18 @@ class MachineToolbox:
         """Where a run stands once it has stopped, or has worked for long."""
         root = root_of(run)
         with suppress(TimeoutError):
-            async with asyncio.timeout(LED_WITHIN_S):
+            async with asyncio.timeout(self._led_within_s):
                 await self._followed(root, before, call)
         told = await standing(self._host.app, run, self._pages)
         may_ask = call.caller.may_be_asked and "request" not in told
         return (await self._form(root) if may_ask else None) or told
+
+    async def _is_left_alone(self, root: str) -> bool:
+        """Whether a run has only to be driven on, and nobody does."""
+        state = await self._host.app.state_of(root)
+        [row] = await self._host.app.journal.runs(run=root)
+        is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
+        return is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted"
 
     async def _length(self, run: str) -> int:
         """How many events the root of a run has, which has to be of a machine that is served."""
