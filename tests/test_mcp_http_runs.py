@@ -201,7 +201,7 @@ async def test_a_hundred_runs_at_once_end_and_each_call_has_its_own(mode: Mode) 
 async def test_of_two_clients_that_submit_to_one_request_the_second_is_refused() -> None:
     async with (
         machines_over_http("plan.yaml") as (served, _),
-        client_of(served.url) as first,
+        client_of(served.url, **user_of([])) as first,
         client_of(served.url, "legacy") as second,
     ):
         request = (await told(first, "plan"))["request"]
@@ -213,7 +213,9 @@ async def test_of_two_clients_that_submit_to_one_request_the_second_is_refused()
         )
         refused = [answer.is_error for answer in answers]
         assert sorted(refused) == [False, True]
-        assert "had another delivery" in str(answers[refused.index(True)].content)
+        why = str(answers[refused.index(True)].content)
+        assert "had another delivery" in why
+        assert (", by editor" in why) is not refused[0]
         done = await told(first, "next", run=request["run"])
         assert done["result"] == {"plan": texts[refused.index(False)]}
 

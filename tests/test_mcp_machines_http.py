@@ -99,6 +99,23 @@ def test_a_run_goes_on_when_its_client_is_gone_and_status_finds_it(mode: Mode) -
         asyncio.run(use(server))
 
 
+def test_the_server_goes_on_by_itself_when_the_time_of_a_question_is_over() -> None:
+    hurried = ASKING.replace(
+        "show: [letter]", "show: [letter]\n    timeout: 1s\n    otherwise: drop"
+    )
+    Path("letter.yaml").write_text(hurried, encoding="utf-8")
+
+    async def use(server: Serving) -> None:
+        run = (await data(server, "letter"))["run"]
+        async with asyncio.timeout(60):
+            while (told := await data(server, "status", run=run))["status"] != "finished":
+                await asyncio.sleep(0.1)
+        assert told["outcome"] == "dropped"
+
+    with serving("letter.yaml", command=MACHINES) as server:
+        asyncio.run(use(server))
+
+
 def test_a_server_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> None:
     with serving("slow.yaml", command=MACHINES) as server:
         run = asyncio.run(begun(server))
@@ -147,7 +164,7 @@ def test_a_second_signal_ends_the_server_at_once() -> None:
 
 def test_the_token_is_in_nothing_that_is_printed_and_no_program_sees_it() -> None:
     Path("look.yaml").write_text(
-        "loopkit: 1\nagents: {looker: {command: [env]}}\nstates:\n"
+        "loopkit: 1\nagents: {looker: {command: [env], env: [LOOPKIT_TOKEN]}}\nstates:\n"
         "  look: {agent: looker, prompt: x, output: seen, next: done, on_error: {content: done}}\n"
         "  done: {final: success, result: seen}\n",
         encoding="utf-8",
@@ -155,7 +172,7 @@ def test_the_token_is_in_nothing_that_is_printed_and_no_program_sees_it() -> Non
     with serving("look.yaml", command=MACHINES) as server:
         told = asyncio.run(data(server, "look"))
         assert "PATH=" in told["result"]["seen"]
-        assert TOKEN not in str(told)
+        assert "LOOPKIT_TOKEN" not in str(told)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 143
     assert TOKEN not in server.log.read_text()

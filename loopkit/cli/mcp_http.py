@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,10 @@ from click.core import ParameterSource
 
 from loopkit.cli.exit_codes import USAGE, Stop, say
 from loopkit.cli.interruption import Interruption
-from loopkit.cli.listening import GIVE_IT, STOPPING, Listening, listening_at, read_token
+from loopkit.cli.listening import GIVE_IT, STOPPING, Token, listening_at, read_token
 from loopkit.cli.watching import Watcher
+from loopkit.journal.sqlite import SqliteJournal
+from loopkit.serving.appointments import Appointments
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
 
@@ -27,12 +30,20 @@ OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "-
 
 @dataclass(frozen=True)
 class Place:
-    """Where to listen, as it is given at the command line."""
+    """Where to listen, as it is given at the command line, and with which token."""
 
     host: str
     port: int
     urls: Sequence[str]
-    token_file: Path | None
+    token: Token
+
+    @classmethod
+    def given(cls, host: str, port: int, urls: Sequence[str], token_file: Path | None) -> Place:
+        """Raises Stop where nobody could use the server."""
+        token = read_token(token_file)
+        if token.is_secret:
+            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
+        return cls(host, port, urls, token)
 
 
 def refuse_place() -> None:
@@ -49,21 +60,38 @@ def serve_at(place: Place, host: Host, toolbox: MachineToolbox, interruption: In
         from loopkit.serving.mcp.streamable import PATH, StreamableServer
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error
-    token = read_token(place.token_file)
-    if token.is_secret:
-        raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
-    with listening_at(place.host, place.port, place.urls, token, has_pages=False) as listening:
+    with listening_at(
+        place.host, place.port, place.urls, place.token, has_pages=False
+    ) as listening:
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()
-        server = StreamableServer(toolbox, listening.access, say, host.stop)
-        asyncio.run(_serve(host, server, listening, interruption))
+        journal = host.app.journal
+        assert isinstance(journal, SqliteJournal)
+        appointments = Appointments(host, journal, say)
+
+        def stop() -> None:
+            appointments.stop()
+            host.stop()
+
+        server = StreamableServer(toolbox, listening.access, say, stop)
+        asyncio.run(_serve(host, appointments, server, listening.socket, interruption))
     return interruption.code
 
 
 async def _serve(
-    host: Host, server: StreamableServer, listening: Listening, interruption: Interruption
+    host: Host,
+    appointments: Appointments,
+    server: StreamableServer,
+    listening: socket.socket,
+    interruption: Interruption,
 ) -> None:
     async with host:
+        keeping = asyncio.create_task(appointments.run())
         interruption.watch(server, None, Watcher(), "the runs can be resumed", STOPPING)
-        await server.serve_on(listening.socket)
+        try:
+            await server.serve_on(listening)
+        finally:
+            appointments.stop()
+            # It may be about to take a run, which it has to let go of.
+            await keeping

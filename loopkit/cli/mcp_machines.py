@@ -47,7 +47,9 @@ def machines(
     client, if that can show forms; no tool takes the answer. With --http many clients use one
     server, each with its token, and runs go on when a client is gone.
     """
-    if not over_http:
+    if over_http:
+        place = Place.given(host, port, urls, token_file)
+    else:
         refuse_place()
         refuse_streams(map(str, paths))
     with report_errors(), Interruption() as interruption:
@@ -57,7 +59,7 @@ def machines(
         redact = redactor(os.environ, keys)
         toolbox = MachineToolbox(driving, redact, stops_with_call=not over_http)
         if over_http:
-            return serve_at(Place(host, port, urls, token_file), driving, toolbox, interruption)
+            return serve_at(place, driving, toolbox, interruption)
         serve = stdio_server()
         _tell(loaded)
         asyncio.run(_Serving(driving, serve, toolbox).go_on(interruption))

@@ -176,7 +176,7 @@ class MachineToolbox:
         if call.caller.reply is not None:
             answer = await self._taken(call.caller.reply, call)
         else:
-            await self._outside.deliver(run, request, arguments)
+            await self._outside.deliver(run, request, arguments, call.caller.program)
             answer = await self._led(run, before, call)
         if isinstance(answer, UserAsked):
             return answer

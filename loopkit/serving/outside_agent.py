@@ -26,8 +26,6 @@ TAKEN_WITHIN_S = 45.0
 """How long it is waited until whoever drives a run has taken a delivery."""
 LOOK_AGAIN_S = 0.1
 """How long it waits before it looks again whether a delivery was taken."""
-DELIVERED_BY = "mcp"
-"""Who delivers, for the record."""
 TOLD = "`request` of `next` says which"
 _SUBMITTED: Mapping[str, Any] = {
     "type": "object",
@@ -124,12 +122,14 @@ class OutsideAgents:
             raise CallRefused("no run wants anything now; name a `run`, or start one")
         raise CallRefused(f"several runs want something; name one as `run`: {', '.join(wanting)}")
 
-    async def deliver(self, run: str, request: str, arguments: Mapping[str, Any]) -> None:
-        """Deliver what `submit` is called with, and wait until the run has taken it.
+    async def deliver(
+        self, run: str, request: str, arguments: Mapping[str, Any], program: str
+    ) -> None:
+        """Deliver what a program calls `submit` with, and wait until the run has taken it.
 
         Raises AnswerRefused and NotRunnable where that is not what it waits for.
         """
-        delivery = Delivery(text=_artifact(arguments), by=DELIVERED_BY)
+        delivery = Delivery(text=_artifact(arguments), by=program)
         await self._host.reply(run, delivery, request)
         for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
             if not await self._asks(run, request):

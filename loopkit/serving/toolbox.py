@@ -72,6 +72,8 @@ class Caller:
     """Takes the progress of the call, and never waits; none where nobody wants to know."""
     reply: UserReply | None = None
     """Where the call was made before, and something was asked."""
+    program: str = "a client"
+    """What the client calls itself, for the record."""
 
 
 NOBODY = Caller()

@@ -87,10 +87,11 @@ async def _answer(
     teller: _Teller | None,
 ) -> Answer:
     """Call a tool, again with each reply where the user of the client is asked."""
-    reply = _handed_back(called)
+    program, reply = _program(context), _handed_back(called)
     tell = teller.tell if teller is not None else None
     while True:
-        caller = Caller(_user(context), _may_be_asked(context), tell, reply)
+        user = f"the user of {program}"
+        caller = Caller(user, _may_be_asked(context), tell, reply, program)
         result = await toolbox.call(called.name, called.arguments or {}, caller)
         if not isinstance(result, UserAsked):
             # Many clients show a model only the text.
@@ -156,10 +157,10 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
     return able.elicitation.form is not None or able.elicitation.url is None
 
 
-def _user(context: ServerRequestContext[Any]) -> str:
+def _program(context: ServerRequestContext[Any]) -> str:
     about = context.session.client_params
     name = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
-    return f"the user of {name or 'a client'}"
+    return name or "a client"
 
 
 class _Teller:
