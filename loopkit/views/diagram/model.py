@@ -103,9 +103,10 @@ def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
     # Layouts walk the nodes in this order and take an edge for a way back where it closes a
     # cycle. With the targets of `revise` first, these are the revise edges and mostly no others.
     revised = {edge.target for edge in graph.edges if edge.back}
+    status = "waiting" if run.waits_for_children else run.status
     for name in sorted(graph.states, key=lambda name: name not in revised):
         texts = tuple(state_texts(graph.machine, name))
-        here = run.status if name == run.state else ""
+        here = status if name == run.state else ""
         visits, mark = run.visits.get(name, 0), marks.states.get(name)
         yield Node(name, graph.states[name].drawn_as, name, texts, visits, here, mark)
 
