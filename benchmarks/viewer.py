@@ -122,9 +122,7 @@ def _measure(url: str, run: str, times: dict[str, list[float]]) -> int:
 
 
 def fetched(address: str) -> bytes:
-    asked = Request(
-        address, headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"}
-    )
+    asked = Request(address, headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})
     with urlopen(asked) as answer:
         read: bytes = answer.read()
     return read

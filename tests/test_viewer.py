@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
 
+from loopkit.drive.stored_runs import StoredRuns
+from loopkit.journal import Journal, Record
+from loopkit.serving.shown_runs import ShownRuns
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, TOKEN, Served, served
 
@@ -190,3 +194,32 @@ async def test_only_what_has_changed_is_sent_to_a_page_that_is_open(site: Served
     assert names == ["ask", "draft", "ask"]
     every = (await page(site, f"/runs/{run}")).find("ol", id="steps").all("li", "step")
     assert [one["id"] for one in every[1:]] == [one["id"] for one in steps.all("li", "step")]
+
+
+class CountingJournal:
+    """A journal that counts how often runs are read."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.reads: list[str] = []
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def read(self, run: str, after: int = 0) -> list[Record]:
+        self.reads.append(run)
+        return await self._journal.read(run, after)
+
+
+async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
+    runs = [await started(site) for _ in range(3)]
+    for run in runs[:2]:
+        await site.post(f"/api/runs/{run}/answer", choice="send")
+        await site.until(run, lambda told: told["summary"]["outcome"] is not None)
+        await site.until(run, lambda told: not told["summary"]["is_driven"])
+    counting = CountingJournal(site.site.stored.journal)
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    for _ in range(3):
+        listed, _ = await shown.summaries(None, "finished", None, 50)
+        assert [one.run for one in listed] == runs[1::-1]
+    assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]

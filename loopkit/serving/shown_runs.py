@@ -13,6 +13,7 @@ from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
 
 KEPT_STATES = 200
+KEPT_SUMMARIES = 5_000
 LOOKED_AT = 1_000
 """How many runs are looked at for those of one status."""
 
@@ -20,10 +21,14 @@ LOOKED_AT = 1_000
 class ShownRuns:
     """Reads runs; the state of each is kept until something else is written to it."""
 
-    def __init__(self, stored: StoredRuns) -> None:
+    def __init__(self, stored: StoredRuns, most_states: int = KEPT_STATES) -> None:
+        """At most so many states are kept: those of the runs that were asked for last."""
         self.stored = stored
+        self._most_states = most_states
         self._over: dict[str, tuple[float, int]] = {}
         """Runs that were over when they were written last: they need not be read again."""
+        self._ended: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
+        """Summaries of runs that were over when they were written last."""
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
     async def row(self, run: str) -> RunRow:
@@ -43,7 +48,7 @@ class ShownRuns:
             state = state_after(row.run, await self.stored.events(row.run))
             known = self._states[row.run] = written, state
         self._states.move_to_end(row.run)
-        while len(self._states) > KEPT_STATES:
+        while len(self._states) > self._most_states:
             self._states.popitem(last=False)
         return known[1]
 
@@ -68,13 +73,23 @@ class ShownRuns:
 
     async def summary(self, row: RunRow) -> RunSummary:
         """A run in a list, what is wrong with it included."""
+        written = row.updated_at, row.seq, row.is_driven
+        known = self._ended.get(row.run)
+        if known is not None and known[0] == written:
+            self._ended.move_to_end(row.run)
+            return known[1]
         try:
             if row.damage is not None:
                 raise row.damage
             state = await self.state(row)
-            return summary_of(row, state, await self.stored.usage_of(state))
+            summary = summary_of(row, state, await self.stored.usage_of(state))
         except RunUnreadable as fault:
             return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+        if state.is_over:
+            self._ended[row.run] = written, summary
+            if len(self._ended) > KEPT_SUMMARIES:
+                self._ended.popitem(last=False)
+        return summary
 
     async def data(self, run: str) -> RunData:
         """Everything about a run but its events; raises JournalError."""
