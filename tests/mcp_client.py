@@ -137,7 +137,10 @@ class McpServer:
 class RawServer:
     """`loopkit mcp …` as a process, and a client that says each message itself, in the old way."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self, folder: Path, *options: str, capabilities: dict[str, Any] | None = None
+    ) -> None:
+        """`capabilities` are those of the client, such as `{"elicitation": {}}` for forms."""
         self.process = Popen(
             [sys.executable, "-m", "loopkit", "mcp", *options],
             cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, encoding="utf-8",
@@ -147,7 +150,7 @@ class RawServer:
         assert self.process.stderr is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         self.stderr = self.process.stderr
-        self.say(0, "initialize", ABOUT)
+        self.say(0, "initialize", {**ABOUT, "capabilities": capabilities or {}})
         self.say(None, "notifications/initialized", {})
 
     def __enter__(self) -> Self:
@@ -172,6 +175,19 @@ class RawServer:
         """Call a tool, and hear of its progress where there is a token."""
         meta = {"_meta": {"progressToken": token}} if token else {}
         self.say(number, "tools/call", {"name": tool, "arguments": arguments, **meta})
+
+    def request(self) -> tuple[int, dict[str, Any]]:
+        """The number of the next request of the server, and what it is about."""
+        for line in self.stdout:
+            said = json.loads(line)
+            if "method" in said and "id" in said:
+                return said["id"], said["params"]
+        raise AssertionError(self.stderr.read())
+
+    def respond(self, number: int, **said: Any) -> None:
+        """Answer a request of the server, with a `result` or an `error`."""
+        self.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, **said}) + "\n")
+        self.stdin.flush()
 
     def answer(self, number: int) -> dict[str, Any]:
         """The answer to a request; what is read before that is left out."""

@@ -20,6 +20,7 @@ from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
 from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress, UserAsked, UserReply
+from tests.warm import Process
 
 NOTE = """
 loopkit: 1
@@ -54,6 +55,14 @@ loopkit: 1
 states:
   write: {render: "Tea.", output: note, next: done}
   done: {final: success, result: note}
+"""
+NOTES = """
+loopkit: 1
+input: {names: {type: [str], default: [cake, pie]}}
+states:
+  notes: {each: input.names, as: name, key: name, max_items: 5, machine: note.yaml,
+          input: {topic: "{{ name }}"}, next: done}
+  done: {final: success}
 """
 UNTIL_GO = "cat; touch begun; until test -e go; do sleep 0.01; done"
 ASKED = Caller(user="the user of a test", may_be_asked=True)
@@ -121,8 +130,9 @@ async def serving(*machines: Path, **more: Any) -> AsyncIterator[Served]:
         yield Served(host, **more)
 
 
-async def there(name: str) -> None:
+async def there(name: str, process: Process | None = None) -> None:
     while not Path(name).exists():
+        assert process is None or process.poll() is None, process.communicate()
         await asyncio.sleep(0.01)
 
 
@@ -401,6 +411,68 @@ async def test_a_hundred_calls_at_once_run_a_hundred_runs() -> None:
         told = await asyncio.gather(*(served.data("plain") for _ in range(100)))
         assert {one["status"] for one in told} == {"finished"}
         assert len({one["run"] for one in told}) == 100
+
+
+async def test_several_questions_of_a_family_are_asked_one_after_the_other() -> None:
+    note()
+    async with serving(write("notes.yaml", NOTES)) as served:
+        first = await served.asked("notes", names=["cake", "pie"])
+        second = await served.box.call("notes", {}, reply(first, GOOD))
+        assert isinstance(second, UserAsked)
+        assert run_of(first) != run_of(second)
+        # Who says no is not asked the next one, and both are told with a line that answers.
+        third = await served.data("notes", reply(second, None, "decline"))
+        assert [asked["run"] for asked in third["questions"]] == [run_of(second)]
+        assert f"loopkit answer {run_of(second)} accept" in third["message"]
+        assert (await served.data("notes", reply(second, GOOD)))["outcome"] == "done"
+
+
+async def test_a_form_whose_fields_have_names_of_its_own_is_not_shown() -> None:
+    named = NOTE.replace("why: optional str", "comment: optional str").replace("WORK", "cat")
+    async with serving(write("note.yaml", named)) as served:
+        assert (await served.data("note", ASKED, topic="cake"))["status"] == "waiting"
+
+
+async def test_a_run_that_another_process_drives_is_neither_driven_nor_waited_for() -> None:
+    here = Path.cwd()
+    waits = f"touch {here}/begun; until test -e {here}/go; do sleep 0.01; done"
+    note(f"[ $(cat) = cake ] || {{ {waits}; }}; echo Cake.")
+    path = write("notes.yaml", NOTES.replace("machine:", "parallel: 2, isolate: copy, machine:"))
+    process = Process(["-m", "loopkit", "run", str(path)])
+    await there("begun", process)
+    async with serving(path) as served:
+        [run] = [row.run for row in await served.host.app.journal.runs() if "/" not in row.run]
+        while "questions" not in (told := await served.data("resume", ASKED, run=run)):
+            await asyncio.sleep(0.01)
+        assert (told["status"], told["message"]) == (
+            "running", "the run is being driven; call `status` again later",
+        )  # fmt: skip
+        [asked] = told["questions"]
+        matter = {"run": asked["run"], "question": "ask:1", "number": 1}
+        given = reply(UserAsked("", {}, json.dumps(matter)), GOOD)
+        told = await served.data("notes", given)
+        assert told["message"].startswith("the answer was given; ")
+        assert told["message"].endswith(" goes on with the run: see `status` later")
+        Path("go").touch()
+        await asyncio.to_thread(process.wait, 300)
+        told = await served.data("status", run=run)
+        # The other note waits now, and the answer was taken.
+        assert matter["run"] not in [one["run"] for one in told["questions"]]
+        assert (await served.host.app.state_of(matter["run"])).answers["ask"].by == ASKED.user
+
+
+async def test_of_a_run_of_an_earlier_definition_no_bound_is_told() -> None:
+    async with serving(note()) as served:
+        run = (await served.data("note", topic="cake"))["run"]
+    write("note.yaml", NOTE.replace("WORK", "cat").replace("max: 3", "max: 5"))
+    async with serving(Path("note.yaml")) as served:
+        told: list[Progress] = []
+        asked = await served.asked("resume", run=run)
+        again = {"choice": "revise", "comment": "Longer.", "stars": 1}
+        caller = Caller(tell=told.append, reply=UserReply(asked.matter, "accept", again))
+        await served.data("resume", caller, run=run)
+        assert told
+        assert {one.total for one in told} == {None}
 
 
 # What is refused before anybody speaks

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from mcp import types
 
 from loopkit.app import App
 from loopkit.views.summary import status_of
-from tests.mcp_client import McpServer, RawServer
+from tests.mcp_client import ABOUT, McpServer, RawServer
 from tests.waiting import until
 
 SLOW = """
@@ -34,6 +36,28 @@ states:
   done: {final: success, result: note}
   failed: {final: failure}
 """
+ASKING = """
+loopkit: 1
+states:
+  write: {render: "Tea.", output: note, next: ask}
+  ask:
+    human: Is it good?
+    choices: [accept, drop]
+    transitions: [{guard: choice == "accept", target: done}, {target: failed}]
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+LONG = """
+loopkit: 1
+limits: {total_revisions: 1000}
+states:
+  write: {render: "Tea.", output: note, next: check}
+  check:
+    validate: note
+    by: [{not_matches: Tea}]
+    transitions: [{revise: write, max: 700}, {target: done}]
+  done: {final: success, result: note}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +66,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOOPKIT_STATE", raising=False)
     Path("slow.yaml").write_text(SLOW, encoding="utf-8")
     Path("note.yaml").write_text(NOTE, encoding="utf-8")
+    Path("asking.yaml").write_text(ASKING, encoding="utf-8")
+    Path("long.yaml").write_text(LONG, encoding="utf-8")
 
 
 def runs() -> dict[str, str]:
@@ -155,3 +181,67 @@ def test_runs_end_whether_their_client_reads_or_not_and_each_call_is_answered() 
         assert len(told) == 100
         assert all(done == sorted(set(done)) for done in told.values())
         assert server.end()[0] == 0
+
+
+def test_of_what_a_client_does_not_read_the_oldest_is_left_out() -> None:
+    with RawServer(Path.cwd(), "machines", "long.yaml") as server:
+        server.call(1, "long", {}, token="t")
+        until(lambda: list(runs().values()) == ["finished"], "the end of the run")
+        told: list[str] = []
+        while (said := json.loads(server.stdout.readline())).get("id") != 1:
+            if "method" in said:
+                told.append(said["params"]["message"])
+        assert said["result"]["structuredContent"]["outcome"] == "done"
+    # There were four for each revision. What a pipe holds was written, and the last were kept.
+    assert 1_000 < len(told) < 2_500
+    assert told[-1] == "done (success)"
+
+
+def test_a_client_that_answers_a_form_with_no_answer_leaves_the_question_open() -> None:
+    able = {"elicitation": {}}
+    with RawServer(Path.cwd(), "machines", "asking.yaml", capabilities=able) as server:
+        for number, said in enumerate(
+            (
+                {"error": {"code": -32603, "message": "no window"}},
+                {"result": {"action": "maybe"}},
+                {"result": {"action": "accept", "content": 7}},
+            ),
+            1,
+        ):
+            server.call(number, "asking", {})
+            asked, params = server.request()
+            assert params["message"].endswith("Is it good?\n  accept\n  drop")
+            server.respond(asked, **said)
+            told = server.answer(number)["result"]["structuredContent"]
+            assert (told["status"], len(told["questions"])) == ("waiting", 1)
+        server.call(9, "asking", {})
+        asked, _ = server.request()
+        server.respond(asked, result={"action": "accept", "content": {"choice": ["accept"]}})
+        asked, params = server.request()
+        assert "Your answer was not taken: there is no choice" in params["message"]
+        # The client goes away without another word.
+        code, _, errors = server.end()
+    assert (code, errors.count("Traceback")) == (0, 0)
+    assert list(runs().values()) == ["waiting"] * 4
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "why"),
+    [
+        ("/dev/zero", "/dev/null", "a message of more than 32,000,000 characters"),
+        ("asked", "/dev/full", "No space left on device"),
+    ],
+)
+def test_a_client_that_says_no_end_or_hears_nothing_ends_the_server(
+    said: str, heard: str, why: str
+) -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}
+    Path("asked").write_text(f"{json.dumps(asked)}\n", encoding="utf-8")
+    with Path(said).open("rb") as stdin, Path(heard).open("wb") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-m", "loopkit", "mcp", "machines", "note.yaml"],
+            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 4
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

@@ -32,9 +32,13 @@ from loopkit.serving.machines import MachineToolbox
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
 @click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
+@click.option(
+    "--viewer", default="", metavar="URL", help="Where `loopkit serve` shows the runs to people."
+)
 @listening_options(PORT)
 def machines(
     paths: tuple[Path, ...],
+    viewer: str,
     over_http: bool,
     port: int,
     host: str,
@@ -57,7 +61,9 @@ def machines(
         driving = Host(state_folder(), loaded, say)
         keys = [name for one in loaded for name in one.machine.key_names]
         redact = redactor(os.environ, keys)
-        toolbox = MachineToolbox(driving, redact, stops_with_call=not over_http)
+        toolbox = MachineToolbox(
+            driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
+        )
         if over_http:
             return serve_at(place, driving, toolbox, interruption)
         serve = stdio_server()
