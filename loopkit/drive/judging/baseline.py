@@ -64,9 +64,9 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
         for validator, rules in program.validators_of(state).items():
             known = active.state.baselines.get((name, validator), {})
             for place, rule in with_places(rules):
-                is_due = isinstance(rule, CommandRule) and rule.baseline and place not in known
-                if is_due and _may_apply(active, rule.guard):
-                    assert isinstance(rule, CommandRule)
+                if not isinstance(rule, CommandRule) or not rule.baseline or place in known:
+                    continue
+                if _may_apply(active, rule.guard):
                     yield _Due(name, state, validator, place, rule)
 
 
