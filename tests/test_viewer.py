@@ -218,7 +218,7 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
         await site.until(run, lambda told: told["summary"]["outcome"] is not None)
         await site.until(run, lambda told: not told["summary"]["is_driven"])
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1)
     for _ in range(3):
         listed, _ = await shown.summaries(None, "finished", None, 50)
         assert [one.run for one in listed] == runs[1::-1]
