@@ -11,11 +11,31 @@ import pytest
 
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal import Journal, Record
+from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, TOKEN, Served, served
 
 STATE = Path(".loopkit")
+OUTSIDE = """
+loopkit: 1
+name: outside
+agents: {coder: {outside: true}}
+states:
+  write: {agent: coder, prompt: "Write the <b>note</b>.", output: note, next: look}
+  look: {validate: note, by: [{min_chars: 3}],
+         transitions: [{guard: valid, target: done}, {revise: write, max: 2}]}
+  done: {final: success, result: note}
+"""
+LETTERS = """
+loopkit: 1
+name: letters
+input: {topics: {type: [str], default: [tea, cake]}}
+states:
+  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
+         input: {topic: "{{ topic }}"}, next: done}
+  done: {final: success}
+"""
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 
@@ -23,6 +43,8 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
+    Path("outside.yaml").write_text(OUTSIDE, encoding="utf-8")
+    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
 
 
 @pytest.fixture
@@ -223,3 +245,101 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
         listed, _ = await shown.summaries(None, "finished", None, 50)
         assert [one.run for one in listed] == runs[1::-1]
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
+
+
+async def test_the_page_of_a_run_in_which_nothing_happens_is_made_once(site: Served) -> None:
+    run = await started(site)
+    counting = CountingJournal(site.site.stored.journal)
+    pages = RunPages(ShownRuns(StoredRuns(cast("Journal", counting))))
+    first = await pages.page(run)
+    assert (await pages.page(run)) is first
+    assert counting.reads.count(run) == 2
+    await site.post(f"/api/runs/{run}/answer", choice="send")
+    await site.until(run, lambda told: told["summary"]["outcome"] is not None)
+    assert (await pages.page(run)).state.finished is not None
+
+
+@pytest.fixture
+async def many() -> AsyncIterator[Served]:
+    """A server on which runs of three machines can be started."""
+    names = (Path(f"{name}.yaml") for name in ("letter", "outside", "letters"))
+    async with served(STATE, *names, may_answer=True) as site:
+        yield site
+
+
+async def test_what_waits_for_somebody_outside_is_told_apart_from_what_waits_for_a_person(
+    many: Served,
+) -> None:
+    for machine in ("outside", "letter"):
+        run = (await many.post("/api/runs", machine=machine)).json()["run"]
+        await many.until(run, lambda told: bool(told["questions"]))
+    shown = await page(many, "/waiting")
+    [person] = shown.find("ol", id="people").all("li")
+    [outside] = shown.find("ol", id="outside").all("li")
+    assert "Send it?" in person.text
+    assert "Write the <b>note</b>." in outside.text
+    assert outside.find("a")["href"].startswith("/runs/outside-")
+    shown = await page(many, outside.find("a")["href"].partition("#")[0])
+    assert "waits for somebody outside" in shown.find("ol", id="steps").text
+
+
+async def test_a_run_leads_to_its_children_with_their_questions_and_these_lead_back(
+    many: Served,
+) -> None:
+    run = (await many.post("/api/runs", machine="letters")).json()["run"]
+    await many.until(run, lambda told: len(told["questions"]) == 2)
+    shown = await page(many, f"/runs/{run}")
+    asked = shown.find("section", id="stopped").find("ul").all("li")
+    assert [one.text for one in asked] == ["each[tea] asks: Send it?", "each[cake] asks: Send it?"]
+    listed = [one["href"] for one in shown.find("section", id="children").all("a")]
+    assert listed == [one.find("a")["href"] for one in asked]
+    for child in listed:
+        below = await page(many, child)
+        assert below.find("p", id="links").all("a")[0]["href"] == f"/runs/{run}"
+        assert below.find("section", id="question")
+    assert [one.text for one in (await page(many, "/")).find("table").all("a")] == [run]
+
+
+async def test_runs_are_listed_by_machine_and_status_and_in_parts(many: Served) -> None:
+    runs = [await started(many, topic=f"{i}") for i in range(52)]
+    other = (await many.post("/api/runs", machine="outside")).json()["run"]
+    await many.until(other, lambda told: bool(told["questions"]))
+    await many.post(f"/api/runs/{runs[0]}/answer", choice="send")
+    await many.until(runs[0], lambda told: not told["summary"]["is_driven"])
+
+    async def listed(path: str) -> tuple[list[str], str]:
+        shown = await page(many, path)
+        tables, more = shown.all("table"), shown.all("a", rel="next")
+        names = [one.text for one in tables[0].all("a")] if tables else []
+        return names, more[0]["href"] if more else ""
+
+    first, older = await listed("/")
+    assert first == [other, *runs[:2:-1]]
+    assert await listed(older) == (runs[2::-1], "")
+    first, older = await listed("/?machine=letter&status=waiting")
+    assert first == runs[:1:-1]
+    assert (await listed(older))[0] == [runs[1]]
+    assert await listed("/?machine=&status=finished") == ([runs[0]], "")
+    assert await listed("/?machine=nobody") == ([], "")
+    shown = await page(many, "/?machine=letter&status=waiting")
+    form = shown.find("form", id="filter")
+    assert form.find("input", name="machine")["value"] == "letter"
+    assert [one.text for one in form.all("option", selected="")] == ["waiting"]
+    assert "There are no such runs." in (await page(many, "/?machine=%3Cb%3E")).text
+
+
+async def test_the_report_of_a_run_is_the_file_that_the_command_line_writes(site: Served) -> None:
+    run = await started(site, topic="cake")
+    shown = await page(site, f"/runs/{run}")
+    [link] = [one for one in shown.all("a") if one.text == "report"]
+    assert link["download"] == f"{run}.html"
+    report = await page(site, link["href"])
+    assert not report.all("link")
+    assert "About cake." in report.text
+    assert f"loopkit report {run}" in report.text
+
+
+async def test_a_server_that_only_shows_offers_no_machine_to_start(site: Served) -> None:
+    assert [one["href"] for one in (await page(site, "/")).all("a", "button")] == ["/start/letter"]
+    async with served(STATE, Path("letter.yaml")) as other:
+        assert not (await page(other, "/")).all("a", "button")

@@ -9,6 +9,7 @@ import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -518,4 +519,37 @@ async def test_without_javascript_a_reload_shows_what_is_new(
 
     texts, wrong = await in_browser(browser, site.url, look)
     assert [text.split() for text in texts[:2]] == [["Write."], ["Write.said"]]
+    assert wrong == []
+
+
+async def test_times_are_those_of_the_reader_and_in_utc_without_javascript(
+    site: Served, browser: Browser
+) -> None:
+    run = await started(site, "slow")
+    [told] = (await site.get("/api/runs"))["runs"]
+    began = datetime.fromtimestamp(int(told["created_at"]), UTC)
+
+    async def look(page: Any) -> tuple[str, str, str]:
+        state = await page.context.storage_state()
+        new = page.context.browser.new_context
+        there = await new(timezone_id="Asia/Tokyo", locale="de-DE", storage_state=state)
+        plain = await new(java_script_enabled=False, storage_state=state)
+        try:
+            local, utc = await there.new_page(), await plain.new_page()
+            for one in (local, utc):
+                await one.goto(f"{site.url}/runs/{run}")
+            first = local.locator("#head time").first
+            return (
+                await first.inner_text(),
+                await first.get_attribute("title"),
+                await utc.locator("#head time").first.inner_text(),
+            )
+        finally:
+            await there.close()
+            await plain.close()
+
+    (local, title, utc), wrong = await in_browser(browser, site.url, look)
+    assert utc == title == began.strftime("%Y-%m-%d %H:%M:%S UTC")
+    # The day is named where it is not today, which may change between the two.
+    assert local.endswith((began + timedelta(hours=9)).strftime("%H:%M:%S"))
     assert wrong == []

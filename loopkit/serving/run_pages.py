@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
+from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
@@ -47,6 +48,8 @@ class _Kept:
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: GrowingSteps = field(default_factory=GrowingSteps)
+    page: RunPage | None = None
+    """The last one, where it stays the same until something happens in the run."""
 
     def go_on(self, run: str, news: Sequence[Stored]) -> None:
         """Take what has happened since; raises RunDamaged."""
@@ -54,6 +57,7 @@ class _Kept:
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
         self.steps.take(news)
+        self.page = None
 
 
 class RunPages:
@@ -68,13 +72,18 @@ class RunPages:
 
     async def page(self, run: str) -> RunPage:
         """What is shown of a run; raises JournalError."""
-        await self._runs.row(run)
+        row = await self._runs.row(run)
         async with self._one_at_a_time:
             kept = await self._read(run)
+            if kept.page is not None and kept.page.facts.is_driven == row.is_driven:
+                return kept.page
             state, history, steps = kept.state, kept.history, kept.steps.steps
             engine = await self._engine(state)
-        facts = await read_facts(self._stored, state, history, engine, time.time())
-        return RunPage(facts, steps)
+            facts = await read_facts(self._stored, state, history, engine, time.time())
+            page = RunPage(facts, steps)
+            is_still = not page.is_live and state.suspended is None and not unfinished(state)
+            kept.page = page if is_still else None
+            return page
 
     async def _read(self, run: str) -> _Kept:
         kept = self._kept.pop(run, None) or _Kept()

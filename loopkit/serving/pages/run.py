@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from loopkit.serving.http.answers import BadRequest
@@ -101,7 +103,8 @@ async def show_version(call: Call) -> Response:
 
 async def show_report(call: Call) -> Response:
     shown = await page_of(call, call.path["run"])
-    return HTMLResponse(await made(lambda: html_report(shown.facts)))
+    facts = replace(shown.facts, now=time.time())
+    return HTMLResponse(await made(lambda: html_report(facts)))
 
 
 RUN: Sequence[Endpoint] = (
