@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ SHORTEST_TOKEN = 16
 """Characters: nobody guesses that many."""
 LINK_LASTS_S = 600.0
 MOST_SESSIONS = 1_000
+MOST_WRONG = 10
+"""Wrong tokens that the page for signing in takes within `WRONG_S` seconds."""
+WRONG_S = 60.0
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LOGIN = "/login"
@@ -65,7 +69,11 @@ class Access:
     has_pages: bool = True
     """Whether people use it in browsers. Without pages nobody signs in, and what a page of another
     origin sends is refused whatever it has."""
+    clock: Callable[[], float] = time.monotonic
+    """Gives seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
+    _wrong: deque[float] = field(default_factory=deque)
+    """When somebody has tried a wrong token on the page."""
     _codes: dict[str, float] = field(default_factory=dict)
     """Of links that have not been used: until when they work."""
 
@@ -107,6 +115,17 @@ class Access:
     def is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self.token.encode())
 
+    def try_token(self, given: str) -> bool | None:
+        """Whether what somebody has typed is the token; none where too many were wrong lately."""
+        while self._wrong and self._wrong[0] <= self.clock() - WRONG_S:
+            self._wrong.popleft()
+        if len(self._wrong) >= MOST_WRONG:
+            return None
+        is_right = self.is_token(given)
+        if not is_right:
+            self._wrong.append(self.clock())
+        return is_right
+
     def is_signed_in(self, cookies: str) -> bool:
         """Whether a browser with these cookies has signed in."""
         pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
@@ -133,12 +152,12 @@ class Access:
     def new_link(self) -> str:
         """A path that signs a browser in, once and soon."""
         code = secrets.token_urlsafe(24)
-        self._codes[code] = time.monotonic() + LINK_LASTS_S
+        self._codes[code] = self.clock() + LINK_LASTS_S
         return f"{LOGIN}/{code}"
 
     def use_code(self, code: str) -> bool:
         """Whether the code of a link works; it does not work again."""
-        return self._codes.pop(code, 0.0) > time.monotonic()
+        return self._codes.pop(code, -LINK_LASTS_S) > self.clock()
 
 
 def is_open(path: str) -> bool:

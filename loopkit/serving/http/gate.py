@@ -36,6 +36,9 @@ HEADERS = {
 }
 """Of every response that does not say otherwise itself."""
 
+ONCE = ("host", "origin", "authorization", "cookie", "content-type", "content-length")
+"""Headers of which a second one could be read by somebody else."""
+
 
 class Gate:
     """Lets requests through to an application."""
@@ -48,9 +51,21 @@ class Gate:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        refusal = self._access.refusal(scope["method"], scope["path"], headers)
+        refusal = _ambiguity(headers) or self._access.refusal(
+            scope["method"], scope["path"], headers
+        )
         answer = self._app if refusal is None else _refused(refusal, scope, headers)
         await answer(scope, receive, _with_headers(send))
+
+
+def _ambiguity(headers: Headers) -> Refusal | None:
+    """Why a request is refused that two readers could understand differently."""
+    for name in ONCE:
+        if len(headers.getlist(name)) > 1:
+            return Refusal(400, f"the request has `{name}` more than once")
+    if "content-length" in headers and "transfer-encoding" in headers:
+        return Refusal(400, "the request names both a length and an encoding of its body")
+    return None
 
 
 def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:

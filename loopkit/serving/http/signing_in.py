@@ -40,18 +40,16 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
     async def take_token(request: Request) -> Response:
         form = parse_qs(decoded(await body_of(request, MOST_BYTES)))
         to = _local("".join(form.get("to", ())))
-        if not access.is_token("".join(form.get("token", ()))):
+        is_right = access.try_token("".join(form.get("token", ())))
+        if is_right is None:
+            told = "Too many wrong tokens: wait a minute, or use the link of the server's start."
+            return _page(told, to, 429)
+        if not is_right:
             return _page("That is not the token.", to, 401)
         return _welcome(access, request, to)
 
     async def follow_link(request: Request) -> Response:
-        # Browsers may ask twice for what somebody types or opens from elsewhere.
-        if access.is_signed_in(request.headers.get("cookie", "")):
-            return RedirectResponse(HOME, 303)
-        if access.use_code(request.path_params["code"]):
-            return _welcome(access, request, HOME)
-        told = "That link was used before, or is too old. The token works all the same."
-        return _page(told, HOME, 401)
+        return _followed(access, request)
 
     async def sign_out(request: Request) -> Response:
         access.sign_out(request.headers.get("cookie", ""))
@@ -63,6 +61,20 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
         Route(f"{LOGIN}/{{code}}", follow_link, methods=["GET"]),
         Route("/logout", sign_out, methods=["POST"]),
     ]
+
+
+def _followed(access: Access, request: Request) -> Response:
+    """The answer to a link that signs in."""
+    # Browsers may ask twice for what somebody types or opens from elsewhere.
+    if access.is_signed_in(request.headers.get("cookie", "")):
+        return RedirectResponse(HOME, 303)
+    if request.method == "HEAD":
+        # Whoever only looks whether it is there does not use it up.
+        return _page(ASK, HOME)
+    if access.use_code(request.path_params["code"]):
+        return _welcome(access, request, HOME)
+    told = "That link was used before, or is too old. The token works all the same."
+    return _page(told, HOME, 401)
 
 
 def _local(address: str) -> str:
