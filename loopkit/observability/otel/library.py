@@ -42,6 +42,10 @@ class DerivedIds:
         return False
 
 
+MOST_TRACES = 10_000
+"""Of which it is remembered whether the sampler takes them; of older ones it is asked again."""
+
+
 class Emitter:
     """Gives spans and measures to the providers of this process."""
 
@@ -81,6 +85,8 @@ class Emitter:
             asked = (Context(), of.trace_id, span.name)
             decided = sampler.should_sample(*asked).decision if sampler else None
             self._sampled[of.trace_id] = decided is None or decided.is_sampled()
+            if len(self._sampled) > MOST_TRACES:
+                del self._sampled[next(iter(self._sampled))]
         return self._sampled[of.trace_id]
 
     def record(self, measure: Measure) -> None:

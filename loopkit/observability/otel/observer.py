@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from weakref import WeakValueDictionary
 
 from loopkit.drive.active import ActiveRun, History, Listener, Stored
 from loopkit.observability.logs import LOGGER
@@ -18,6 +20,14 @@ from loopkit.text.run_ids import ancestors_of, is_child, root_of
 _LOGGER = LOGGER.getChild("telemetry")
 
 
+@dataclass(eq=False)
+class Family:
+    """A run and those that it has begun, for as long as one of them is in hand."""
+
+    born: float = 0.0
+    """When it began, in Unix time."""
+
+
 class TelemetryObserver:
     """Makes traces and metrics of all runs of an app."""
 
@@ -26,8 +36,13 @@ class TelemetryObserver:
         self._emitter = emitter
         self._end = end
         self._has_contents = contents.are_asked_for(os.environ)
-        self._born: dict[str, float] = {}
-        """By root: when it began."""
+        self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
+        """By root. Those who listen to their runs hold them, and nobody else."""
+
+    @property
+    def families(self) -> int:
+        """How many families are in hand."""
+        return len(self._families)
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
@@ -36,36 +51,43 @@ class TelemetryObserver:
             # Whoever drove it then has sent what ended then.
             spans.after(stored)
         root = root_of(run)
-        if is_child(run) and root not in self._born:
-            began = RunSpans(root)
-            for stored in await history(root):
-                began.after(stored)
-            self._born[root] = began.born
-        elif spans.born:
-            self._born[run] = spans.born
-        return partial(self._take, run, spans, current_link())
+        family = self._families.get(root)
+        if family is None:
+            born = await _born(root, history) if is_child(run) else spans.born
+            family = self._families.setdefault(root, Family(born))
+        return partial(self._take, run, family, spans, current_link())
 
-    def _take(self, run: str, spans: RunSpans, link: Link | None, stored: Stored) -> None:
+    def _take(
+        self, run: str, family: Family, spans: RunSpans, link: Link | None, stored: Stored
+    ) -> None:
         try:
             ended = spans.after(stored)
             if not is_child(run):
-                self._born[run] = spans.born
+                family.born = spans.born
             for measure in measures_of_event(stored.event, spans.machine):
                 self._emitter.record(measure)
             for span in ended:
-                self._send(run, span, link)
+                self._send(run, family, span, link)
         except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
             _LOGGER.warning("%s: no telemetry of %s: %r", run, stored.event.type, error)
 
-    def _send(self, run: str, span: Span, link: Link | None) -> None:
+    def _send(self, run: str, family: Family, span: Span, link: Link | None) -> None:
         root = root_of(run)
         within = (run, span.within) if span.within else None
         if within is None and is_child(run):
             within = (next(ancestors_of(run)), RUN_SPAN)
-        self._emitter.emit(span, Trace(root, self._born[root]), within, link)
+        self._emitter.emit(span, Trace(root, family.born), within, link)
         for measure in measures_of_span(span):
             self._emitter.record(measure)
 
     async def close(self) -> None:
         if self._end is not None:
             self._end()
+
+
+async def _born(root: str, history: History) -> float:
+    """When a run began, which another process may have driven then."""
+    spans = RunSpans(root)
+    for stored in await history(root):
+        spans.after(stored)
+    return spans.born
