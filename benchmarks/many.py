@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -57,6 +58,7 @@ def resident() -> int:
 async def with_loopkit(folder: Path) -> Gate:
     from loopkit.agents.function import Messages  # noqa: PLC0415 - only this process pays for it
     from loopkit.app import App  # noqa: PLC0415
+    from loopkit.cli import NEW_OBJECTS  # noqa: PLC0415
     from loopkit.language.load import load  # noqa: PLC0415
 
     loaded, gate = load(MACHINE), None
@@ -74,6 +76,9 @@ async def with_loopkit(folder: Path) -> Gate:
     app = App.open(folder / ".loopkit", functions={"writer": write})
     # What is only loaded when a run first needs it is no step either.
     await one()
+    # As in every command, which looks for circles among its own objects alone, and not often.
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
     gate = Gate()
     await asyncio.gather(*(one() for _ in range(RUNS)))
     await app.close()

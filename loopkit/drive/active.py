@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -143,7 +143,7 @@ class Alarm(Protocol):
         ...
 
 
-@dataclass
+@dataclass(slots=True)
 class ActiveRun:
     """One run in the hands of this process."""
 
@@ -189,20 +189,22 @@ class ActiveRun:
     """Which states of it and of its siblings may work at the same time."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
+    _isolating: asyncio.Lock | None = None
     keeps_texts: bool = True
     """Whether its journal keeps records as texts."""
     _staged: list[Staged] = field(default_factory=list)
     """What the next append writes."""
 
-    @cached_property
+    @property
     def folder(self) -> Path:
         """The project folder, in which workspaces lie."""
         return _path(self.state.folder)
 
-    @cached_property
+    @property
     def isolating(self) -> asyncio.Lock:
         """Held while a tree of its own is made."""
-        return asyncio.Lock()
+        self._isolating = self._isolating or asyncio.Lock()
+        return self._isolating
 
     @property
     def limits(self) -> Mapping[str, Any]:

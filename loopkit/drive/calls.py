@@ -207,7 +207,7 @@ def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
     request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
     request.key = next_key(run, work.task)
     active.stage(intent_of(active, work, request, room.reserved))
-    active.line.in_flight.add(request.key)
+    active.line.in_flight.append(request.key)
     return True
 
 

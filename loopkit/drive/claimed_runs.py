@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -53,7 +53,7 @@ class ClaimedRuns(StoredRuns):
         observe: Callable[[], Sequence[Observer]] = tuple,
         breakers: Breakers | None = None,
         engines: dict[str, Engine] | None = None,
-        token: Callable[[], str] = lambda: secrets.token_hex(3),
+        token: Callable[[], str] = lambda: os.urandom(3).hex(),
         functions: Functions | None = None,
         notify: Sequence[str] = (),
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping
 from math import ceil
 from typing import Any
 
@@ -99,7 +99,9 @@ def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) ->
     return time_left(limits, committed)
 
 
-def may_fit(limits: Mapping[str, Any], run: RunState, in_flight: Set[str], most: Usage) -> bool:
+def may_fit(
+    limits: Mapping[str, Any], run: RunState, in_flight: Collection[str], most: Usage
+) -> bool:
     """Whether a call that does not fit now can, once the calls in flight are settled."""
     try:
         room_for(limits, least_used(run, in_flight), most)
@@ -108,7 +110,7 @@ def may_fit(limits: Mapping[str, Any], run: RunState, in_flight: Set[str], most:
     return True
 
 
-def least_used(run: RunState, in_flight: Set[str]) -> Usage:
+def least_used(run: RunState, in_flight: Collection[str]) -> Usage:
     """The least that a run can have used once its calls in flight are settled.
 
     A call in doubt, and one that is no longer made, is settled by nobody: it counts as used.

@@ -11,10 +11,12 @@ WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 class Line:
     """Who makes a call, and who waits for room; nobody holds anything while he waits."""
 
+    __slots__ = ("_others", "_waiting", "in_flight")
+
     def __init__(self, others: Iterable[Line] = ()) -> None:
         """`others` are those whose room depends on the same limits, as they are at the time."""
         self._others = others
-        self.in_flight: set[str] = set()
+        self.in_flight: list[str] = []
         """Keys of the calls that are being made. Each of them comes to an end."""
         self._waiting: list[asyncio.Event] = []
 

@@ -10,6 +10,8 @@ from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 class NewClaim:
     """The `Claim` on a run that nobody else knows before something is appended to it."""
 
+    __slots__ = ("__weakref__", "_claim", "_definition", "_journal", "_machine", "_run")
+
     def __init__(self, journal: Journal, run: str, machine: str, definition: str) -> None:
         self._journal = journal
         self._run = run

@@ -76,7 +76,8 @@ def _start(state: RunState, event: Started) -> None:
     state.folder = event.folder
     state.isolate = event.isolate
     state.input = dict(event.input)
-    state.limits = dict(event.limits)
+    if event.limits:
+        state.limits = dict(event.limits)
     if event.feedback is not None:
         state.pending = {event.feedback.to: (event.feedback,)}
     state.status = "running"
@@ -175,12 +176,15 @@ def _settle(state: RunState, event: Settled) -> None:
 def _keep_baseline(state: RunState, event: Baselined) -> None:
     place = (event.state, event.validator)
     known = state.baselines.get(place, {})
-    state.baselines[place] = {**known, event.rule: frozenset(event.findings)}
+    found = {**known, event.rule: frozenset(event.findings)}
+    state.baselines = {**state.baselines, place: found}
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
 def _start_child(state: RunState, event: ChildStarted) -> None:
-    state.children.setdefault(event.state, {})[event.key] = Child(event)
+    if event.state not in state.children:
+        state.children = {**state.children, event.state: {}}
+    state.children[event.state][event.key] = Child(event)
 
 
 def _end_child(state: RunState, event: ChildEnded) -> None:
@@ -192,7 +196,7 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
 
 def _capture(state: RunState, event: Captured) -> None:
     state.captured[event.task] = event
-    state.originals.setdefault((event.artifact, event.place), event.tree)
+    state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
 def _add(state: RunState, event: Adding) -> None:
@@ -331,7 +335,7 @@ def _resume(state: RunState, event: Resumed) -> None:
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()
-    state.limits.update(event.limits)
+    state.limits = {**state.limits, **event.limits}
 
 
 def _renewed(state: RunState, task: Task) -> int:

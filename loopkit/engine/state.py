@@ -100,13 +100,13 @@ class RunState(Mutable):
     """In doubt, and waiting for a person's word."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
-    children: dict[str, dict[str, Child]] = {}
+    children: Mapping[str, dict[str, Child]] = NOTHING
     """By state and key: of each item the child that was begun last."""
-    baselines: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
+    baselines: Mapping[tuple[str, str], Mapping[str, frozenset[str]]] = NOTHING
     """By state and validator, then by rule: the ids of what its command found at first."""
     captured: dict[str, Captured] = {}
     """By task: the folder that is its artifact, as it was before."""
-    originals: dict[tuple[str, str], str] = {}
+    originals: Mapping[tuple[str, str], str] = NOTHING
     """By artifact that is a folder, and where that is: its tree before the first attempt."""
     isolate: Literal["none", "copy", "worktree"] = "none"
     """In which tree of its own a child works, whatever its machine says."""
@@ -129,7 +129,7 @@ class RunState(Mutable):
     """What is known of these figures."""
     alerted: Alerted | None = None
     """The alert that it has raised."""
-    limits: dict[str, Any] = {}
+    limits: Mapping[str, Any] = NOTHING
     """Limits that were raised since the start."""
     then_used: bool = False
     route: Log[str] = EMPTY

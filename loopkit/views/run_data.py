@@ -166,7 +166,7 @@ def run_data(
         definition=state.definition,
         folder=state.folder,
         input=state.input,
-        limits=state.limits,
+        limits=dict(state.limits),
         route=tuple(state.route),
         artifacts={name: artifact.version for name, artifact in state.artifacts.items()},
         report=state.last_report,
