@@ -285,6 +285,32 @@ async def test_clients_that_vanish_in_the_middle_harm_nobody(
     assert served.said == []
 
 
+async def test_a_server_ends_while_clients_wait_and_read_nothing(toolbox: Repeating) -> None:
+    loop = asyncio.get_running_loop()
+    call = message("tools/call", name="repeat", arguments={"wait": True})
+    asked = {**call, "method": "subscriptions/listen", "params": {**call["params"]}}
+    del asked["params"]["name"], asked["params"]["arguments"]
+    with socket.socket() as waiting, socket.socket() as listening:
+        async with asyncio.timeout(120), tools_over_http(toolbox) as served, served.client() as web:
+            for client, sent in ((waiting, call), (listening, asked)):
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", served.port))
+                await loop.sock_sendall(client, written(served, sent))
+            headers = {"Mcp-Session-Id": await hello(served, web)}
+            async with web.stream("GET", served.url, headers=headers) as stream:
+                assert stream.status_code == 200
+                old = {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+                       "params": {"name": "repeat", "arguments": {"wait": True}}}  # fmt: skip
+                async with web.stream("POST", served.url, json=old, headers=headers) as other:
+                    assert other.status_code == 200
+                    while len(toolbox.calls) < 2:
+                        await asyncio.sleep(0.02)
+                    served.server.stop()
+                    while served.server.server_state.connections:
+                        await asyncio.sleep(0.02)
+    assert len(toolbox.calls) == 2
+
+
 async def test_a_bug_is_told_to_who_runs_the_server_and_not_to_a_client(
     served: ServedTools, capsys: pytest.CaptureFixture[str]
 ) -> None:

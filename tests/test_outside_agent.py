@@ -87,7 +87,8 @@ def test_an_agent_is_led_from_the_prompt_over_the_feedback_to_the_end(tmp_path: 
         first = await call("machine")
         run, request = first["run"], first["request"]
         assert (first["status"], request["prompt"]) == ("waiting", "Write a plan.")
-        assert "`submit` takes it" in first["message"]
+        told = "the run waits for what `request` asks for; `submit` takes it"
+        assert first["message"] == told
         assert await call("next", run=run) == first
         assert (request["state"], request["attempt"], request["form"]) == ("draft", 1, "text")
         assert await call("next") == first  # the only run that wants something

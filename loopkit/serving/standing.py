@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.app import App
@@ -12,7 +12,7 @@ from loopkit.drive.active import OpenQuestion
 from loopkit.engine.state import RunState
 from loopkit.serving.outside_requests import REQUEST, request_of
 from loopkit.text.run_ids import root_of
-from loopkit.views.hints import hints_for, question_hints, waiting_hints
+from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.summary import status_of
 
 LONGEST_RESULT = 250_000
@@ -107,10 +107,7 @@ async def _message(
 ) -> list[str]:
     """What is waited for, and what can be done about it."""
     if status == "waiting":
-        is_own = len(asked) == 1 and asked[0].state.run == state.run
-        lines = waiting_hints(state.run, asked[0].question) if is_own else ()
-        more = [f"or at {pages}/runs/{state.run}"] if pages else []
-        return [_who(asked), *(lines or question_hints(state.run, asked)), *more]
+        return [*_wanting(asked), *_asking(state.run, asked, pages)]
     if status == "interrupted":
         return ["nobody drives the run now; the tool `resume` goes on with it"]
     if state.finished is not None:
@@ -126,7 +123,21 @@ async def _message(
     return ["the run was cancelled"] if status == "cancelled" else []
 
 
-def _who(asked: Sequence[OpenQuestion]) -> str:
-    if all(one.question.wanted is not None for one in asked):
-        return "the run waits for what `request` asks for; `submit` takes it"
-    return "a person has to answer, and not you: show the user the question and these lines"
+def _wanting(asked: Sequence[OpenQuestion]) -> Iterator[str]:
+    """What the model that plays an agent has to do."""
+    if any(one.question.wanted is not None for one in asked):
+        yield "the run waits for what `request` asks for; `submit` takes it"
+
+
+def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:
+    """What a person has to do."""
+    people = [one for one in asked if one.question.wanted is None]
+    if asked and not people:
+        return
+    yield "a person has to answer, and not you: show the user the question and these lines"
+    if len(people) == 1 and people[0].state.run == run:
+        yield from answer_hints(run, people[0].question)
+    else:
+        yield from question_hints(run, people)
+    if pages:
+        yield f"or at {pages}/runs/{run}"
