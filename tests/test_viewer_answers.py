@@ -761,18 +761,23 @@ async def test_only_the_own_pages_of_the_server_can_send_forms(
     assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
 
 
-async def test_nobody_sends_forms_without_having_signed_in(visitor: Any) -> None:
+async def test_a_form_of_somebody_who_is_signed_out_can_be_sent_again_after_signing_in(
+    visitor: Any,
+) -> None:
     user = await visitor(ASKING)
     run = await asked(user)
-    question = sent_as_it_is(user.page.find("form", id="answer"))["question"]
+    form = sent_as_it_is(user.page.find("form", id="answer"))
+    body = urlencode({**form, "choice": "send", "by": "ann"})
     user.client.cookies.clear()
-    refused = await user.client.post(
-        f"/runs/{run}/answer",
-        data={"question": question, "choice": "send", "by": "eve"},
-        headers={"Origin": user.site.url},
-    )
-    assert refused.status_code in (303, 401)
+    await user.post(f"/runs/{run}/answer", body)
+    assert user.status == 401
+    assert user.page.find("h1").text == "You are signed out"
+    assert user.page.find("a", href="/login")["target"] == "_blank"
     assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
+    await user.client.post("/login", data={"token": TOKEN}, headers={"Origin": user.site.url})
+    await user.post(f"/runs/{run}/answer", body)
+    assert (user.status, user.path) == (200, f"/runs/{run}")
+    assert (await is_over(user, run))["summary"]["outcome"] == "sent"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ STATUS: dict[type[Exception], int] = {
 
 
 TITLES = {
+    401: "You are signed out",
     403: "This is not allowed",
     404: "There is no such page",
     409: "This can't be done now",
@@ -67,7 +68,12 @@ def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] =
 
 
 def error_page(
-    status: int, message: str, problems: Sequence[dict[str, Any]] = (), *, has_nav: bool = True
+    status: int,
+    message: str,
+    problems: Sequence[dict[str, Any]] = (),
+    *,
+    has_nav: bool = True,
+    is_signed_out: bool = False,
 ) -> Response:
     """The same for people; `has_nav` where they may go to other pages."""
     names = {
@@ -75,6 +81,7 @@ def error_page(
         "message": message,
         "problems": problems,
         "has_nav": has_nav,
+        "is_signed_out": is_signed_out,
         "place": "",
     }
     return HTMLResponse(render("error.html", names), status)

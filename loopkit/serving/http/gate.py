@@ -74,7 +74,13 @@ def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
     if refusal.status == 401 and is_wanted:
         return RedirectResponse(_sign_in(scope), 303)
     answer = (
-        error_page(refusal.status, refusal.message, has_nav=False)
+        error_page(
+            refusal.status,
+            refusal.message,
+            has_nav=False,
+            # Of a form that somebody has filled in nothing is lost.
+            is_signed_out=refusal.status == 401 and "authorization" not in headers,
+        )
         if is_page
         else error_answer(refusal.status, refusal.message)
     )

@@ -148,6 +148,8 @@ function tell(words, more) {
   if (!more) return;
   const anchor = document.createElement("a");
   [anchor.textContent, anchor.href] = more;
+  // What was typed here is lost elsewhere.
+  if (main.querySelector("form[data-typed]")) anchor.target = "_blank";
   link.append(anchor);
 }
 
