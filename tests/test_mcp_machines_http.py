@@ -169,7 +169,9 @@ def test_the_token_is_in_nothing_that_is_printed_and_no_program_sees_it() -> Non
         "  done: {final: success, result: seen}\n",
         encoding="utf-8",
     )
-    with serving("look.yaml", command=MACHINES) as server:
+    with serving("look.yaml", "--host", "0.0.0.0", command=MACHINES) as server:
+        warned = "WARNING: the server listens at 0.0.0.0, where others can reach it"
+        assert warned in server.log.read_text()
         told = asyncio.run(data(server, "look"))
         assert "PATH=" in told["result"]["seen"]
         assert "LOOPKIT_TOKEN" not in str(told)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import loopkit
+from loopkit.agents.assignment import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
@@ -268,8 +269,14 @@ def test_next_waits_no_longer_for_a_run_that_works_than_clients_do(
             Path("go").touch()
             await host.stopped(run)
             assert (await call("next", run=run))["status"] == "finished"
-            # Other calls of the same machine are answered as before.
-            assert "request" in await call("machine")
+            # What was to be known of the machine for the progress is asked for again.
+            options = {"stops_with_call": False, "led_within_s": 0}
+            fresh = MachineToolbox(host, hidden, **options)
+            begun = await fresh.call("machine", {}, NOBODY)
+            assert isinstance(begun, dict)
+            for _ in range(3):
+                answer = await fresh.call("next", {"run": begun["run"]}, patient)
+                assert answer == begun
 
     asyncio.run(lead())
 
@@ -293,6 +300,46 @@ states:
         assert done["next"] == {**done["next"], "run": run, "status": "finished", "success": True}
 
     led(tmp_path, path, by=lead)
+
+
+def test_who_submits_for_one_of_several_children_is_told_what_that_one_wants_next(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, PLAIN, "child.yaml")
+    several = """
+loopkit: 1
+input: {names: [str]}
+states:
+  plans: {each: input.names, max_items: 3, as: name, key: name, machine: child.yaml, input: {},
+    parallel: 3, next: done}
+  done: {final: success}
+"""
+    path = write(tmp_path, several)
+
+    async def lead(host: Host, call: Call) -> None:
+        run = (await call("machine", names=["a", "b", "c"]))["run"]
+        children = [asked.state.run for asked in await host.app.questions(run)]
+        assert len(children) == 3
+        for child in children[:0:-1]:
+            request = {"run": child, "id": "draft:1:1"}
+            told = (await call("submit", **submitted(request, "No goals.")))["next"]["request"]
+            assert (told["run"], told["attempt"]) == (child, 2)
+            assert (await call("next", run=child))["request"] == told
+        assert (await call("next", run=run))["request"]["attempt"] == 1
+
+    led(tmp_path, path, by=lead)
+
+
+def test_the_names_of_the_tools_are_taken_where_an_agent_is_outside(tmp_path: Path) -> None:
+    async def offer(*machines: Path) -> Sequence[str]:
+        async with Host(tmp_path / ".loopkit", [load(path) for path in machines]) as host:
+            return [tool.name for tool in MachineToolbox(host, str, stops_with_call=False).offered]
+
+    rendering = "loopkit: 1\nname: submit\nstates:\n  done: {final: success}\n"
+    plain = write(tmp_path, rendering, "plain.yaml")
+    assert asyncio.run(offer(plain)) == ["submit", "status", "resume"]
+    with pytest.raises(NotRunnable, match="a machine is named `submit`, like a tool that"):
+        asyncio.run(offer(plain, write(tmp_path, PLAIN)))
 
 
 def test_secrets_of_the_environment_are_in_no_answer(tmp_path: Path) -> None:
