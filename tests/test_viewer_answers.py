@@ -327,7 +327,7 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
     }  # fmt: skip
     # The new question is there, and nothing of the old answer in it.
     form = sent_as_it_is(user.page.find("form", id="answer"))
-    assert (form["comment"], form["form.stamps"]) == ("", "1")
+    assert (form["comment"], form["form.stamps"], form["by"]) == ("", "1", "ann")
     assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
 
 

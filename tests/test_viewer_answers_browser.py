@@ -214,11 +214,15 @@ async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
         assert await page.input_value("[name='form.stamps']") == "10"
         assert await page.input_value("[name=comment]") == "  Typed\n\n twice "
         assert await page.get_attribute("[name='form.stamps']", "aria-invalid") == "true"
+        seen: list[str] = []
+        page.on("request", lambda asked: seen.append(asked.url.partition("?")[0]))
         # The page goes on following the run, and nothing of this is lost.
         await api(page, "POST", f"runs/{run}/answer", choice="send", form=GIVEN, by="bob")
         await page.wait_for_selector("#head .status.good")
         assert await page.input_value("#over [name=comment]") == "  Typed\n\n twice "
-        assert "no longer open" in await page.inner_text("#over [role=alert] >> nth=0")
+        told = await page.inner_text("#over [role=alert] >> nth=0")
+        assert told.startswith("Answered meanwhile: send by bob.")
+        assert not [one for one in seen if one.endswith("/answer")]
 
     async with serving(FORM) as site:
         assert await visit(browser, site, try_it) == []
@@ -279,7 +283,7 @@ async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser)
         await page.fill("#answer [name=comment]", "My own words.")
         await page.focus("#answer [name=comment]")
         await api(page, "POST", f"runs/{run}/answer", choice="again", comment="No.", by="bob")
-        await page.wait_for_selector("#over [role=alert]")
+        await page.wait_for_selector("#over [role=alert] >> text=Answered meanwhile: again by bob.")
         assert await page.input_value("#over [name=comment]") == "My own words."
         assert await page.evaluate("document.activeElement.name") == "comment"
         assert await page.is_disabled("#over button")

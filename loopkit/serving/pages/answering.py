@@ -117,7 +117,7 @@ async def _send_back(
 
 async def _tell_late(call: Call, typed: Typed, told: str) -> Response:
     """The run as it is now, with what was typed for a question that is over."""
-    names = {"late": told, "lost": list(said(typed))}
+    names = {"late": told, "lost": list(said(typed)), "by": typed.one("by")}
     return await run_page(call, call.path["run"], 409, names)
 
 

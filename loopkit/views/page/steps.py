@@ -85,6 +85,8 @@ class Step:
     work: Worked | None = None
     decision: Decided | None = None
     waiting: Waiting | None = None
+    question: str = ""
+    """The id of the last question that it has asked."""
     notes: list[Note] = field(default_factory=list)
     children: list[ChildStarted] = field(default_factory=list)
     ended_children: list[ChildEnded] = field(default_factory=list)
@@ -195,7 +197,7 @@ def _decided(step: Step, stored: Stored) -> None:
 
 def _waiting(step: Step, stored: Stored) -> None:
     assert isinstance(stored.event, Waiting)
-    step.waiting = stored.event
+    step.waiting, step.question = stored.event, stored.event.question
 
 
 def _finished(step: Step, stored: Stored) -> None:

@@ -101,14 +101,17 @@ function setAside(page) {
   const section = form.closest("section");
   section.id = "over";
   section.dataset.stay = "";
-  section.querySelector("h2").removeAttribute("id");
   section.removeAttribute("aria-labelledby");
-  section.setAttribute("aria-label", "A question that is over");
+  section.setAttribute("aria-label", "No longer open");
+  const heading = section.querySelector("h2");
+  heading.removeAttribute("id");
+  heading.textContent = "No longer open";
   for (const button of form.querySelectorAll("button")) button.disabled = true;
   const note = document.createElement("p");
   note.className = "alert";
   note.setAttribute("role", "alert");
-  note.textContent = "This is no longer open: the steps below say what has become of it. "
+  const answer = page.querySelector(`[data-question="${CSS.escape(form.dataset.keep)}"]`);
+  note.textContent = (answer ? `Answered meanwhile: ${answer.textContent.trim()}. ` : "Too late. ")
     + "What you have typed stays here until you leave the page.";
   form.prepend(note);
 }
