@@ -160,7 +160,9 @@ async def test_a_token_is_named_in_one_way(door: Door) -> None:
         f"Cookie: loopkit_{door.port}={TOKEN}": 401,
     }.items():  # fmt: skip
         assert await door.ask("GET /api/runs", line) == status, line
-    # A wrong one is not made good by a cookie, and two are refused.
+    # What is none is not made good by a cookie, and two are refused.
+    for line in (f"Authorization: Basic {TOKEN}", f"Authorization: {TOKEN}"):
+        assert await door.ask("GET /api/runs", line, door.cookie) == 401
     assert await door.ask("GET /api/runs", "Authorization: Bearer wrong", door.cookie) == 401
     assert await door.ask("GET /api/runs", "Authorization: Bearer wrong", BEARER) == 400
     for query in (f"token={TOKEN}", f"access_token={TOKEN}", f"authorization=Bearer%20{TOKEN}"):

@@ -17,6 +17,7 @@ from loopkit.checks.content import check_content
 from loopkit.checks.exits import check_exits
 from loopkit.checks.explored import confirm_by_exploring
 from loopkit.checks.feedback import check_feedback
+from loopkit.checks.fields_as_data import check_fields_as_data
 from loopkit.checks.finding_keys import check_finding_keys
 from loopkit.checks.folders import check_best_folders, check_folders
 from loopkit.checks.guards import check_guards, check_named
@@ -94,6 +95,7 @@ OF_PARTS: tuple[Check, ...] = (
     check_named,
     check_guards,
     check_requirements,
+    check_fields_as_data,
     check_silent_schemas,
     check_lookups,
     check_plugins,
