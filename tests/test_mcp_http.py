@@ -207,6 +207,10 @@ async def test_what_is_json_and_no_message_is_refused(
         assert (await web.request(method, served.url)).status_code == 405
     for path in ("x", "/..%2flogin", "/../api/runs", "?x=1/../../login"):
         assert (await web.get(f"{served.url}{path}")).status_code in (400, 404), path
+    for method in ("GET", "POST", "DELETE"):
+        lost = await web.request(method, served.url.removesuffix("mcp"))
+        assert lost.status_code == 404
+        assert "MCP is spoken at /mcp" in lost.json()["error"]["message"]
     assert toolbox.calls == []
     assert served.said == []
     assert await works(served)

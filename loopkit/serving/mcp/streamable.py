@@ -11,13 +11,12 @@ import socket
 from collections.abc import Callable
 
 from loopkit.serving.access import Access
-from loopkit.serving.http.answers import BadRequest, bug_teller, tell_http
+from loopkit.serving.http.answers import BadRequest, bug_teller, error_answer
 from loopkit.serving.http.bodies import MOST_BYTES, body_of, decoded
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.http_server import HttpServer
 from loopkit.serving.http.library import (
     ASGIApp,
-    HTTPException,
     Message,
     Receive,
     Request,
@@ -59,13 +58,18 @@ class StreamableServer(HttpServer):
         )
         routed = Starlette(
             routes=[Route(PATH, _Strict(self._sessions.handle_request))],
-            exception_handlers={HTTPException: tell_http, Exception: bug_teller(say)},
+            exception_handlers={404: _tell_place, Exception: bug_teller(say)},
         )
         super().__init__(Gate(routed, access), stop_work)
 
     async def serve_on(self, listening: socket.socket) -> None:
         async with self._sessions.run():
             await super().serve_on(listening)
+
+
+async def _tell_place(_: Request, __: Exception) -> Response:
+    """The answer to every other path: that of the server without anything behind it is common."""
+    return error_answer(404, f"there is nothing here: MCP is spoken at {PATH}")
 
 
 class _Strict:
