@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from loopkit.engine.changes import apply, fold
 from loopkit.engine.events import Artifact, Event, InDoubt, Intended, Settled, Usage, Worked
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.log import Log
+from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.rounds import Round, Rounds
 from tests.support import Desk
 
@@ -173,3 +176,17 @@ def test_what_a_call_has_reserved_is_held_and_not_spent(
     committed = state.committed
     assert (committed.tokens, committed.cost_usd) == (50, 0.25)
     assert (committed.held_tokens, committed.held_usd) == (50, 0.25)
+
+
+def test_the_empty_log_with_which_runs_begin_keeps_nothing_of_longer_ones() -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    known, log = weakref.ref(thing), EMPTY.plus(thing)
+    assert list(log) == [thing]
+    assert log.last is thing
+    assert not EMPTY
+    del thing, log
+    gc.collect()
+    assert known() is None
