@@ -343,3 +343,20 @@ async def test_a_server_that_only_shows_offers_no_machine_to_start(site: Served)
     assert [one["href"] for one in (await page(site, "/")).all("a", "button")] == ["/start/letter"]
     async with served(STATE, Path("letter.yaml")) as other:
         assert not (await page(other, "/")).all("a", "button")
+
+
+def stored_files() -> dict[str, bytes]:
+    """Everything in the state folder."""
+    return {str(path): path.read_bytes() for path in STATE.rglob("*") if path.is_file()}
+
+
+async def test_looking_at_pages_writes_nothing(site: Served) -> None:
+    run = await started(site)
+    await site.post(f"/api/runs/{run}/answer", choice="send")
+    await site.until(run, lambda told: not told["summary"]["is_driven"])
+    async with served(STATE) as other:
+        before = stored_files()
+        for path in ("/", "/waiting", f"/runs/{run}", f"/runs/{run}/versions/letter/1"):
+            await page(other, path)
+        await page(other, f"/runs/{run}/report")
+        assert stored_files() == before

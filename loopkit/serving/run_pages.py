@@ -72,10 +72,10 @@ class RunPages:
 
     async def page(self, run: str) -> RunPage:
         """What is shown of a run; raises JournalError."""
-        row = await self._runs.row(run)
+        await self._runs.row(run)
         async with self._one_at_a_time:
             kept = await self._read(run)
-            if kept.page is not None and kept.page.facts.is_driven == row.is_driven:
+            if kept.page is not None:
                 return kept.page
             state, history, steps = kept.state, kept.history, kept.steps.steps
             engine = await self._engine(state)
