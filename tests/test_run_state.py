@@ -178,14 +178,16 @@ def test_what_a_call_has_reserved_is_held_and_not_spent(
     assert (committed.held_tokens, committed.held_usd) == (50, 0.25)
 
 
-def test_the_empty_log_with_which_runs_begin_keeps_nothing_of_longer_ones() -> None:
+def test_an_empty_log_as_that_with_which_runs_begin_keeps_nothing_of_longer_ones() -> None:
     class Thing:
         pass
 
-    thing = Thing()
-    known, log = weakref.ref(thing), EMPTY.plus(thing)
+    # A new one: what is shared by all has been gone on from before.
+    empty, thing = Log[Thing](), Thing()
+    known, log = weakref.ref(thing), empty.plus(thing)
     assert list(log) == [thing]
     assert log.last is thing
+    assert not empty
     assert not EMPTY
     del thing, log
     gc.collect()
