@@ -165,13 +165,15 @@ def test_wrong_calls_are_answered_with_the_reason(served: McpServer) -> None:
 def test_a_client_that_shows_no_forms_is_told_where_a_person_answers(
     folder: Path, mode: str
 ) -> None:
-    server = McpServer(folder, ["machines", "note.yaml"], mode)
+    viewer = ["--viewer", "http://127.0.0.1:8421/"]
+    server = McpServer(folder, ["machines", "note.yaml", *viewer], mode)
     try:
         told = server.data("note", CAKE)
     finally:
         server.close()
     assert told["status"] == "waiting"
     assert re.search(r"loopkit answer \S+ accept", told["message"])
+    assert f"or at http://127.0.0.1:8421/runs/{told['run']}" in told["message"]
     assert told["questions"][0]["choices"] == ["accept", "revise"]
 
 
