@@ -19,6 +19,7 @@ from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.run_progress import RunProgress
 from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress, UserAsked, UserReply
 from tests.warm import Process
 
@@ -170,6 +171,8 @@ async def test_who_calls_is_told_what_is_asked_and_where_a_person_answers() -> N
         told = await served.data("note", topic="cake")
         run = told["run"]
         assert (told["status"], told["state"]) == ("waiting", "ask")
+        # Nobody knows what a program costs that has no price.
+        assert (told["calls"], told["cost_usd"]) == (1, None)
         assert told["questions"] == [
             {"run": run, "text": "Is it good?", "choices": ["accept", "revise", "burn"]}
         ]
@@ -334,6 +337,39 @@ async def test_a_run_whose_call_is_cancelled_stops_after_its_step_and_can_be_res
         assert (told["status"], told["calls"]) == ("waiting", 1)
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_that_nobody_can_drive(
+    turns: int,
+) -> None:
+    async with serving(write("plain.yaml", PLAIN)) as served:
+        call = asyncio.create_task(served.data("plain"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        # What was begun for it comes to its end by itself.
+        while served.box.is_answering:
+            await asyncio.sleep(0.01)
+        for row in await served.host.app.journal.runs():
+            await served.host.stopped(row.run)
+            assert not (await served.host.app.journal.runs(run=row.run))[0].is_driven
+            assert (await served.data("resume", run=row.run))["outcome"] == "done"
+
+
+async def test_what_was_heard_before_the_history_was_read_is_told_once() -> None:
+    async with serving(write("plain.yaml", PLAIN)) as served:
+        run = (await served.data("plain"))["run"]
+        events = await served.host.app.events(run)
+        told: list[Progress] = []
+        progress = RunProgress(told.append, str)
+        for stored in events:
+            progress.hear(run, stored)
+        assert told == []
+        progress.begin({run: events[:-1]}, 0, None)
+        assert [one.message for one in told][-1] == "done (success)"
+        assert len({one.message for one in told}) == len(told)
+
+
 async def test_a_run_for_which_another_call_waits_goes_on() -> None:
     async with serving(note(UNTIL_GO)) as served:
         first = asyncio.create_task(served.data("note", topic="cake"))
@@ -420,7 +456,11 @@ async def test_several_questions_of_a_family_are_asked_one_after_the_other() -> 
         second = await served.box.call("notes", {}, reply(first, GOOD))
         assert isinstance(second, UserAsked)
         assert run_of(first) != run_of(second)
-        # Who says no is not asked the next one, and both are told with a line that answers.
+        # The form of the first one is over, and says nothing about the second.
+        other = {"choice": "burn", "stars": 1}
+        told = await served.data("notes", reply(first, other))
+        assert [asked["run"] for asked in told["questions"]] == [run_of(second)]
+        # Who says no is told the line that answers.
         third = await served.data("notes", reply(second, None, "decline"))
         assert [asked["run"] for asked in third["questions"]] == [run_of(second)]
         assert f"loopkit answer {run_of(second)} accept" in third["message"]

@@ -120,6 +120,16 @@ def test_progress_is_notified_and_rises(served: McpServer) -> None:
     assert {total for _, total, _ in told} == {6.0}
 
 
+@pytest.mark.parametrize("server", ["legacy"], indirect=True)
+def test_progress_rises_over_the_answer_of_the_user(served: McpServer) -> None:
+    served.answering = accept(GOOD)
+    told: list[Told] = []
+    served.data("note", CAKE, told)
+    assert str(told[-1][2]) == "done (success)"
+    assert all(before[0] < after[0] for before, after in pairwise(told))
+    assert all(total is not None and done <= total for done, total, _ in told)
+
+
 def test_a_declined_question_stays_open_and_a_person_answers_elsewhere(
     served: McpServer,
     folder: Path,

@@ -84,6 +84,11 @@ class MachineToolbox:
         """How many calls wait for a run."""
         return self._waiting.get(run, 0)
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether work for a call goes on, of one that was cancelled too."""
+        return bool(self._answering)
+
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Answer:
         """Where a run stands by now; raises CallRefused.
 

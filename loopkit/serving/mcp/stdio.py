@@ -36,7 +36,7 @@ class _Lines(AsyncFile[str]):
     """Lines of bounded length: a client that never ends one would fill the memory."""
 
     async def readline(self) -> str:
-        line = await run_sync(self.wrapped.readline, LONGEST_MESSAGE, abandon_on_cancel=True)
+        line = await run_sync(self.wrapped.readline, LONGEST_MESSAGE)
         if len(line) == LONGEST_MESSAGE:
             raise OSError(EMSGSIZE, f"a message of more than {LONGEST_MESSAGE:,} characters")
         return line
