@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from loopkit.app import App
+from loopkit.engine.events import HumanAnswer
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, TOKEN, Served, served
 from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
@@ -341,6 +343,20 @@ async def test_who_answers_a_run_that_is_over_sees_who_did(visitor: Any) -> None
     assert "bob has answered this question meanwhile, with drop." in user.page.find(id="late").text
     assert "Fine." in user.page.find(id="late").text
     assert not user.page.all("form", id="answer")
+
+
+async def test_an_answer_on_its_way_counts_before_the_run_has_taken_it(visitor: Any) -> None:
+    """Another process has left an answer for whoever drives the run next."""
+    user = await visitor(ASKING)
+    run = await asked(user)
+    async with App.open(STATE) as app:
+        assert await app.post_answer(run, HumanAnswer(choice="drop", by="bob"))
+    await user.open(f"/runs/{run}")
+    await user.send(choice="send", comment="Mine.", by="ann")
+    assert user.status == 409
+    late = user.page.find(id="late").text
+    assert "was answered with `drop` meanwhile, by bob" in late
+    assert "Mine." in late
 
 
 async def test_a_closed_choice_says_why_and_can_be_opened_by_a_greater_total(
