@@ -42,7 +42,7 @@ def read(field: FormField, *sent: str) -> Any:
 def as_shown(field: FormField) -> Sequence[str]:
     """What a browser sends of a field that nobody has touched."""
     if field.control == "choices":
-        return field.picked
+        return [one for one in field.values if one in field.picked]
     # Text areas end their lines like this, and a page shows no control characters.
     return [printable(field.value).replace("\n", "\r\n")]
 

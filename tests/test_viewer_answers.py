@@ -275,6 +275,33 @@ async def test_what_is_refused_comes_back_as_it_was_typed_with_each_fault_at_its
     assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
 
 
+async def test_fields_say_to_browsers_what_they_take(visitor: Any) -> None:
+    more = """      day: {type: string, format: date}
+      colour: red|green|blue|white|black|yellow|pink
+      weight: {type: num, minimum: 0.5}
+"""
+    user = await visitor(FORM.replace("      insured", f"{more}      insured"))
+    await asked(user)
+
+    def field(name: str) -> Element:
+        return user.page.find(id=f"f-form.{name}")
+
+    stamps, weight = field("stamps").attributes, field("weight").attributes
+    assert (stamps["type"], stamps["min"], stamps["max"], stamps["step"]) == (
+        "number", "1", "9", "1",
+    )  # fmt: skip
+    assert (weight["min"], weight["step"]) == ("0.5", "any")
+    assert "required" in stamps
+    assert field("day")["type"] == "date"
+    assert field("colour").tag == "select"
+    assert field("kind").tag == field("insured").tag == field("marks").tag == "fieldset"
+    assert field("kind").find("legend").text == "kind"
+    assert all("required" in one.attributes for one in field("kind").all("input"))
+    assert "required" not in field("remark").attributes
+    labels = {one["for"] for one in user.page.all("label") if "for" in one.attributes}
+    assert {f"f-form.{name}" for name in ("stamps", "weight", "day", "colour", "to")} <= labels
+
+
 async def test_nothing_that_is_needed_can_be_left_out(visitor: Any) -> None:
     user = await visitor(FORM)
     await asked(user)

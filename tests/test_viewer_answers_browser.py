@@ -282,6 +282,11 @@ async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser)
         run = await asked(page, "letter")
         await page.fill("#answer [name=comment]", "My own words.")
         await page.focus("#answer [name=comment]")
+        # Something happens, and the question is the same.
+        seq = await page.get_attribute("#main", "data-seq")
+        await api(page, "POST", f"runs/{run}/resume")
+        await page.wait_for_selector(f"#main:not([data-seq='{seq}'])")
+        assert await page.input_value("#answer [name=comment]") == "My own words."
         await api(page, "POST", f"runs/{run}/answer", choice="again", comment="No.", by="bob")
         await page.wait_for_selector("#over [role=alert] >> text=Answered meanwhile: again by bob.")
         assert await page.input_value("#over [name=comment]") == "My own words."
