@@ -48,7 +48,9 @@ class ServedTools:
 
 
 @asynccontextmanager
-async def tools_over_http(toolbox: Toolbox, *, buffer_bytes: int = 0) -> AsyncIterator[ServedTools]:
+async def tools_over_http(
+    toolbox: Toolbox, *, buffer_bytes: int = 0, **options: Any
+) -> AsyncIterator[ServedTools]:
     """A server of the tools until it is stopped; `buffer_bytes` wait for a client at most."""
     said: list[str] = []
     with create_server(("127.0.0.1", 0)) as listening:
@@ -56,7 +58,7 @@ async def tools_over_http(toolbox: Toolbox, *, buffer_bytes: int = 0) -> AsyncIt
             listening.setsockopt(SOL_SOCKET, SO_SNDBUF, buffer_bytes)
         port = listening.getsockname()[1]
         access = Access(TOKEN, origins_of("127.0.0.1", port), has_pages=False)
-        server = StreamableServer(toolbox, access, said.append, lambda: None)
+        server = StreamableServer(toolbox, access, said.append, lambda: None, **options)
         serving = asyncio.create_task(server.serve_on(listening))
         try:
             yield ServedTools(server, f"http://127.0.0.1:{port}{PATH}", said)

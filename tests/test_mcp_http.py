@@ -245,6 +245,19 @@ async def test_a_session_can_be_neither_made_up_nor_used_after_its_end(
     assert len(toolbox.calls) == 1
 
 
+async def test_a_session_that_asks_nothing_is_forgotten(toolbox: Repeating) -> None:
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "repeat"}}
+    async with (
+        tools_over_http(toolbox, session_lasts_s=0.05) as served,
+        served.client() as web,
+    ):
+        headers = {"Mcp-Session-Id": await hello(served, web)}
+        # The event loop wakes the server first, however late it is.
+        await asyncio.sleep(0.5)
+        assert (await web.post(served.url, json=call, headers=headers)).status_code == 404
+    assert toolbox.calls == []
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_hundred_calls_at_once_are_all_answered(served: ServedTools, mode: Mode) -> None:
     async with client_of(served.url, mode) as client:

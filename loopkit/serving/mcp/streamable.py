@@ -35,7 +35,6 @@ PATH = "/mcp"
 MOST_SESSIONS = 1_000
 """Clients of the older protocol that have said hello and not goodbye."""
 SESSION_LASTS_S = 1_800.0
-"""How long one is remembered while it asks nothing."""
 
 
 class StreamableServer(HttpServer):
@@ -47,12 +46,14 @@ class StreamableServer(HttpServer):
         access: Access,
         say: Callable[[str], None],
         stop_work: Callable[[], None],
+        session_lasts_s: float = SESSION_LASTS_S,
     ) -> None:
+        """`session_lasts_s` is how long a client is remembered that asks nothing."""
         # What it has to say is about clients, who could fill a log.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._sessions = StreamableHTTPSessionManager(
             server_of(toolbox),
-            session_idle_timeout=SESSION_LASTS_S,
+            session_idle_timeout=session_lasts_s,
             max_request_body_size=MOST_BYTES,
             max_sessions=MOST_SESSIONS,
         )
