@@ -147,9 +147,9 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
 
 
 def with_places(rules: Iterable[Rule]) -> Placed:
-    """The rules of a validator that need no model, each with the name of its place."""
-    numbered = enumerate(rules)
-    return tuple((f"{r.kind}[{i}]", r) for i, r in numbered if isinstance(r, FixedRule))
+    """The rules of a validator that need no model, each with its kind and its place among them."""
+    fixed = (rule for rule in rules if isinstance(rule, FixedRule))
+    return tuple((f"{rule.kind}[{index}]", rule) for index, rule in enumerate(fixed))
 
 
 def _fixed(

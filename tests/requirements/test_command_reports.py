@@ -360,6 +360,18 @@ def test_what_was_there_does_not_block_even_where_every_warning_does(desk: Desk)
     assert found(played) == [("a.txt:1:1: bad old (was there before)", False)]
 
 
+def test_what_was_there_does_not_block_behind_a_judge_of_the_same_validator(desk: Desk) -> None:
+    """S1.38: a baseline is found again whatever else stands in its validator."""
+    desk.write("a.txt", "bad old\n")
+    rules = [{"judge": "critic"}, LINTED]
+    machine = MACHINE.replace("RULE", json.dumps(rules)).replace("REVISIONS", "0")
+    machine = machine.replace("{author:", "{critic: {model: some/model}, author:")
+    agents = {"author": ["done"], "critic": [{"data": {"verdict": "pass", "findings": []}}]}
+    played = desk.play(machine, scenario(agents=agents))
+    assert found(played) == [("a.txt:1:1: bad old (was there before)", False)]
+    assert played.outcome == "accepted"
+
+
 def test_a_resumed_run_has_the_baseline_that_it_began_with(desk: Desk) -> None:
     """S1.38: after an abort in the first call it is not run again, whatever the files say now."""
     desk.in_memory = False
