@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import quote
 
 from loopkit.drive.active import OpenQuestion
 from loopkit.engine.events import Cancelled, Claimed, Started
@@ -69,6 +70,11 @@ class RunPage:
         self.run = facts.state.run
         self.machine = facts.state.machine
         self.usage = facts.usage
+
+    @cached_property
+    def path(self) -> str:
+        """Where a server shows it."""
+        return f"/runs/{quote(self.run)}"
 
     @property
     def status(self) -> str:
