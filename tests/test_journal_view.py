@@ -153,17 +153,36 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
     def shown(client: httpx.Client) -> list[str]:
         return [run["run"] for run in client.get("/api/runs").json()["runs"]]
 
-    with serving(under=tuple(FORBIDDEN)) as server, server.client() as client:
+    with (
+        serving(under=tuple(FORBIDDEN)) as server,
+        server.client() as client,
+        client.stream(
+            "GET", "/api/events?from=0.0", headers={"Accept": "text/event-stream"}
+        ) as stream,
+    ):
+        lines = stream.iter_lines()
+        assert next(lines) == "id: 0.0"
         assert shown(client) == ["a"]
-        # Somebody who may write comes, stays, and goes; and then once more between two looks.
+        # Somebody who may write comes and goes between two looks; and then comes and stays.
+        asyncio.run(write("b", 1))
+        assert shown(client) == ["b", "a"]
         with asyncio.Runner() as runner:
             journal = runner.run(opened())
-            claim = runner.run(journal.create("b", machine="m", definition="d", records=[]))
-            assert shown(client) == ["b", "a"]
+            claim = runner.run(journal.create("c", machine="m", definition="d", records=[]))
+            assert shown(client) == ["c", "b", "a"]
             runner.run(claim.release())
             runner.run(journal.close())
-        asyncio.run(write("c", 1))
-        assert shown(client) == ["c", "b", "a"]
+        asyncio.run(write("d", 1))
+        assert shown(client) == ["d", "c", "b", "a"]
+        # Who follows is told of all of it, each once.
+        told: list[tuple[str, int]] = []
+        while ("d", 3) not in told:
+            line = next(lines)
+            if line.startswith('data: {"'):
+                event = json.loads(line.removeprefix("data: "))
+                told.append((event["run"], event["seq"]))
+        every = {"a": 3, "b": 3, "c": 1, "d": 3}
+        assert told == [(run, seq + 1) for run, count in every.items() for seq in range(count)]
 
 
 async def opened() -> SqliteJournal:

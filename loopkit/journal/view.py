@@ -92,7 +92,9 @@ class JournalView:
         # What is locked just now is waited for, and not by the event loop.
         self._opened = await asyncio.to_thread(self._open)
         if before is not None:
-            self.era += 1
+            # One that was written to where nothing had told of writers is the same one.
+            is_same = self._opened is not None and self._opened.file[:2] == before.file[:2]
+            self.era += not is_same
             await before.journal.close()
 
     async def _of_runs(self) -> Journal:
