@@ -191,7 +191,7 @@ async def test_what_another_process_drives_is_told_with_its_name_and_followed_th
     assert f"process {other.pid}" in await host.go_on(row.run)
     assert "after the step in hand" in await host.cancel(row.run, "enough")
     Path("go").touch()
-    assert other.wait(30) == 1
+    assert other.wait(300) == 1
     assert other.stderr is not None
     other.stderr.close()
     assert (await host.app.state_of(row.run)).status == "cancelled"
