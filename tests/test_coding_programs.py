@@ -27,11 +27,11 @@ def blocks(language: str) -> list[str]:
 
 
 def server_named(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What Claude Code and Codex are told of a server."""
+    """What Claude Code and Codex are told of a server that they start."""
     of_claude = [json.loads(block).get("mcpServers", {}) for block in blocks("json")]
     of_codex = [tomllib.loads(block)["mcp_servers"] for block in blocks("toml")]
-    [claude] = [servers[name] for servers in of_claude if name in servers]
-    [codex] = [servers[name] for servers in of_codex if name in servers]
+    [claude] = [servers[name] for servers in of_claude if "command" in servers.get(name, {})]
+    [codex] = [servers[name] for servers in of_codex if "command" in servers.get(name, {})]
     return claude, codex
 
 

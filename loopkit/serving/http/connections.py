@@ -77,13 +77,24 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = self.loop.call_later(self.room.longest_read_s, self.transport.abort)
+        self._await_reading()
 
     def resume_writing(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
         super().resume_writing()
+
+    def _await_reading(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, left)
+
+    def _look_at_reading(self, left: int) -> None:
+        """Cut off who has read nothing meanwhile; who reads slowly may go on."""
+        if self.transport.get_write_buffer_size() < left:
+            self._await_reading()
+        else:
+            self.transport.abort()
 
     def _look(self) -> None:
         """Wait for a request where none is being answered; what comes bit by bit is none yet."""
