@@ -16,6 +16,7 @@ from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.site import Site
 from loopkit.text import is_broken
 
+ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
 
 
@@ -73,7 +74,7 @@ def _route(site: Site, endpoint: Endpoint) -> BaseRoute:
         path = {name: _plain(value) for name, value in request.path_params.items()}
         query = {each.name: _value(each, request) for each in endpoint.query}
         if endpoint.method == "POST" and site.host is None:
-            raise BadRequest("this server only shows runs; start it with `--answer`", 403)
+            raise BadRequest(ONLY_SHOWS, 403)
         taken = None if endpoint.takes is None else await record_of(request, endpoint.takes)
         return await endpoint.handle(Call(site, request, path, query, taken))
 

@@ -14,7 +14,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.serving.http.answers import BadRequest, status_of
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.table import Call, Endpoint
+from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint
 from loopkit.serving.pages.answering import host_of
 from loopkit.serving.pages.forms import path_of, to_page, typed_in
 from loopkit.serving.pages.shown import page
@@ -28,7 +28,7 @@ MOST_STARTS = 1_000
 
 async def show_start(call: Call) -> Response:
     if call.site.host is None:
-        raise BadRequest("this server only shows runs; start it with `--answer`", 403)
+        raise BadRequest(ONLY_SHOWS, 403)
     return await _page(call, _machine(call))
 
 
