@@ -19,6 +19,8 @@ from loopkit.cli import invoke
 from loopkit.journal import JournalUnusable, NewRecord, OnlyRead, Place, UnknownRun
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.journal.view import JournalView
+from loopkit.serving.following import Follower
+from loopkit.serving.http.streams import told
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
@@ -175,14 +177,14 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
         asyncio.run(write("d", 1))
         assert shown(client) == ["d", "c", "b", "a"]
         # Who follows is told of all of it, each once.
-        told: list[tuple[str, int]] = []
-        while ("d", 3) not in told:
+        heard: list[tuple[str, int]] = []
+        while ("d", 3) not in heard:
             line = next(lines)
             if line.startswith('data: {"'):
                 event = json.loads(line.removeprefix("data: "))
-                told.append((event["run"], event["seq"]))
+                heard.append((event["run"], event["seq"]))
         every = {"a": 3, "b": 3, "c": 1, "d": 3}
-        assert told == [(run, seq + 1) for run, count in every.items() for seq in range(count)]
+        assert heard == [(run, seq + 1) for run, count in every.items() for seq in range(count)]
 
 
 async def opened() -> SqliteJournal:
@@ -226,9 +228,29 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
     assert invoke(["cancel", run["run"]]) == 0
 
 
+async def test_followers_are_woken_where_the_journal_was_replaced() -> None:
+    await write("a", 5)
+    view = JournalView(STATE)
+    follower = Follower(view, told, poll_s=0.001)
+    reading = asyncio.create_task(follower.run())
+    with follower.following():
+        async with asyncio.timeout(60):
+            await follower.news.wait()
+            news = follower.news
+            shutil.rmtree(STATE)
+            await write("b", 1)
+            await news.wait()
+        found, _ = await follower.read(Place(), None)
+        assert {one.run for one in found} == {"b"}
+    follower.close()
+    await reading
+    await view.close()
+
+
 async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
     await write("a", 5)
     async with (
+        asyncio.timeout(120),
         served(STATE) as site,
         watching(site.client, "/api/events?from=0.0") as everything,
         watching(site.client, "/api/runs/a/events") as one,
@@ -241,8 +263,8 @@ async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
         await write("b", 1, ends=True)
         again = await anext(everything)
         assert (again.name, again.id) == ("ready", "0.0")
-        told = [(await anext(everything)).data for _ in range(4)]
-        assert [(event["run"], event["seq"]) for event in told] == [("b", n) for n in (1, 2, 3, 4)]
+        new = [(await anext(everything)).data for _ in range(4)]
+        assert [(event["run"], event["seq"]) for event in new] == [("b", n) for n in (1, 2, 3, 4)]
         rest = [(message.name, message.data) async for message in one]
         assert rest == [("ready", {}), ("end", {"run": "a", "is_removed": True})]
         # Who comes back with a place that the journal has not come to begins at its first event.
@@ -255,7 +277,11 @@ async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
 async def test_the_stream_of_a_run_that_is_removed_ends_with_a_word() -> None:
     for run in ("a", "b"):
         await write(run, 1)
-    async with served(STATE) as site, watching(site.client, "/api/runs/a/events") as events:
+    async with (
+        asyncio.timeout(120),
+        served(STATE) as site,
+        watching(site.client, "/api/runs/a/events") as events,
+    ):
         assert [(await anext(events)).name for _ in range(4)] == ["ready", "", "", ""]
         await asyncio.to_thread(invoke, ["runs", "rm", "a"])
         last = [message async for message in events]
