@@ -95,6 +95,8 @@ def at_work() -> Iterator[RawServer]:
 def test_a_run_whose_client_goes_away_stops_after_its_step_and_goes_on_in_a_later_session() -> None:
     with at_work() as server:
         server.stdin.close()
+        # The server has heard it.
+        assert server.answer(1)["error"]["message"] == "Connection closed"
         Path("go").touch()
         assert server.process.wait(300) == 0
     [(run, status)] = runs().items()
@@ -112,6 +114,7 @@ def test_a_run_whose_client_goes_away_stops_after_its_step_and_goes_on_in_a_late
 def test_the_first_signal_finishes_the_step_in_hand() -> None:
     with at_work() as server:
         server.process.send_signal(signal.SIGTERM)
+        until(lambda: "a second SIGTERM aborts" in server.stderr.readline(), "the signal")
         # Nobody waits for the client, which is still there.
         Path("go").touch()
         assert server.process.wait(300) == 143

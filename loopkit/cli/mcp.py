@@ -25,7 +25,7 @@ from loopkit.serving.validator_tools import Choice, choose
 from loopkit.serving.validators import ValidatorToolbox
 
 
-@click.group(epilog=examples("loopkit mcp validators plan.yaml"))
+@click.group(epilog=examples("loopkit mcp validators plan.yaml", "loopkit mcp machines machines"))
 def command() -> None:
     """Serve machines to coding programs over MCP, and look at the servers of a machine."""
 
