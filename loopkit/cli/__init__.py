@@ -31,7 +31,7 @@ COMMANDS = {
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),
     "validate": ("loopkit.cli.validate", "Run one validator of a machine on a file."),
     "serve": ("loopkit.cli.serve", "Show runs in a browser and over HTTP, and answer them there."),
-    "mcp": ("loopkit.cli.mcp", "Serve validators to coding programs over MCP."),
+    "mcp": ("loopkit.cli.mcp", "Serve machines to coding programs over MCP."),
     "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
     "diagram": ("loopkit.cli.diagram", "Draw a machine, or the path of a run."),
     "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors and tools."),
