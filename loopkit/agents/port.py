@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
-from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState
 from loopkit.language.agents.calls import ErrorClass
-from loopkit.outside.processes import CommandResult
 from loopkit.values import Mutable, Value
+
+if TYPE_CHECKING:
+    from loopkit.engine.macrostep import Engine
+    from loopkit.engine.state import RunState
+    from loopkit.outside.processes import CommandResult
 
 CUT_OFF = "the answer was cut off at"
 """How the message begins of an answer that ended at the cap which it got because of a limit."""
