@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from loopkit.serving.access import Access, origins_of
 from loopkit.serving.mcp.streamable import PATH, StreamableServer
-from loopkit.serving.toolbox import Toolbox
+from loopkit.serving.tools.toolbox import Toolbox
 from tests.http_site import TOKEN
 
 Mode = Literal["auto", "legacy"]

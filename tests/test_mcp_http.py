@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from loopkit.serving.mcp.streamable import MOST_SESSIONS
-from loopkit.serving.toolbox import Caller, ServedTool
+from loopkit.serving.tools.toolbox import Caller, ServedTool
 from tests.http_site import TOKEN
 from tests.mcp_http import (
     ACCEPTED,

@@ -17,7 +17,7 @@ from mcp import Client, types
 from loopkit.engine.events import Worked
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.tools.machines import MachineToolbox
 from tests.http_site import ASKING
 from tests.mcp_http import (
     MODES,

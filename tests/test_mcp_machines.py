@@ -18,9 +18,16 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.machines import MachineToolbox
-from loopkit.serving.run_progress import RunProgress
-from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress, UserAsked, UserReply
+from loopkit.serving.tools.machines import MachineToolbox
+from loopkit.serving.tools.run_progress import RunProgress
+from loopkit.serving.tools.toolbox import (
+    NOBODY,
+    Caller,
+    CallRefused,
+    Progress,
+    UserAsked,
+    UserReply,
+)
 from tests.warm import Process
 
 NOTE = """

@@ -19,9 +19,9 @@ import loopkit
 from loopkit.agents.assignment import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.machines import MachineToolbox
-from loopkit.serving.outside_agent import has_outside_agents
-from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, Progress
+from loopkit.serving.tools.machines import MachineToolbox
+from loopkit.serving.tools.outside_agent import has_outside_agents
+from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, Progress
 from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan

@@ -21,8 +21,8 @@ from loopkit.drive.standalone import StandaloneValidator
 from loopkit.language.load import Loaded
 from loopkit.outside.groups import GROUPS
 from loopkit.outside.redaction import redactor
-from loopkit.serving.validator_tools import Choice, choose
-from loopkit.serving.validators import ValidatorToolbox
+from loopkit.serving.tools.validator_tools import Choice, choose
+from loopkit.serving.tools.validators import ValidatorToolbox
 
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml", "loopkit mcp machines machines"))

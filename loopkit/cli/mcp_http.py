@@ -19,7 +19,7 @@ from loopkit.cli.watching import Watcher
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import Appointments
 from loopkit.serving.host import Host
-from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.tools.machines import MachineToolbox
 
 if TYPE_CHECKING:
     from loopkit.serving.mcp.streamable import StreamableServer

@@ -23,7 +23,7 @@ from loopkit.journal.folder import state_folder
 from loopkit.language.load import Loaded
 from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Host
-from loopkit.serving.machines import MachineToolbox
+from loopkit.serving.tools.machines import MachineToolbox
 
 
 @click.command(

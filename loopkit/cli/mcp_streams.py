@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TextIO, TypeAlias
 
 from loopkit.cli.exit_codes import USAGE, Stop
-from loopkit.serving.toolbox import Toolbox
+from loopkit.serving.tools.toolbox import Toolbox
 
 Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 

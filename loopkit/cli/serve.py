@@ -20,8 +20,8 @@ from loopkit.journal.folder import state_folder
 from loopkit.language.load import Loaded
 
 if TYPE_CHECKING:
-    from loopkit.serving.http.server import SiteServer
     from loopkit.serving.http.site import Site
+    from loopkit.serving.http.site_server import SiteServer
 
 PORT = 8421
 
@@ -49,8 +49,8 @@ def command(
     with report_errors():
         loaded = [load_checked(path) for path in machines]
     try:
-        from loopkit.serving.http.server import SiteServer
         from loopkit.serving.http.site import Site
+        from loopkit.serving.http.site_server import SiteServer
         from loopkit.serving.pages.table import page_routes
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error

@@ -1,53 +1,87 @@
-"""The server of a site: its application, with everything that it answers."""
+"""A server of one application, from the first connection to the last; signals are its caller's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from loopkit.serving.http.answers import STATUS, BadRequest, bug_teller, tell_http, tell_known
-from loopkit.serving.http.gate import Gate
-from loopkit.serving.http.http_server import HttpServer
-from loopkit.serving.http.library import (
-    ASGIApp,
-    BaseRoute,
-    HTTPException,
-    RedirectResponse,
-    Request,
-    Response,
-    Route,
-    Starlette,
-)
-from loopkit.serving.http.openapi import TABLE, api_routes
-from loopkit.serving.http.signing_in import sign_in_routes
-from loopkit.serving.http.site import Site
-from loopkit.serving.http.table import routes
+from loopkit.serving.http.connections import Connection, Room
+from loopkit.serving.http.library import ASGIApp, Config, Server
+
+BACKLOG = 512
+"""Connections that wait to be taken."""
+AT_ONCE = 16
+"""Connections that are taken before it is looked whether there is room for them."""
+TICKS = 100
+"""Of a tenth of a second, between two looks at connections."""
+LONGEST_END_S = 1
+"""How long clients have to read what they are being sent when the server ends."""
 
 
-def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """Everything that a server answers. `pages` are those of a viewer, which has `/`, if any."""
-    known = [*STATUS, BadRequest]
-    app = Starlette(
-        routes=[
-            *sign_in_routes(site.access),
-            *api_routes(),
-            *routes(site, TABLE),
-            *(pages or [Route("/", _to_api, methods=["GET"])]),
-        ],
-        exception_handlers={
-            HTTPException: tell_http,
-            Exception: bug_teller(site.say),
-            **dict.fromkeys(known, tell_known),
-        },
-    )
-    return Gate(app, site.access)
+class HttpServer(Server):
+    """Serves an application until it is told to stop."""
 
+    def __init__(
+        self, app: ASGIApp, stop_work: Callable[[], None], room: Room | None = None
+    ) -> None:
+        """`stop_work` lets what the application has in hand come to an end."""
+        config = Config(
+            app,
+            http=type("OfThisServer", (Connection,), {"room": room or Room()}),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            # Paths and clients are nobody's business, and errors are said by the application.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=AT_ONCE,
+            timeout_graceful_shutdown=LONGEST_END_S,
+        )
+        super().__init__(config)
+        self._stop_work = stop_work
+        self._closing: set[asyncio.Transport] = set()
+        """Of connections that were about to be closed when they were last looked at."""
+        self.stopping = False
 
-async def _to_api(_: Request) -> Response:
-    return RedirectResponse("/api", 303)
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
 
-class SiteServer(HttpServer):
-    """Serves a site until it is told to stop."""
+    async def on_tick(self, counter: int) -> bool:
+        """Let go of clients that were cut off and do not read the rest, either."""
+        if counter % TICKS == 0:
+            every = self.server_state.connections
+            closing = {each.transport for each in every if each.transport.is_closing()}
+            for transport in closing & self._closing:
+                transport.abort()
+            self._closing = closing
+        return await super().on_tick(counter)
 
-    def __init__(self, site: Site, pages: Sequence[BaseRoute] = ()) -> None:
-        super().__init__(application(site, pages), site.stop, site.room)
+    def stop(self) -> None:
+        """End, and stop runs in hand after their step."""
+        self.stopping = True
+        self._stop_work()
+        self.should_exit = True
+
+    async def serve_on(self, listening: socket.socket) -> None:
+        """Serve on a socket that listens, until stopped; every connection is closed then."""
+        # A response in two pieces would wait 40 ms for a word of the client's kernel. asyncio sees
+        # to that itself, but only for sockets that it has made.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            await self.serve([listening])
+        finally:
+            # What a client does not read would keep its connection open.
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            await asyncio.sleep(0)

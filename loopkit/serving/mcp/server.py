@@ -20,7 +20,7 @@ from loopkit.serving.mcp.library import (
     ServerRequestContext,
     types,
 )
-from loopkit.serving.toolbox import (
+from loopkit.serving.tools.toolbox import (
     Caller,
     CallRefused,
     Progress,

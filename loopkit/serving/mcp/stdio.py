@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 from loopkit.serving.mcp.library import AsyncFile, run_sync, stdio_server
 from loopkit.serving.mcp.server import server_of
-from loopkit.serving.toolbox import Toolbox
+from loopkit.serving.tools.toolbox import Toolbox
 
 LONGEST_MESSAGE = 32_000_000
 """Characters of a message of the client."""

@@ -14,7 +14,6 @@ from loopkit.serving.access import Access
 from loopkit.serving.http.answers import BadRequest, bug_teller, error_answer
 from loopkit.serving.http.bodies import MOST_BYTES, body_of, decoded
 from loopkit.serving.http.gate import Gate
-from loopkit.serving.http.http_server import HttpServer
 from loopkit.serving.http.library import (
     ASGIApp,
     Message,
@@ -26,9 +25,10 @@ from loopkit.serving.http.library import (
     Send,
     Starlette,
 )
+from loopkit.serving.http.server import HttpServer
 from loopkit.serving.mcp.library import StreamableHTTPSessionManager, types
 from loopkit.serving.mcp.server import server_of
-from loopkit.serving.toolbox import Toolbox
+from loopkit.serving.tools.toolbox import Toolbox
 from loopkit.text.json_text import NoJson, parse_json
 
 PATH = "/mcp"

@@ -17,7 +17,7 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import partial_input
 from loopkit.machine.rule_reads import inputs_read, others_read
-from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 from loopkit.text import one_line
 
 WISH_WIDTH = 300

@@ -15,10 +15,10 @@ from typing import Any
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.engine.events import Delivery, Replied, Waiting, Worked
 from loopkit.language import ChildrenState, Machine
-from loopkit.serving.arguments import refuse_unknown_arguments, text_argument
 from loopkit.serving.host import Host
-from loopkit.serving.standing import STANDING
-from loopkit.serving.toolbox import CallRefused, ServedTool
+from loopkit.serving.tools.arguments import refuse_unknown_arguments, text_argument
+from loopkit.serving.tools.standing import STANDING
+from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 
 MOST_LISTED = 50
 """Runs that are looked at where the client names none."""

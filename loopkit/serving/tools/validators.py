@@ -12,9 +12,9 @@ from loopkit.drive.standalone import NoReport
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.language.json_schema import NotJudged
 from loopkit.outside.redaction import Redact, redacted
-from loopkit.serving.arguments import refuse_unknown_tool
-from loopkit.serving.toolbox import NOBODY, Caller, CallRefused, ServedTool
-from loopkit.serving.validator_tools import ValidatorTool
+from loopkit.serving.tools.arguments import refuse_unknown_tool
+from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, ServedTool
+from loopkit.serving.tools.validator_tools import ValidatorTool
 
 AT_ONCE = 4
 """Drafts that are judged at the same time; the others wait."""

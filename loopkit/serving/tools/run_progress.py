@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from loopkit.drive.active import Stored
 from loopkit.engine.events import Finished, Intended
 from loopkit.outside.redaction import Redact
-from loopkit.serving.toolbox import Progress
+from loopkit.serving.tools.toolbox import Progress
 from loopkit.text import one_line
 from loopkit.text.run_ids import is_child
 from loopkit.views.family_progress import FamilyProgress

@@ -16,14 +16,18 @@ from loopkit.drive.stored_runs import unfinished
 from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redacted
-from loopkit.serving.arguments import refuse_unknown_arguments, refuse_unknown_tool, text_argument
 from loopkit.serving.host import THIS_SERVER, Host
-from loopkit.serving.machine_tools import common_tools, machine_tools, most_asked
-from loopkit.serving.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, named_request
-from loopkit.serving.run_progress import RunProgress
-from loopkit.serving.standing import standing
-from loopkit.serving.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
-from loopkit.serving.user_forms import answer_in, form_of, shown_to_user
+from loopkit.serving.tools.arguments import (
+    refuse_unknown_arguments,
+    refuse_unknown_tool,
+    text_argument,
+)
+from loopkit.serving.tools.machine_tools import common_tools, machine_tools, most_asked
+from loopkit.serving.tools.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, named_request
+from loopkit.serving.tools.run_progress import RunProgress
+from loopkit.serving.tools.standing import standing
+from loopkit.serving.tools.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
+from loopkit.serving.tools.user_forms import answer_in, form_of, shown_to_user
 from loopkit.text.run_ids import root_of
 from loopkit.views.review import review
 from loopkit.views.summary import status_of

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
-from loopkit.serving.toolbox import CallRefused
+from loopkit.serving.tools.toolbox import CallRefused
 from loopkit.text import one_line
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.app import App
 from loopkit.drive.active import OpenQuestion
 from loopkit.engine.state import RunState
-from loopkit.serving.outside_requests import REQUEST, request_of
+from loopkit.serving.tools.outside_requests import REQUEST, request_of
 from loopkit.text.run_ids import root_of
 from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.summary import status_of

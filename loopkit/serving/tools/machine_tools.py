@@ -11,9 +11,9 @@ from loopkit.language.datatypes import parse_record
 from loopkit.language.load import Loaded
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.proof.bounds.extremes import Measure
-from loopkit.serving.outside_agent import OF_OUTSIDE, has_outside_agents
-from loopkit.serving.standing import RUN, STANDING
-from loopkit.serving.toolbox import ServedTool
+from loopkit.serving.tools.outside_agent import OF_OUTSIDE, has_outside_agents
+from loopkit.serving.tools.standing import RUN, STANDING
+from loopkit.serving.tools.toolbox import ServedTool
 
 MOST_CONFIGURATIONS = 10_000
 """Configurations that are looked at for a bound of the progress; above it is less exact."""

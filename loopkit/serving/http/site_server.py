@@ -1,0 +1,53 @@
+"""The server of a site: its application, with everything that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopkit.serving.http.answers import STATUS, BadRequest, bug_teller, tell_http, tell_known
+from loopkit.serving.http.gate import Gate
+from loopkit.serving.http.library import (
+    ASGIApp,
+    BaseRoute,
+    HTTPException,
+    RedirectResponse,
+    Request,
+    Response,
+    Route,
+    Starlette,
+)
+from loopkit.serving.http.openapi import TABLE, api_routes
+from loopkit.serving.http.server import HttpServer
+from loopkit.serving.http.signing_in import sign_in_routes
+from loopkit.serving.http.site import Site
+from loopkit.serving.http.table import routes
+
+
+def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """Everything that a server answers. `pages` are those of a viewer, which has `/`, if any."""
+    known = [*STATUS, BadRequest]
+    app = Starlette(
+        routes=[
+            *sign_in_routes(site.access),
+            *api_routes(),
+            *routes(site, TABLE),
+            *(pages or [Route("/", _to_api, methods=["GET"])]),
+        ],
+        exception_handlers={
+            HTTPException: tell_http,
+            Exception: bug_teller(site.say),
+            **dict.fromkeys(known, tell_known),
+        },
+    )
+    return Gate(app, site.access)
+
+
+async def _to_api(_: Request) -> Response:
+    return RedirectResponse("/api", 303)
+
+
+class SiteServer(HttpServer):
+    """Serves a site until it is told to stop."""
+
+    def __init__(self, site: Site, pages: Sequence[BaseRoute] = ()) -> None:
+        super().__init__(application(site, pages), site.stop, site.room)
