@@ -21,8 +21,11 @@ from loopkit.document.failure import TOO_DEEP
 from loopkit.document.mistakes import MAX_LEVELS
 
 _LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
-_WORDS = re.compile(r"[\w./-]++(?: ++[\w./-]++)*+(?=([,\]}])|:[ \n])", re.ASCII)
-"""A key, or a value of a flow collection: words in one line, and what ends them."""
+_WORDS = re.compile(r"[\w./-]++(?: +[\w./-]+)*(?=([,\]}])|:[ \n])", re.ASCII)
+"""A key, or a value of a flow collection: words in one line, and what ends them.
+
+Before Python 3.11.5 a possessive group keeps the blanks of a word that does not follow.
+"""
 
 
 class ParserGaveUp(Exception):

@@ -147,21 +147,21 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
 
 
 def with_places(rules: Iterable[Rule]) -> Placed:
-    """The rules of a validator that need no model, each with its kind and its place among them."""
-    fixed = (rule for rule in rules if isinstance(rule, FixedRule))
-    return tuple((f"{rule.kind}[{index}]", rule) for index, rule in enumerate(fixed))
+    """The rules of a validator that need no model, each with its kind and its place in the list."""
+    numbered = enumerate(rules)
+    return tuple((f"{r.kind}[{i}]", r) for i, r in numbered if isinstance(r, FixedRule))
 
 
 def _fixed(
     asked: Mapping[str, tuple[Rule, ...]], levels: Severities
 ) -> tuple[tuple[tuple[str, Placed], ...], Severities, bool, frozenset[str]]:
     """The parts of `FixedRules`."""
-    fixed = {n: tuple(r for r in rules if isinstance(r, FixedRule)) for n, rules in asked.items()}
+    placed = {name: with_places(rules) for name, rules in asked.items()}
     return (
-        tuple((name, with_places(rules)) for name, rules in fixed.items() if rules),
+        tuple((name, rules) for name, rules in placed.items() if rules),
         levels,
         any(rule.guard for rules in asked.values() for rule in rules),
-        frozenset(n for n, rules in fixed.items() if any(r.may_be_lost for r in rules)),
+        frozenset(n for n, rules in placed.items() if any(r.may_be_lost for _, r in rules)),
     )
 
 
