@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -70,10 +71,10 @@ print(json.dumps({"verdict": worst, "ok": worst != "fail", "findings": found}))
 """
 RULES = {
     "a plug-in": '{python: "graph:check"}',
-    "a program": "{command: [python, PROGRAM], parse: report}",
+    "a program": f"{{command: [{sys.executable}, PROGRAM], parse: report}}",
     "a program with a report of its own shape": (
-        '{command: [python, PROGRAM], parse: report, map: {verdict: ok, verdicts: {"true": pass, '
-        '"false": fail}, severity: severity}}'
+        f"{{command: [{sys.executable}, PROGRAM], parse: report, map: {{verdict: ok, "
+        'verdicts: {"true": pass, "false": fail}, severity: severity}}'
     ),
     "rules of the language": (
         '[{require: \'capability != "fax"\', each: "nodes[]", code: UNKNOWN, message: No fax.,'
