@@ -45,6 +45,34 @@ states:
   sent: {final: success, result: letter}
   dropped: {final: failure}
 """
+LETTERS = """
+loopkit: 1
+name: letters
+input: {topics: {type: [str], default: [tea, cake]}}
+states:
+  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
+         input: {topic: "{{ topic }}"}, next: done}
+  done: {final: success}
+"""
+SLOW = """
+loopkit: 1
+name: slow
+agents:
+  writer:
+    command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]
+    on_in_doubt: retry
+states:
+  write: {agent: writer, prompt: "Write.", output: note, next: again, on_error: {content: failed}}
+  again:
+    agent: writer
+    prompt: "Write again."
+    output: note
+    next: done
+    on_error: {content: failed}
+  done: {final: success, result: note}
+  failed: {final: failure}
+"""
+"""Works until the file `go` is there, and again after a resume."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from loopkit.journal import NewRecord
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import AGAIN_S, Appointments
 from loopkit.serving.host import Host
-from tests.http_site import ASKING, served
+from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
@@ -37,15 +37,6 @@ BLOCKED = (
     )
 )
 """What counts when the time is over leads to a question that cannot be put."""
-LETTERS = """
-loopkit: 1
-name: letters
-input: {topics: {type: [str], default: [tea, cake]}}
-states:
-  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
-         input: {topic: "{{ topic }}"}, next: done}
-  done: {final: success}
-"""
 QUOTA = """
 loopkit: 1
 name: quota

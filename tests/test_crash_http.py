@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 import pytest
 
 from tests.crash.host import MAX_RESUMES
-from tests.crash.points import HOST, SAME
-from tests.providers.openai_mock import OpenAIMock
-from tests.support import ROOT
-from tests.warm import ran
+from tests.crash.points import SAME, killed_among_models
 
 MACHINE = """
 loopkit: 1
@@ -64,23 +59,9 @@ INSTEAD = f"retry: {{attempts: 1}}\n    fallbacks: [{{model: {FALLBACK}, {TRIES}
 @pytest.fixture(scope="module", params=[("fresh", INSTEAD), ("keep", TRIES)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash_http")
-    server = OpenAIMock("--response-style", "echo")
-    try:
-        machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
-        url = server.base_url.removesuffix("/v1")
-        session, more = request.param
-        text = MACHINE.replace("SESSION", session).replace("MORE", more).replace("URL", url)
-        machine.write_text(text, encoding="utf-8")
-        scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
-        host = ran(
-            [*HOST, str(machine), str(scenario), str(folder / "work"), url], timeout=600,
-            cwd=ROOT, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True,
-        )  # fmt: skip
-        assert host.returncode == 0, host.stderr
-        return [json.loads(line) for line in host.stdout.splitlines()]
-    finally:
-        server.stop()
+    session, more = request.param
+    machine = MACHINE.replace("SESSION", session).replace("MORE", more)
+    return killed_among_models(tmp_path_factory.mktemp("crash_http"), machine)
 
 
 def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 import pytest
 
-from tests.crash.points import HOST, SAME
-from tests.providers.openai_mock import OpenAIMock
-from tests.support import ROOT
-from tests.warm import ran
+from tests.crash.points import SAME, killed_among_models
 
 MODEL = (
     "{model: openai/gpt-4o-mini, base_url: URL/v1, api_key_env: CRASH_KEY, "
@@ -57,21 +52,7 @@ states:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    folder = tmp_path_factory.mktemp("crash_kept")
-    server = OpenAIMock("--response-style", "echo")
-    try:
-        machine, scenario = folder / "machine.yaml", folder / "scenario.yaml"
-        url = server.base_url.removesuffix("/v1")
-        machine.write_text(MACHINE.replace("URL", url), encoding="utf-8")
-        scenario.write_text("scenario: 1\nanswers: {}\n", encoding="utf-8")
-        host = ran(
-            [*HOST, str(machine), str(scenario), str(folder / "work"), url], timeout=600,
-            cwd=ROOT, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True,
-        )  # fmt: skip
-        assert host.returncode == 0, host.stderr
-        return [json.loads(line) for line in host.stdout.splitlines()]
-    finally:
-        server.stop()
+    return killed_among_models(tmp_path_factory.mktemp("crash_kept"), MACHINE)
 
 
 def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:

@@ -21,25 +21,11 @@ from loopkit.text import one_line
 from loopkit.views.diagram import Arrow, Drawing, Node, drawing, mermaid
 from loopkit.views.diagram.mermaid import label
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
+from tests.test_cli import HUMAN
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
 ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"
-PATIENT = """
-loopkit: 1
-limits: {revisions: 1}
-states:
-  note: {render: "A note. {{ feedback }}", next: ask}
-  ask:
-    human: Go on?
-    choices: [yes, again, no]
-    transitions:
-      - {guard: choice == "yes", target: done}
-      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
-      - {target: stopped}
-  done: {final: success}
-  stopped: {final: failure}
-"""
 LIMITED = """
 loopkit: 1
 agents:
@@ -250,10 +236,10 @@ def test_check_fails_where_the_machine_has_changed_and_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine, file = tmp_path / "a machine.yaml", tmp_path / "plan.mmd"
-    machine.write_text(PATIENT, encoding="utf-8")
+    machine.write_text(HUMAN, encoding="utf-8")
     assert run(["diagram", str(machine), "-o", str(file)]) == 0
     before = file.read_text(encoding="utf-8")
-    machine.write_text(PATIENT.replace("revisions: 1", "revisions: 4"), encoding="utf-8")
+    machine.write_text(HUMAN.replace("revisions: 1", "revisions: 4"), encoding="utf-8")
     assert run(["diagram", str(machine), "--check", str(file)]) == 1
     told = capsys.readouterr()
     assert "out of date" in told.err
@@ -275,7 +261,7 @@ def test_a_machine_with_errors_is_not_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine = tmp_path / "broken.yaml"
-    machine.write_text(PATIENT.replace("revise: note", "revise: nota"), encoding="utf-8")
+    machine.write_text(HUMAN.replace("revise: note", "revise: nota"), encoding="utf-8")
     assert run(["diagram", str(machine)]) == 2
     told = capsys.readouterr()
     assert told.out == ""
@@ -342,7 +328,7 @@ class TestRuns:
     def test_a_waiting_run_shows_where_it_waits(
         self, durable: Desk, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        played = durable.play(PATIENT)
+        played = durable.play(HUMAN)
         assert run(["diagram", "--run", played.state.run]) == 0
         assert "s_ask : the run is waiting here" in capsys.readouterr().out
 
@@ -359,13 +345,13 @@ class TestRuns:
     def test_what_is_drawn_is_the_machine_that_the_run_was_started_with(
         self, durable: Desk, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        played = durable.play(PATIENT)
-        file = durable.write("machine.yaml", PATIENT.replace("revisions: 1", "revisions: 4"))
+        played = durable.play(HUMAN)
+        file = durable.write("machine.yaml", HUMAN.replace("revisions: 1", "revisions: 4"))
         assert run(["diagram", str(file), "--run", played.state.run]) == 0
         told = capsys.readouterr()
         assert "revise, max 1" in told.out
         assert "is not what run" in told.err
-        durable.write("machine.yaml", PATIENT)
+        durable.write("machine.yaml", HUMAN)
         assert run(["diagram", str(file), "--run", played.state.run]) == 0
         assert capsys.readouterr().err == ""
 
@@ -376,7 +362,7 @@ class TestRuns:
     def test_a_diagram_of_a_run_goes_out_of_date_when_the_run_goes_on(
         self, durable: Desk, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        name = durable.play(PATIENT).state.run
+        name = durable.play(HUMAN).state.run
         assert run(["diagram", "--run", name, "-o", "run.mmd"]) == 0
         assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 0
         durable.answer(name, "yes")
@@ -386,7 +372,7 @@ class TestRuns:
 
 
 def test_a_machine_is_drawn_in_the_first_state_that_runs_it(desk: Desk) -> None:
-    desk.write("note.yaml", PATIENT)
+    desk.write("note.yaml", HUMAN)
     text = """
 loopkit: 1
 input: {notes: [str]}
@@ -400,7 +386,7 @@ states:
     picture = drawing(Graph(load(desk.write("machine.yaml", text)).machine))
     inner = node(picture, "notes").inner
     assert inner is not None
-    assert inner == drawn(PATIENT.replace("loopkit: 1", "loopkit: 1\nname: note"))
+    assert inner == drawn(HUMAN.replace("loopkit: 1", "loopkit: 1\nname: note"))
     assert node(picture, "last").inner is None
     assert node(picture, "last").texts == ("machine note.yaml", "drawn in notes")
     told = mermaid(picture)
@@ -412,7 +398,7 @@ states:
 
 
 def test_a_run_marks_the_states_of_its_own_machine_alone(desk: Desk) -> None:
-    desk.write("note.yaml", PATIENT)
+    desk.write("note.yaml", HUMAN)
     text = "loopkit: 1\nstates: {a: {machine: note.yaml, next: b}, b: {final: success}}"
     graph = Graph(load(desk.write("machine.yaml", text)).machine)
     told = mermaid(drawing(graph, RunState(run="m-1", state="a", visits={"a": 2})))

@@ -14,7 +14,7 @@ import pytest
 from loopkit.cli import invoke
 from tests.warm import Process
 
-MACHINE = """
+STEPS = """
 loopkit: 1
 name: steps
 agents:
@@ -35,7 +35,7 @@ states:
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("steps.yaml").write_text(MACHINE, encoding="utf-8")
+    Path("steps.yaml").write_text(STEPS, encoding="utf-8")
 
 
 @pytest.fixture

@@ -30,8 +30,7 @@ states:
       - {target: stopped}
   done: {final: success, result: note}
   stopped: {final: failure}
-artifacts: {}
-""".replace("artifacts: {}\n", "")
+"""
 JOURNAL = Path(".loopkit/journal.db")
 
 READS: Sequence[Sequence[str]] = (

@@ -24,7 +24,6 @@ import pytest
 
 from loopkit.journal import (
     CLAIMED,
-    Claim,
     ClaimLost,
     Journal,
     JournalError,
@@ -40,22 +39,8 @@ from loopkit.journal.presence import Presence
 from loopkit.journal.queries import SQL
 from loopkit.journal.sqlite import SqliteJournal
 from tests.commits import Row, types_of, watched
+from tests.test_journal import NOW, ROOT, created, data_of, worked
 from tests.waiting import LONG_S
-
-ROOT = Path(__file__).parent.parent
-NOW = 1_790_000_000.0
-
-
-def worked(number: int = 0) -> NewRecord:
-    return NewRecord("worked", NOW + number, json.dumps({"number": number}))
-
-
-async def created(journal: Journal, run: str = "r", *records: NewRecord) -> Claim:
-    return await journal.create(run, machine="m", definition="d", records=records)
-
-
-async def data_of(journal: Journal, run: str = "r") -> list[str]:
-    return [record.data for record in await journal.read(run) if record.type != CLAIMED]
 
 
 @asynccontextmanager

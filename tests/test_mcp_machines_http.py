@@ -12,28 +12,9 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke
-from tests.http_site import ASKING, TOKEN, Serving, serving
+from tests.http_site import ASKING, SLOW, TOKEN, Serving, serving
 from tests.mcp_http import MACHINES, MODES, Mode, client_of
 from tests.warm import ran_loopkit
-
-SLOW = """
-loopkit: 1
-name: slow
-agents:
-  writer:
-    command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]
-    on_in_doubt: retry
-states:
-  write: {agent: writer, prompt: "Write.", output: note, next: again, on_error: {content: failed}}
-  again:
-    agent: writer
-    prompt: "Write again."
-    output: note
-    next: done
-    on_error: {content: failed}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
 
 
 @pytest.fixture(autouse=True)

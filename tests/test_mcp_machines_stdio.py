@@ -13,31 +13,8 @@ from mcp import MCPError, types
 
 from loopkit.cli import invoke
 from tests.mcp_client import McpServer, Told
+from tests.test_mcp_machines import NOTE
 
-NOTE = """
-loopkit: 1
-description: Write a note and have it approved.
-input: {topic: str}
-agents:
-  writer: {command: [cat]}
-states:
-  write: {agent: writer, prompt: "{{ input.topic }}", output: note, next: check, on_error: {content: failed}}
-  check:
-    validate: note
-    by: [{not_matches: tea}]
-    transitions: [{guard: valid, target: ask}, {revise: write, max: 1}, {target: ask}]
-  ask:
-    human: Is it good?
-    show: [note]
-    form: {stars: {type: int, minimum: 1, maximum: 5}}
-    choices: [accept, revise]
-    transitions:
-      - {guard: choice == "accept", target: done}
-      - {revise: write, max: 3, feedback: "{{ comment }}"}
-      - {target: failed}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""  # noqa: E501 - a state a line
 PLAIN = """
 loopkit: 1
 input: {words: {type: str, default: Tea.}}
@@ -56,7 +33,7 @@ def accept(content: dict[str, Any]) -> Callable[[object], types.ElicitResult]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("machines")
-    (made / "note.yaml").write_text(NOTE, encoding="utf-8")
+    (made / "note.yaml").write_text(NOTE.replace("WORK", "cat"), encoding="utf-8")
     (made / "plain.yaml").write_text(PLAIN, encoding="utf-8")
     (made / "no_machine.yaml").write_text("a: 1\n", encoding="utf-8")
     return made
@@ -103,7 +80,7 @@ def test_the_user_answers_the_question_of_a_run_in_a_form(served: McpServer) -> 
     assert (done["status"], done["outcome"]) == ("finished", "done")
     [asked] = served.asked
     assert "cake" in asked.message
-    assert asked.requested_schema["properties"]["choice"]["enum"] == ["accept", "revise"]
+    assert asked.requested_schema["properties"]["choice"]["enum"] == ["accept", "revise", "burn"]
     assert [message for _, _, message in told if "by the user of" in str(message)] == [
         "ask accept (by the user of mcp)"
     ]
@@ -114,10 +91,10 @@ def test_progress_is_notified_and_rises(served: McpServer) -> None:
     run = served.data("note", {"topic": "tea"}, told)["run"]
     messages = [message for _, _, message in told]
     assert messages[0] == f"run {run}"
-    assert len([message for message in messages if str(message).startswith("check fail")]) == 2
+    assert len([message for message in messages if str(message).startswith("check fail")]) == 3
     assert str(messages[-1]).startswith("ask waits for a person")
     assert all(before[0] < after[0] for before, after in pairwise(told))
-    assert {total for _, total, _ in told} == {6.0}
+    assert {total for _, total, _ in told} == {7.0}
 
 
 @pytest.mark.parametrize("server", ["legacy"], indirect=True)
@@ -184,7 +161,7 @@ def test_a_client_that_shows_no_forms_is_told_where_a_person_answers(
     assert told["status"] == "waiting"
     assert re.search(r"loopkit answer \S+ accept", told["message"])
     assert f"or at http://127.0.0.1:8421/runs/{told['run']}" in told["message"]
-    assert told["questions"][0]["choices"] == ["accept", "revise"]
+    assert told["questions"][0]["choices"] == ["accept", "revise", "burn"]
 
 
 def handed_back(

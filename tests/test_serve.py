@@ -15,27 +15,12 @@ import httpx
 import pytest
 
 from loopkit.cli import invoke
-from tests.http_site import ASKING, TOKEN, serving, silent
+from tests.http_site import ASKING, SLOW, TOKEN, serving, silent
 from tests.terminal import Terminal
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
-SLOW = """
-loopkit: 1
-name: slow
-agents: {writer: {command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]}}
-states:
-  write: {agent: writer, prompt: "Write.", output: note, next: again, on_error: {content: failed}}
-  again:
-    agent: writer
-    prompt: "Write again."
-    output: note
-    next: done
-    on_error: {content: failed}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
 
 
 @pytest.fixture(autouse=True)

@@ -19,20 +19,11 @@ from referencing.jsonschema import DRAFT202012
 
 from loopkit.cli import invoke
 from tests.html_page import parsed
-from tests.http_site import ASKING, Served, all_of, served
+from tests.http_site import ASKING, LETTERS, Served, all_of, served
 from tests.support import PLAN_REVIEW, ROOT
 from tests.warm import Process
 
 STATE = Path(".loopkit")
-CHILDREN = """
-loopkit: 1
-name: letters
-input: {topics: {type: [str], default: [tea, cake]}}
-states:
-  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
-         input: {topic: "{{ topic }}"}, next: done}
-  done: {final: success}
-"""
 BUSY = """
   work:
     run:
@@ -53,14 +44,6 @@ PRINT = """
     next: sent
     on_error: {content: dropped}
 """
-PRINT = """
-  print:
-    agent: printer
-    prompt: Print it.
-    output: paper
-    next: sent
-    on_error: {content: dropped}
-"""
 PRINTED = (
     ASKING.replace("states:", "agents: {printer: {command: [sh, -c, COMMAND]}}\nstates:")
     .replace("target: sent}", "target: print}")
@@ -73,7 +56,7 @@ PRINTED = (
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("letters.yaml").write_text(CHILDREN, encoding="utf-8")
+    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
 
 
 @pytest.fixture
@@ -231,7 +214,7 @@ async def test_what_a_child_asks_is_listed_and_answered_while_its_siblings_work(
         encoding="utf-8",
     )
     Path("letters.yaml").write_text(
-        CHILDREN.replace("machine: letter.yaml", "parallel: 2, machine: busy.yaml"),
+        LETTERS.replace("machine: letter.yaml", "parallel: 2, machine: busy.yaml"),
         encoding="utf-8",
     )
     async with served(STATE, Path("letters.yaml"), may_answer=True) as site:

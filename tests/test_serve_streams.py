@@ -21,28 +21,10 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.following import Follower
 from loopkit.serving.http.streams import stream, told
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
+from tests.test_followed_logs import STEPS
 from tests.warm import Process
 
 STATE = Path(".loopkit")
-STEPS = """
-loopkit: 1
-name: steps
-agents:
-  writer: {command: [sh, -c, "cat; until test -e go; do sleep 0.01; done"], on_in_doubt: retry}
-validators: {short: [{max_chars: 1}]}
-states:
-  write: {agent: writer, prompt: "Write.", output: note, next: judge}
-  judge:
-    validate: note
-    by: [short]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: write, max: 5}
-      - {target: failed}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
-"""Works until the file `go` is there, and is never accepted."""
 
 
 @pytest.fixture(autouse=True)

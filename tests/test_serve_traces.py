@@ -22,18 +22,8 @@ from loopkit.language.load import load
 from loopkit.observability.otel.library import Emitter
 from loopkit.observability.otel.observer import TelemetryObserver
 from tests.collector import Collector, collector
-from tests.http_site import ASKING, TOKEN, serving
+from tests.http_site import ASKING, LETTERS, TOKEN, serving
 from tests.test_opentelemetry import KILLED, tree
-
-FAMILY = """
-loopkit: 1
-name: letters
-input: {topics: {type: [str], default: [tea, cake]}}
-states:
-  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
-         input: {topic: "{{ topic }}"}, next: done}
-  done: {final: success}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +84,7 @@ def test_a_run_of_two_servers_of_which_the_first_is_killed_is_one_trace(
 
 def test_a_family_that_is_answered_at_two_servers_is_one_trace(collected: Collector) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("letters.yaml").write_text(FAMILY, encoding="utf-8")
+    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
     run = ""
     for questions, status in ((1, "waiting"), (0, "finished")):
         named = () if run else ("letters.yaml",)

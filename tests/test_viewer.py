@@ -14,7 +14,7 @@ from loopkit.journal import Journal, Record
 from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
 from tests.html_page import Element, parsed
-from tests.http_site import ASKING, TOKEN, Served, served
+from tests.http_site import ASKING, LETTERS, TOKEN, Served, served
 
 STATE = Path(".loopkit")
 OUTSIDE = """
@@ -26,15 +26,6 @@ states:
   look: {validate: note, by: [{min_chars: 3}],
          transitions: [{guard: valid, target: done}, {revise: write, max: 2}]}
   done: {final: success, result: note}
-"""
-LETTERS = """
-loopkit: 1
-name: letters
-input: {topics: {type: [str], default: [tea, cake]}}
-states:
-  each: {each: input.topics, as: topic, key: topic, max_items: 5, machine: letter.yaml,
-         input: {topic: "{{ topic }}"}, next: done}
-  done: {final: success}
 """
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 

@@ -109,6 +109,24 @@ async def result(site: Served, run: str) -> dict[str, Any]:
     return await site.until(run, lambda told: told["summary"]["outcome"] is not None)
 
 
+async def done_with(
+    browser: Browser, machine: str, work: Callable[[Any], Awaitable[None]]
+) -> dict[str, Any]:
+    """What is told of the only run of a server, which somebody has led to its end in a browser."""
+    async with serving(machine) as site:
+        assert await visit(browser, site, work) == []
+        [run] = (await site.get("/api/runs"))["runs"]
+        return await result(site, run["run"])
+
+
+async def answer_as_ann(page: Any, choice: str) -> None:
+    """Answer the question that ends the run."""
+    await page.check(f"#question input[value={choice}]")
+    await page.fill("#question [name=by]", "ann")
+    await page.click("#question button")
+    await page.wait_for_selector("#head .status.good")
+
+
 def run_in(url: str) -> str:
     return url.partition("/runs/")[2].partition("?")[0].partition("#")[0]
 
@@ -174,24 +192,17 @@ async def test_a_run_whose_process_was_killed_goes_on_with_a_button(browser: Bro
 
 
 async def test_every_kind_of_field_is_filled_in(browser: Browser) -> None:
-    runs: list[str] = []
-
     async def fill_in(page: Any) -> None:
-        runs.append(await asked(page, "form"))
+        await asked(page, "form")
         await page.fill("[name='form.stamps']", "2")
         await page.check("input[name='form.insured'][value=true]")
         await page.check("input[name='form.kind'][value=letter]")
         await page.fill("[name='form.to']", "ann\nbob")
         await page.check("input[name='form.marks'][value=wet]")
         await page.fill("[name='form.more']", '{"at": "Main"}')
-        await page.check("input[name=choice][value=send]")
-        await page.fill("[name=by]", "ann")
-        await page.click("#answer button")
-        await page.wait_for_selector("#head .status.good")
+        await answer_as_ann(page, "send")
 
-    async with serving(FORM) as site:
-        assert await visit(browser, site, fill_in) == []
-        told = await result(site, runs[0])
+    told = await done_with(browser, FORM, fill_in)
     assert told["answers"]["ask"]["form"] == READ
 
 
@@ -230,10 +241,9 @@ async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
 
 async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser) -> None:
     text = "\r\n  First  \r\n\r\nSecond\u202e\r\nmixed\nends \t\r\n\r\n"
-    runs: list[str] = []
 
     async def edit(page: Any) -> None:
-        runs.append(await asked(page, "edited", text=text))
+        await asked(page, "edited", text=text)
         await page.click("summary >> text=Edit letter")
         await page.click("[name=edit]")
         await page.keyboard.press("Control+Home")
@@ -243,14 +253,9 @@ async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser
         await page.keyboard.type("The ")
         await page.keyboard.press("Control+End")
         await page.keyboard.type("Last.")
-        await page.check("input[value=done]")
-        await page.fill("[name=by]", "ann")
-        await page.click("#answer button")
-        await page.wait_for_selector("#head .status.good")
+        await answer_as_ann(page, "done")
 
-    async with serving(EDITED) as site:
-        assert await visit(browser, site, edit) == []
-        told = await result(site, runs[0])
+    told = await done_with(browser, EDITED, edit)
     changed = "\r\n  First  \r\n\r\nThe Second\r\nmixed\nends \t\r\n\r\nLast."
     assert told["result"]["letter"] == changed
     assert told["artifacts"] == {"letter": 2}
@@ -258,22 +263,16 @@ async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser
 
 async def test_an_edit_of_nothing_sends_no_edit(browser: Browser) -> None:
     text = "\n\r\n A\u200b \r\nb\n\n"
-    runs: list[str] = []
 
     async def look(page: Any) -> None:
-        runs.append(await asked(page, "edited", text=text))
+        await asked(page, "edited", text=text)
         await page.click("summary >> text=Edit letter")
         await page.click("[name=edit]")
         await page.keyboard.type("x")
         await page.keyboard.press("Backspace")
-        await page.check("input[value=done]")
-        await page.fill("[name=by]", "ann")
-        await page.click("#answer button")
-        await page.wait_for_selector("#head .status.good")
+        await answer_as_ann(page, "done")
 
-    async with serving(EDITED) as site:
-        assert await visit(browser, site, look) == []
-        told = await result(site, runs[0])
+    told = await done_with(browser, EDITED, look)
     assert (told["answers"]["ask"]["edit"], told["result"]["letter"]) == (None, text)
 
 
@@ -296,10 +295,7 @@ async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser)
         await page.wait_for_selector("#question #answer")
         assert await page.input_value("#question [name=comment]") == ""
         assert "again by bob" in await page.inner_text("#steps")
-        await page.check("#question input[value=send]")
-        await page.fill("#question [name=by]", "ann")
-        await page.click("#question button")
-        await page.wait_for_selector("#head .status.good")
+        await answer_as_ann(page, "send")
 
     async with serving(ASKING) as site:
         assert await visit(browser, site, answer) == []
@@ -361,10 +357,7 @@ async def test_a_run_is_started_and_answered_by_keyboard_alone(browser: Browser)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("#head .status.good")
 
-    async with serving(ASKING) as site:
-        assert await visit(browser, site, answer) == []
-        [run] = (await site.get("/api/runs"))["runs"]
-        told = await site.get(f"/api/runs/{run['run']}")
+    told = await done_with(browser, ASKING, answer)
     assert told["input"] == {"topic": "cake"}
     answer_ = told["answers"]["ask"]
     assert (answer_["choice"], answer_["form"], answer_["by"]) == ("send", {"stamps": 2}, "Ann")
@@ -401,10 +394,8 @@ async def test_everything_works_without_javascript(browser: Browser) -> None:
 
 
 async def test_data_is_delivered_in_the_browser(browser: Browser) -> None:
-    runs: list[str] = []
-
     async def deliver(page: Any) -> None:
-        runs.append(await asked(page, "data"))
+        await asked(page, "data")
         await page.fill("[name=artifact]", '{"goal": ')
         await page.fill("[name=by]", "ann")
         await page.click("#answer button")
@@ -413,9 +404,7 @@ async def test_data_is_delivered_in_the_browser(browser: Browser) -> None:
         await page.click("#answer button")
         await page.wait_for_selector("#head .status.good")
 
-    async with serving(f"{DATA}name: data\n") as site:
-        assert await visit(browser, site, deliver) == []
-        told = await result(site, runs[0])
+    told = await done_with(browser, f"{DATA}name: data\n", deliver)
     assert told["result"] == {"plan": {"goal": "Tea"}}
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loopkit.engine.events import HumanAnswer
+from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
 from tests.warm import ran
 
@@ -47,6 +49,24 @@ def killed_at_every_point(
     if delivered:
         (folder / "delivered.json").write_text(json.dumps(delivered), encoding="utf-8")
         options += ["--delivered", str(folder / "delivered.json")]
-    host = ran([*HOST, *paths, *options], cwd=ROOT, timeout=600)
+    return _told(*paths, *options)
+
+
+def killed_among_models(folder: Path, machine: str) -> list[dict[str, Any]]:
+    """The same for a machine of models, which a server at URL plays: it repeats each prompt."""
+    server = OpenAIMock("--response-style", "echo")
+    try:
+        url = server.base_url.removesuffix("/v1")
+        texts = {"machine": machine.replace("URL", url), "scenario": "scenario: 1\nanswers: {}\n"}
+        for name, text in texts.items():
+            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+        paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
+        return _told(*paths, url, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
+    finally:
+        server.stop()
+
+
+def _told(*argv: str, **more: Any) -> list[dict[str, Any]]:
+    host = ran([*HOST, *argv], cwd=ROOT, timeout=600, **more)
     assert host.returncode == 0, host.stderr
     return [json.loads(line) for line in host.stdout.splitlines()]
