@@ -18,7 +18,7 @@ from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.deliveries import given_up
 from loopkit.drive.inbox import CANCEL, consume
-from loopkit.drive.posted_deliveries import post_delivery, was_delivered
+from loopkit.drive.posted_deliveries import post_delivery, was_delivered, without_secrets
 from loopkit.drive.posting import post_answer, was_answered
 from loopkit.drive.questions import asked_anew, step_of_answer
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
@@ -283,11 +283,12 @@ class App(ClaimedRuns):
         """
         history = await self.events(run)
         state = state_after(run, history)
+        delivery = without_secrets(delivery, await self.machine_of(state))
+        if was_delivered(history, state, delivery, question):
+            return False
+        refuse_over(state)
         now = self.clock.now()
-        if not was_delivered(history, state, delivery, question):
-            refuse_over(state)
-            return await post_delivery(self.journal, history, state, delivery, question, now)
-        return False
+        return await post_delivery(self.journal, history, state, delivery, question, now)
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.

@@ -94,9 +94,9 @@ async def host(said: list[str]) -> AsyncIterator[Host]:
 async def test_a_run_that_is_started_is_in_the_journal_and_goes_on_by_itself(host: Host) -> None:
     run = await host.start("note", {"topic": "tea"})
     assert (await host.app.state_of(run)).input == {"topic": "tea"}
-    assert host.drives(run)
+    assert (await host.app.journal.runs(run=run))[0].is_driven
     await host.stopped(run)
-    assert not host.drives(run)
+    assert not (await host.app.journal.runs(run=run))[0].is_driven
     assert (await host.app.state_of(run)).status == "waiting"
 
 

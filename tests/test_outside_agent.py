@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -191,6 +192,19 @@ def test_several_runs_that_want_something_have_to_be_told_apart(tmp_path: Path) 
             await call("next", run=run)
         with pytest.raises(CallRefused, match="several runs want something"):
             await call("next")
+
+    led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_a_run_that_can_not_be_read_hides_no_other_one_that_wants_something(
+    tmp_path: Path,
+) -> None:
+    async def lead(host: Host, call: Call) -> None:
+        broken, run = [(await call("machine"))["run"] for _ in range(2)]
+        with sqlite3.connect(tmp_path / ".loopkit" / "journal.db") as journal:
+            (row,) = journal.execute("SELECT id FROM runs WHERE run = ?", [broken]).fetchone()
+            journal.execute("UPDATE records SET data = '[]' WHERE run_id = ?", [row])
+        assert (await call("next"))["run"] == run
 
     led(tmp_path, write(tmp_path, PLAIN), by=lead)
 

@@ -137,6 +137,31 @@ async def test_the_same_delivery_counts_once_and_another_one_is_told_who_deliver
         assert "has already finished: done" in late.json()["error"]["message"]
 
 
+async def test_a_delivery_with_a_secret_is_known_again_and_the_secret_is_stored_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "sk-9f81c2d37ab04e56"
+    monkeypatch.setenv("DESK_API_KEY", secret)
+    async with started(PLAIN) as (site, run):
+        first = (await wanted(site, run))["question"]
+        body = {"artifact": f"No goals, but {secret}.", "by": "ann", "question": first}
+        assert (await reply(site, run, **body)).json()["is_new"] is True
+        await wanted(site, run, 2)
+        same = await reply(site, run, **body)
+        assert (same.status_code, same.json().get("is_new")) == (200, False), same.text
+        twice = await reply(site, run, artifact=body["artifact"], by="ann")
+        assert "had this delivery already" in twice.json()["error"]["message"]
+        page = f"/runs/{run}/deliver"
+        form = {"question": first, "artifact": body["artifact"], "by": "ann"}
+        headers = {"Origin": site.url, "Accept": "text/html"}
+        assert (await site.client.post(page, data=form, headers=headers)).status_code == 303
+        assert (await reply(site, run, artifact=GOOD)).status_code == 200
+        await result(site, run)
+    kept = [path for path in STATE.rglob("*") if path.is_file()]
+    assert kept
+    assert [path for path in kept if secret.encode() in path.read_bytes()] == []
+
+
 async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
     async with started(PLAIN) as (site, run):
         question = (await wanted(site, run))["question"]

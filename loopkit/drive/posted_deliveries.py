@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal
+from loopkit.language import Machine
+from loopkit.outside.redaction import redactor
 from loopkit.outside.trees.listing import TooLarge
 from loopkit.outside.trees.tree import read_tree
 from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, written_since
@@ -28,6 +31,13 @@ class PostedDelivery(Record, frozen=True, kw_only=True):
 
     question: str
     delivery: Delivery
+
+
+def without_secrets(delivery: Delivery, machine: Machine) -> Delivery:
+    """A delivery as it is stored, and compared with others: secrets of the environment removed."""
+    if delivery.text is None:
+        return delivery
+    return delivery.replace(text=redactor(os.environ, machine.key_names)(delivery.text))
 
 
 async def post_delivery(

@@ -136,10 +136,6 @@ class Host:
         """
         return await self.app.cancel(run, reason)
 
-    def drives(self, run: str) -> bool:
-        """Whether this process has the family of a run in hand."""
-        return any(one.state.run == root_of(run) for one in self._driven.values())
-
     async def stopped(self, run: str) -> None:
         """Wait until this process has let go of the family of a run."""
         root = root_of(run)

@@ -14,8 +14,7 @@ from loopkit.serving.http.answers import BadRequest, json_answer
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
 from loopkit.text.json_text import text_or_json
-
-LONGEST_NAME = 200
+from loopkit.views.page.answered import LONGEST_NAME, is_name
 
 
 class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,7 +96,7 @@ async def start_run(call: Call) -> Response:
 
 async def answer_run(call: Call) -> Response:
     body: Given = call.body
-    refuse_name(body.by)
+    _refuse_name(body.by)
     answer = HumanAnswer(
         choice=body.choice,
         comment=body.comment,
@@ -117,7 +116,7 @@ async def answer_run(call: Call) -> Response:
 
 async def reply_to_run(call: Call) -> Response:
     body: Delivered = call.body
-    refuse_name(body.by)
+    _refuse_name(body.by)
     text = None if body.artifact is None else text_or_json(body.artifact)
     run = call.path["run"]
     try:
@@ -127,9 +126,9 @@ async def reply_to_run(call: Call) -> Response:
     return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
 
 
-def refuse_name(by: str) -> None:
-    """Raise BadRequest for what is no name of somebody."""
-    if not by.strip() or len(by) > LONGEST_NAME or not by.isprintable():
+def _refuse_name(by: str) -> None:
+    """Raises BadRequest for a text that is not a name."""
+    if not is_name(by):
         raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
 
 

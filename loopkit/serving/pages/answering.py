@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.posted_deliveries import reply_to
+from loopkit.drive.posted_deliveries import reply_to, without_secrets
 from loopkit.drive.posting import answer_to
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.journal import JournalError, RunUnreadable
 from loopkit.serving.host import Host
 from loopkit.serving.http.answers import status_of
@@ -56,8 +56,9 @@ async def deliver_artifact(call: Call) -> Response:
     asked = await made(lambda: _open(page, question))
     if asked is None or asked.question.wanted is None:
         before = reply_to(page.facts.history, question)
-        is_same = before is not None and before.text == typed.one("artifact")
-        if before is not None and is_same and before.by == typed.one("by").strip():
+        again = Delivery(text=typed.one("artifact"), by=typed.one("by").strip())
+        again = without_secrets(again, page.facts.engine.program.machine)
+        if before is not None and (before.text, before.by) == (again.text, again.by):
             return to_page(call, path_of(run))
         told = "This is no longer wanted." if before is None else f"{before.by} has delivered it."
         return await _tell_late(call, typed, told)

@@ -1,8 +1,8 @@
-"""Arguments of tools, which nobody has checked: each is refused by its name."""
+"""Arguments of tools, which nobody has checked: what is wrong is refused by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
@@ -11,22 +11,24 @@ from loopkit.text import one_line
 
 
 def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
-    """Raises CallRefused where there is no tool of a name."""
+    """Raises CallRefused where no tool has this name."""
     if name not in known:
-        hint = did_you_mean(name, known) or "there is none"
-        raise CallRefused(f"there is no tool `{one_line(name)}`; {hint}")
+        raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
 
 
-def refuse_unknown_arguments(arguments: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raises CallRefused for the first argument that a tool does not have."""
-    for name in arguments:
+def refuse_unknown(given: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
+    """Raises CallRefused for the first name that is not known."""
+    for name in given:
         if name not in known:
-            hint = did_you_mean(name, known) or "there is none"
-            raise CallRefused(f"unknown argument `{one_line(name)}`; {hint}")
+            raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    return did_you_mean(name, known) or "there is none"
 
 
 def text_argument(arguments: Mapping[str, Any], name: str, source: str) -> str:
-    """An argument that is a text, and not missing; `source` says who tells it."""
+    """An argument that is a text; `source` says where its value comes from. Raises CallRefused."""
     given = arguments.get(name)
     if not isinstance(given, str):
         raise CallRefused(f"`{name}` has to be a text: {source}")

@@ -18,7 +18,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redacted
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.tools.arguments import (
-    refuse_unknown_arguments,
+    refuse_unknown,
     refuse_unknown_tool,
     text_argument,
 )
@@ -84,10 +84,6 @@ class MachineToolbox:
     def offered(self) -> Sequence[ServedTool]:
         return [*self._machines.values(), *self._common]
 
-    def waiting_for(self, run: str) -> int:
-        """How many calls wait for a run."""
-        return self._waiting.get(run, 0)
-
     @property
     def is_answering(self) -> bool:
         """Whether work for a call goes on, of one that was cancelled too."""
@@ -149,7 +145,7 @@ class MachineToolbox:
             return await self._next(arguments, call)
         if name in self._machines:
             return await self._driven(await self._host.start(name, arguments), 0, call)
-        refuse_unknown_arguments(arguments, ("run",))
+        refuse_unknown(arguments, ("run",))
         run = root_of(text_argument(arguments, "run", "the id of a run"))
         await self._refuse_strange(run)
         if name == "status":

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.engine.events import Delivery, Replied, Waiting, Worked
+from loopkit.journal import RunUnreadable, UnknownRun
 from loopkit.language import ChildrenState, Machine
 from loopkit.serving.host import Host
-from loopkit.serving.tools.arguments import refuse_unknown_arguments, text_argument
+from loopkit.serving.tools.arguments import refuse_unknown, text_argument
 from loopkit.serving.tools.standing import STANDING
 from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 
@@ -100,7 +102,7 @@ class OutsideAgents:
 
     async def run_in(self, arguments: Mapping[str, Any]) -> str:
         """The run that `next` is asked about; raises CallRefused."""
-        refuse_unknown_arguments(arguments, ("run",))
+        refuse_unknown(arguments, ("run",))
         if "run" in arguments:
             return text_argument(arguments, "run", "the id of a run")
         return await self._only_run()
@@ -108,14 +110,13 @@ class OutsideAgents:
     async def _only_run(self) -> str:
         """The run that wants something, where there is only one."""
         app = self._host.app
-        rows = [
-            row.run
-            for row in await app.journal.runs(limit=MOST_LISTED)
-            if row.machine in self._host.machines and row.damage is None
-        ]
-        wanting = [
-            run for run in rows if any(one.question.wanted for one in await app.questions(run))
-        ]
+        wanting: list[str] = []
+        for row in await app.journal.runs(limit=MOST_LISTED):
+            if row.machine in self._host.machines:
+                # What can't be read, or was removed meanwhile, wants nothing.
+                with suppress(UnknownRun, RunUnreadable):
+                    asked = await app.questions(row.run)
+                    wanting += [row.run] if any(one.question.wanted for one in asked) else []
         if len(wanting) == 1:
             return wanting[0]
         if not wanting:
@@ -165,7 +166,7 @@ class OutsideAgents:
 
 def named_request(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """The run and the request that `submit` names; raises CallRefused."""
-    refuse_unknown_arguments(arguments, ("run", "request", "artifact"))
+    refuse_unknown(arguments, ("run", "request", "artifact"))
     return text_argument(arguments, "run", TOLD), text_argument(arguments, "request", TOLD)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.document.problems import did_you_mean
 from loopkit.drive.standalone import StandaloneValidator
 from loopkit.engine.diagnostics import SCHEMA
 from loopkit.language import JudgeRule, Machine, Rule
@@ -17,6 +16,7 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import partial_input
 from loopkit.machine.rule_reads import inputs_read, others_read
+from loopkit.serving.tools.arguments import refuse_unknown
 from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 from loopkit.text import one_line
 
@@ -89,7 +89,7 @@ class ValidatorTool:
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """The draft, data as JSON, and the input that it is judged with; raises CallRefused."""
-        _refuse_unknown("argument", arguments, self.offered.arguments["properties"])
+        refuse_unknown(arguments, self.offered.arguments["properties"])
         return self._text_in(arguments), self._input_in(arguments)
 
     def _text_in(self, arguments: Mapping[str, Any]) -> str:
@@ -106,20 +106,13 @@ class ValidatorTool:
         given = arguments.get("input", {})
         if not isinstance(given, Mapping):
             raise CallRefused("`input` has to be an object with the inputs by name")
-        _refuse_unknown("input", given, self.inputs)
+        refuse_unknown(given, self.inputs, "input")
         if missing := [name for name in self.required if name not in given]:
             raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
         try:
             return partial_input(self.machine, {**given, **self.fixed})
         except InvalidInput as error:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
-
-
-def _refuse_unknown(word: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known) or "there is none"
-            raise CallRefused(f"unknown {word} `{one_line(name)}`; {hint}")
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,14 @@ def read_name(typed: Typed, faults: Faults) -> str:
     by = typed.one("by").strip()
     if not by:
         faults["by"] = NEEDED
-    elif len(by) > LONGEST_NAME or not by.isprintable():
+    elif not is_name(by):
         faults["by"] = f"takes a name of at most {LONGEST_NAME} characters"
     return by
+
+
+def is_name(by: str) -> bool:
+    """Whether a text can be the name of somebody who answers or delivers."""
+    return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
 def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
