@@ -17,7 +17,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.document.writing import to_yaml
 from loopkit.scenario import load_scenario
 from loopkit.testing import CaseResult, Machines, Tally, load_suite, play, run_case
-from loopkit.testing.suggesting import Suggestions, as_file, empty_suite, suggest
+from loopkit.testing.suggesting import Suggestions, empty_suite, suggest
 from tests.support import PLAN_REVIEW, ROOT, Desk, fails, warns
 from tests.test_docs import Block, blocks, write_shown_files
 from tests.test_testing import loopkit
@@ -32,7 +32,7 @@ def suggested(machine: Path, **options: Any) -> Suggestions:
 
 def cases(found: Suggestions) -> dict[str, Any]:
     """The cases as the file has them."""
-    plain: dict[str, Any] = read(as_file(found), "suggested").plain()["cases"]
+    plain: dict[str, Any] = read(found.as_file, "suggested").plain()["cases"]
     return plain
 
 
@@ -101,7 +101,7 @@ PASSED = {"data": {"verdict": "pass", "findings": []}}
 
 def filled(found: Suggestions, person: Person) -> dict[str, Any]:
     """The scenario file with everything that was left written."""
-    plain = read(as_file(found), "suggested").plain()
+    plain = read(found.as_file, "suggested").plain()
     return {**plain, "cases": {name: person.fill(case) for name, case in plain["cases"].items()}}
 
 
@@ -227,7 +227,7 @@ def test_what_is_suggested_for_a_machine_in_the_docs_is_a_file_that_is_read(
 ) -> None:
     write_shown_files(block, desk)
     found = suggested(desk.write("shown.yaml", block.text))
-    found.suite.path.write_text(as_file(found), encoding="utf-8")
+    found.suite.path.write_text(found.as_file, encoding="utf-8")
     suite = load_suite(found.suite.path)
     for name in suite.names:
         result = run_case(suite, name)
@@ -274,12 +274,12 @@ def test_an_answer_that_a_tool_has_to_find_valid_is_suggested_with_its_call(
             return super().fill(value)
 
     assert_covers(found, Validating("Long enough now.", long))
-    assert ("Put `tool_calls:` here: a call of `measure`" in as_file(found)) == (not use)
+    assert ("Put `tool_calls:` here: a call of `measure`" in found.as_file) == (not use)
 
 
 def test_the_same_cases_are_suggested_each_time() -> None:
     first, second = suggested(PLAN_REVIEW), suggested(PLAN_REVIEW)
-    assert as_file(first) == as_file(second)
+    assert first.as_file == second.as_file
 
 
 def test_of_a_machine_that_is_too_large_the_near_goals_get_a_case() -> None:

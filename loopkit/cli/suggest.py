@@ -14,7 +14,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.machine.graph import Graph
 from loopkit.testing import SUFFIX, Goal, Machines, Suite, load_suite, play, scenario_files
 from loopkit.testing.coverage import Reached, goal_line, goal_text, reached
-from loopkit.testing.suggesting import Suggestions, as_cases, as_file, empty_suite, suggest
+from loopkit.testing.suggesting import Suggestions, empty_suite, suggest
 from loopkit.text import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,7 +86,7 @@ def _tell(found: Suggestions) -> None:
     path, covered = found.suite.path, sum(len(one.goals) for one in found.cases)
     if found.cases:
         where = f"# {path}, below `cases:`\n" if found.suite.names else f"# {path}\n"
-        click.echo(where + (as_cases(found) if found.suite.names else as_file(found)), nl=False)
+        click.echo(where + (found.as_cases if found.suite.names else found.as_file), nl=False)
         told = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
     else:
         told = "no case" if found.failed else "every goal has a case"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.engine.findings import Finding, Report
+from loopkit.text import shortened
 
 MOST_CHARS = 20_000
 """Of all diagnostics together, as JSON."""
@@ -44,7 +45,7 @@ SCHEMA: Mapping[str, Any] = {
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
     """The same with the verdict of a report, which is not `incomplete`."""
     told = {"verdict": report.verdict, **diagnostics(report.findings, most)}
-    return {**told, "reason": _cut(report.reason)} if report.reason else told
+    return {**told, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else told
 
 
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
@@ -71,14 +72,10 @@ def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
 def diagnostic(finding: Finding) -> dict[str, Any]:
     """A finding as it is told: what its reviewer said of it besides comes first."""
     own = {
-        "code": _cut(finding.code),
-        "message": _cut(finding.message),
+        "code": shortened(finding.code, MOST_TEXT_CHARS),
+        "message": shortened(finding.message, MOST_TEXT_CHARS),
         "severity": finding.severity,
-        "location": _cut(finding.location),
+        "location": shortened(finding.location, MOST_TEXT_CHARS),
         "line": finding.line,
     }
     return {**finding.item, **{name: value for name, value in own.items() if value}}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_TEXT_CHARS else f"{text[: MOST_TEXT_CHARS - 1]}…"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.plugins import ENTRY_POINTS, Context, Finding
-from loopkit.text import printable
+from loopkit.text import printable, shortened
 
 MAX_FINDINGS = 50
 MAX_RESULT = 1_000_000
@@ -131,8 +131,7 @@ def _fields(value: object, number: int) -> object:
 def _text(value: object, key: str, number: int) -> str:
     if value is not None and not isinstance(value, str):
         raise NoVerdict(f"`{key}` of finding {number} is {_kind(value)}, and no text")
-    text = _storable(value or "").strip()
-    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
+    return shortened(_storable(value or "").strip(), MAX_CHARS)
 
 
 def _storable(text: str) -> str:

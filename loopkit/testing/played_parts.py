@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +32,17 @@ class PlayedParts:
         children = {
             child: said.written(bill.children[child[0]]) for child, said in self.children.items()
         }
+        asked = by_agent((agent, place, said) for (agent, place, _), said in self.replies.items())
         parts = {
-            "agents": {agent: self._role(agent, bill) for agent in self._agents()},
-            "commands": {place: _filled(results) for place, results in self.results.items()},
+            "agents": {
+                agent: places if len(bill.places(agent)) > 1 else next(iter(places.values()))
+                for agent, places in asked.items()
+            },
+            # Where no result was asked for, a plain success stands.
+            "commands": {
+                place: [results.get(index, {}) for index in range(max(results) + 1)]
+                for place, results in self.results.items()
+            },
             "answers": {
                 state: [_plain(answer, "choice") for answer in answers]
                 for state, answers in self.answers.items()
@@ -43,23 +51,17 @@ class PlayedParts:
         }
         return {part: said for part, said in parts.items() if said}
 
-    def _agents(self) -> list[str]:
-        return list(dict.fromkeys(agent for agent, _, _ in self.replies))
 
-    def _role(self, agent: str, bill: Playbill) -> Any:
-        places: dict[str, list[Any]] = {}
-        for (asked, place, _), calls in self.replies.items():
-            if asked == agent:
-                short = [_plain(call, "reply") for call in calls]
-                places.setdefault(place, []).append(short[0] if len(short) == 1 else short)
-        return places if len(bill.places(agent)) > 1 else next(iter(places.values()))
+def by_agent(asked: Iterable[tuple[str, str, list[Call]]]) -> dict[str, dict[str, list[Any]]]:
+    """What each agent says at each place, in order; `asked` has agent, place and calls."""
+    parts: dict[str, dict[str, list[Any]]] = {}
+    for agent, place, calls in asked:
+        short = [_plain(call, "reply") for call in calls]
+        places = parts.setdefault(agent, {})
+        places.setdefault(place, []).append(short[0] if len(short) == 1 else short)
+    return parts
 
 
 def _plain(call: Call, key: str) -> Any:
     """A call that is nothing but its text, or its choice, is written as that."""
     return call[key] if set(call) == {key} else call
-
-
-def _filled(results: Mapping[int, Call]) -> list[Call]:
-    """The results in order, with plain successes where none was asked for."""
-    return [results.get(index, {}) for index in range(max(results) + 1)]

@@ -90,7 +90,8 @@ class Stage:
                 self.run = await self._play(app)
 
     async def _play(self, app: PlayedApp) -> Run:
-        resolved = _complete(self.suite.written.resolved(self.case), self.suite.playbill)
+        written = json.loads(self.suite.written.resolved(self.case))
+        resolved = json.dumps(completed(written, self.suite.playbill), ensure_ascii=False)
         script = Script(read_resolved(resolved), resolved, digest_of(resolved))
         case = self.suite.case(self.case)
         inputs, resumes = self.suite.inputs[self.case], list(case.resumes)
@@ -165,13 +166,11 @@ def project_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _complete(resolved: str, bill: Playbill) -> str:
-    """The script with an empty part for whoever has none, so that nobody real is asked."""
-    return json.dumps(completed(json.loads(resolved), bill), ensure_ascii=False)
-
-
 def completed(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
-    """What is said in a run, nothing said of anybody else, and so in all of its children."""
+    """What is said in a run, with an empty part for whoever has none, and so in its children.
+
+    So nobody real is asked.
+    """
     made = {**parts}
     for part, names in (("agents", bill.machine.agents), ("commands", bill.commands)):
         made[part] = {**{name: [] for name in names}, **parts.get(part, {})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loopkit.document.problems import Problem, render_one
@@ -49,10 +49,8 @@ class CaseResult:
     @property
     def summary(self) -> str:
         """The first failure in a line: `plan.scenario.yaml:12: another path was taken`."""
-        return next(self._lines(), "")
-
-    def _lines(self) -> Iterator[str]:
-        for failure in self.failures:
-            span = failure.problem.span
-            place = f"{span.file}:{span.line}: " if span else ""
-            yield f"{place}{printable(failure.problem.message)}"
+        if not self.failures:
+            return ""
+        problem = self.failures[0].problem
+        place = f"{problem.span.file}:{problem.span.line}: " if problem.span else ""
+        return place + printable(problem.message)

@@ -72,11 +72,13 @@ class Suite:
     @cached_property
     def unwritten(self) -> dict[str, tuple[Problem, ...]]:
         """What is left to be written of each case, input first."""
-        return {name: tuple(self._left(name)) for name in self.names}
-
-    def _left(self, case: str) -> Iterator[Problem]:
-        yield from unwritten_inputs(self.written, case, self.machine.machine)
-        yield from unwritten(self.written.scenario, self.source, case)
+        return {
+            name: (
+                *unwritten_inputs(self.written, name, self.machine.machine),
+                *unwritten(self.written.scenario, self.source, name),
+            )
+            for name in self.names
+        }
 
     def case(self, name: str) -> Case:
         """A case by its name; raises KeyError."""

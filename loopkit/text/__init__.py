@@ -40,8 +40,12 @@ def is_broken(text: str) -> bool:
 
 def one_line(text: str, width: int = 100) -> str:
     """The text on one line, shortened to `width` characters."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return shortened(" ".join(printable(text).split()), width)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or so much of its beginning that it has `most` characters with the ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def indented(text: str, by: str) -> str:

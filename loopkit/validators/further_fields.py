@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from loopkit.text import shortened
 from loopkit.validators.answer import storable
 
 ITEM_CHARS = 8_000
@@ -24,8 +25,8 @@ def _kept(item: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, 
     for name, value in item.items():
         if name in own:
             continue
-        if isinstance(value, str) and len(value) > TEXT_CHARS:
-            value = f"{value[: TEXT_CHARS - 1]}…"
+        if isinstance(value, str):
+            value = shortened(value, TEXT_CHARS)
         text = json.dumps(value, ensure_ascii=False)
         if len(name) + len(text) <= room:
             room -= len(name) + len(text)

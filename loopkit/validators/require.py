@@ -9,11 +9,15 @@ from loopkit.language import RequireRule
 from loopkit.language.guard import parse_requirement, select
 from loopkit.language.guard.requirement import Known
 from loopkit.machine.known import over
+from loopkit.text import shortened
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.seen import seen_data
 from loopkit.validators.setting import Setting
+
+MOST_CHARS = 120
+"""How much of an item a message shows."""
 
 
 async def check_require(
@@ -44,11 +48,7 @@ async def check_require(
 
 def _fault(rule: RequireRule, location: str, item: object, index: int) -> Fault:
     place = f"{location}: " if location else ""
-    shown = f", it is {_shown(item)}" if rule.each is not None else ""
+    text = shortened(json.dumps(item, ensure_ascii=False), MOST_CHARS)
+    shown = f", it is {text}" if rule.each is not None else ""
     message = f"{place}`{rule.require}` is required{shown}"
     return Fault(message, rule.require, location, value=item, item=item, index=index)
-
-
-def _shown(value: object, limit: int = 120) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -14,9 +14,11 @@ from typing import Any
 
 from loopkit.language.json_schema.judging import Flaw, NotJudged
 from loopkit.language.json_schema.silence import Silence, silences
+from loopkit.text import shortened
 
 MAX_FAULTS = 50
 """How many faults are told of some data; what is wrong everywhere needs no longer list."""
+MESSAGE_CHARS = 300
 
 
 def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -28,7 +30,10 @@ def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, s
     from loopkit.language.json_schema.validation import errors  # noqa: PLC0415
 
     found = errors(value, schema, most=MAX_FAULTS)
-    return [(location_of(error.absolute_path), _shortened(error.message)) for error in found]
+    return [
+        (location_of(error.absolute_path), shortened(error.message, MESSAGE_CHARS))
+        for error in found
+    ]
 
 
 def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
@@ -81,11 +86,7 @@ def _problems_of(text: str) -> tuple[Flaw, ...]:
     from loopkit.language.json_schema.soundness import flaws  # noqa: PLC0415 - as above
 
     found = islice(flaws(json.loads(text)), MAX_FAULTS)
-    return tuple(flaw.replace(message=_shortened(flaw.message)) for flaw in found)
-
-
-def _shortened(message: str, limit: int = 300) -> str:
-    return message if len(message) <= limit else f"{message[: limit - 1]}…"
+    return tuple(flaw.replace(message=shortened(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,26 +36,16 @@ def goals_of(loaded: Loaded) -> tuple[Goal, ...]:
     `limits.then` is one goal, though every agent, run and validate state has an edge of it.
     """
     graph = Graph(loaded.machine)
-    return (*_states(graph), *_transitions(graph), *_caps(loaded, graph))
-
-
-def _states(graph: Graph) -> Iterator[Goal]:
-    for name in graph.states:
-        yield Goal("state", name, ("states", name))
-
-
-def _transitions(graph: Graph) -> Iterator[Goal]:
+    goals = [Goal("state", name, ("states", name)) for name in graph.states]
     for edge in graph.edges:
         if edge.event != "limit":
-            yield Goal("transition", edge.id, edge.path, (edge.id,))
+            goals.append(Goal("transition", edge.id, edge.path, (edge.id,)))
     if limits := tuple(edge.id for edge in graph.edges if edge.event == "limit"):
-        yield Goal("transition", ".".join(map(str, THEN)), THEN, limits)
-
-
-def _caps(loaded: Loaded, graph: Graph) -> Iterator[Goal]:
+        goals.append(Goal("transition", ".".join(map(str, THEN)), THEN, limits))
     for edge in graph.edges:
         if edge.back:
-            yield Goal("cap", edge.id, _cap_path(loaded, edge), (edge.id,))
+            goals.append(Goal("cap", edge.id, _cap_path(loaded, edge), (edge.id,)))
+    return tuple(goals)
 
 
 def _cap_path(loaded: Loaded, edge: Edge) -> DocPath:

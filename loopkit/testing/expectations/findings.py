@@ -22,7 +22,8 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
         if not reports:
             yield Miss(("findings", index), _unjudged(run, wanted))
         elif not is_right:
-            yield Miss(("findings", index), _told(wanted, len(found)), _listed(reports))
+            lines = tuple(line for judged in reports for line in _report(judged))
+            yield Miss(("findings", index), _told(wanted, len(found)), lines)
 
 
 def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
@@ -48,10 +49,6 @@ def _told(wanted: ExpectedFinding, count: int) -> str:
     if wanted.count is None:
         return f"expected a finding{kind}, and there is none"
     return f"expected {plural(wanted.count, 'finding')}{kind}, and there are {count}"
-
-
-def _listed(reports: list[Judged]) -> tuple[str, ...]:
-    return tuple(line for judged in reports for line in _report(judged))
 
 
 def _report(judged: Judged) -> Iterator[str]:

@@ -153,7 +153,8 @@ class Lines:
         if rule.verdict is not None:
             words = {meant: word for word, meant in rule.verdict.words.items()}
             return {"reply": f"I have read it.\n\n{words.get(verdict, verdict.upper())}\n"}
-        data = report(form, verdict, draw(self._findings(verdict, form)), _label(draw))
+        found, label = draw(self._findings(verdict, form)), str(draw(st.integers(1, 3)))
+        data = report(form, verdict, found, label)
         if form.score is not None:
             data[form.parts.score] = draw(st.integers(int(form.score.min), int(form.score.max)))
         return {"data": data}
@@ -232,10 +233,6 @@ def _drafts(request: Request) -> list[Any]:
     calls = [call for message in request.messages for call in message.tool_calls]
     with_drafts = (json.loads(one.arguments) for one in calls if f'"{DRAFT}"' in one.arguments)
     return [given[DRAFT] for given in with_drafts]
-
-
-def _label(draw: Draw) -> str:
-    return str(draw(st.integers(1, 3)))
 
 
 def _spent() -> st.SearchStrategy[Call]:

@@ -71,7 +71,8 @@ class Theatre:
         is_over = False
         while not is_over:
             try:
-                await _drive(app, active, company)
+                app.let_play(active, company)
+                await app.drive(active)
                 is_over = True
             except AnswerRefused:
                 is_over = True
@@ -141,11 +142,6 @@ def _performance(run: FamilyRun, company: Company, cut: Cut) -> Performance:
         if child[:3] in company.children
     ]
     return Performance(run.state, tuple(run.plain_events), company, cut, children=tuple(children))
-
-
-async def _drive(app: Troupe, active: ActiveRun, company: Company) -> None:
-    app.let_play(active, company)
-    await app.drive(active)
 
 
 async def _resumed(app: App, run: str) -> ActiveRun:

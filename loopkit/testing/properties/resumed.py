@@ -63,13 +63,12 @@ def _spends_more(whole: Performance, cut: Performance, machine: Machine) -> bool
     failed = [e for e in whole.events if isinstance(e, Failed) and e.error_class == "transient"]
     if len(failed) >= THRESHOLD:
         return True
-    return bool(cut.doubted) and (
-        _meets_limit(cut) or _is_last_try(cut, machine) or _is_given_up(whole, cut)
+    meets_limit = any(
+        isinstance(event, Worked) and event.outcome == "limit" for event in cut.events
     )
-
-
-def _meets_limit(cut: Performance) -> bool:
-    return any(isinstance(event, Worked) and event.outcome == "limit" for event in cut.events)
+    return bool(cut.doubted) and (
+        meets_limit or _is_last_try(cut, machine) or _is_given_up(whole, cut)
+    )
 
 
 def _is_last_try(cut: Performance, machine: Machine) -> bool:

@@ -51,7 +51,8 @@ def _values(datatype: DataType, hints: Hints, name: str = "") -> Iterator[Any]:
         parts = {n: list(_some(t, hints, n)) for n, t in datatype.fields.items()}
         yield from _records(parts)
     elif datatype.items is not None:
-        yield from _lists([v for v in _some(datatype.items, hints, name) if v is not ABSENT])
+        items = [v for v in _some(datatype.items, hints, name) if v is not ABSENT]
+        yield from (list(chosen) for size in range(3) for chosen in permutations(items, size))
     else:
         yield from _scalars(datatype, hints, name)
 
@@ -66,13 +67,6 @@ def _records(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     for chosen in product(*(parts[name] for name in names)):
         record = dict(zip(names, chosen, strict=True))
         yield {name: record[name] for name in parts if record[name] is not ABSENT}
-
-
-def _lists(items: Sequence[Any]) -> Iterator[list[Any]]:
-    yield []
-    for size in (1, 2):
-        for chosen in permutations(items, size):
-            yield list(chosen)
 
 
 def _scalars(datatype: DataType, hints: Hints, name: str) -> Iterator[Any]:

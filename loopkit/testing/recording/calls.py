@@ -77,11 +77,6 @@ def reserved(usage: Usage, limits: frozenset[str]) -> dict[str, Any]:
     return {"reserved": kept} if kept else {}
 
 
-def plain_call(call: dict[str, Any]) -> Any:
-    """The text alone, where a call has nothing else."""
-    return call["reply"] if set(call) == {"reply"} else call
-
-
 def result_of(replied: Replied, file: str) -> dict[str, Any]:
     """What the command of a `run` state did."""
     result = _printed(replied.exit_code or 0, replied.text, replied.stderr)

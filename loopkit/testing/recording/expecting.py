@@ -8,7 +8,7 @@ from typing import Any
 
 from loopkit.engine.findings import Finding
 from loopkit.language import Machine
-from loopkit.testing.trace import FeedbackGiven, Judged, Trace
+from loopkit.testing.trace import FeedbackGiven, Trace
 from loopkit.text import printable
 
 PIECE_CHARS = 80
@@ -17,9 +17,10 @@ PIECE_CHARS = 80
 
 def expected(run: Trace, machine: Machine) -> dict[str, Any]:
     """The content of `expect:`."""
+    suspended = run.state.suspended if run.state.status == "suspended" else None
     parts = {
         "outcome": run.outcome,
-        "reason": _reason(run),
+        "reason": suspended and suspended.reason,
         "path": list(run.path),
         "kept": list(run.kept),
         "verdicts": _verdicts(run),
@@ -36,11 +37,6 @@ def expected(run: Trace, machine: Machine) -> dict[str, Any]:
 def upwards(cost_usd: float) -> float:
     """A cost in millionths of a dollar, never less than it is."""
     return ceil(round(cost_usd * 1e6, 3)) / 1e6
-
-
-def _reason(run: Trace) -> str | None:
-    suspended = run.state.suspended
-    return suspended.reason if suspended and run.state.status == "suspended" else None
 
 
 def _verdicts(run: Trace) -> dict[str, list[str]]:
@@ -73,12 +69,9 @@ def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
 
 def _repeated(run: Trace, told: FeedbackGiven) -> Iterator[str]:
     """What the feedback repeats of the reports before it."""
-    said = (finding.message for judged in _before(run, told) for finding in judged.report.findings)
+    before = [judged for judged in run.judged if judged.attempt < told.attempt][-2:]
+    said = (finding.message for judged in before for finding in judged.report.findings)
     return (short for text in said if (short := piece(text)) and short in told.text)
-
-
-def _before(run: Trace, told: FeedbackGiven) -> list[Judged]:
-    return [judged for judged in run.judged if judged.attempt < told.attempt][-2:]
 
 
 def piece(text: str) -> str:

@@ -61,7 +61,8 @@ def record(
     case, notes = make_case(program, run, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
-    parted = _difference(target.path, text, name, run, redact, machines)
+    replayed = _played(target.path, text, lambda suite: play(suite, name), machines)
+    parted = family_difference(run, replayed, redact)
     if parted is not None:
         comments.append(one_line(f"Its replay differs in {parted}", 200))
         text = target.text(name, case, comments)
@@ -102,13 +103,6 @@ def _write(path: Path, text: str) -> None:
         replace_file(path, text)
     except NotWritable as error:
         raise NotRecordable(str(error)) from error
-
-
-def _difference(
-    path: Path, text: str, name: str, run: FamilyRun, redact: Redact, machines: Machines
-) -> Difference | None:
-    replayed = _played(path, text, lambda suite: play(suite, name), machines)
-    return family_difference(run, replayed, redact)
 
 
 def _played(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
 from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import ChildRun, FamilyRun
-from loopkit.testing.recording.calls import plain_call
-from loopkit.testing.recording.tape import Attempt, Tape, limited_by, read_tape
+from loopkit.testing.played_parts import by_agent
+from loopkit.testing.recording.tape import limited_by, read_tape
 
 
 class NotRecordable(Exception):
@@ -28,8 +26,18 @@ def said_in(
     limited |= limited_by(program, run.events)
     tape = read_tape(program, run.events, limited)
     parts = {
-        "agents": _agents(tape.attempts.values()),
-        "commands": {name: [r or {"exit_code": 0} for r in runs] for name, runs in _used(tape)},
+        # A list where an agent is asked at one place, else by place.
+        "agents": {
+            agent: places if len(places) > 1 else next(iter(places.values()))
+            for agent, places in by_agent(
+                (one.agent, one.place, one.calls) for one in tape.attempts.values()
+            ).items()
+        },
+        "commands": {
+            name: [result or {"exit_code": 0} for result in results]
+            for name, results in tape.commands.items()
+            if results
+        },
         "answers": dict(tape.answers),
     }
     children, notes = _children(program, run, limited)
@@ -43,7 +51,11 @@ def _children(
     notes: list[str] = []
 
     def said_by(child: ChildRun) -> dict[str, Any]:
-        _refuse_repaired(child.run.state)
+        if child.run.state.repairs:
+            raise NotRecordable(
+                f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
+                "definition of its own"
+            )
         of_child = program_of(program, child.state)
         said, missing = said_in(of_child, child.run, limited)
         raised = limited_by(of_child, child.run.events) - frozenset(of_child.limits)
@@ -60,27 +72,3 @@ def program_of(program: Program, state: str) -> Program:
     """The program of a state's children."""
     definition = program.children[state]
     return Program(definition.machine, definition.digest)
-
-
-def _refuse_repaired(state: RunState) -> None:
-    if state.repairs:
-        raise NotRecordable(
-            f"run `{state.run}` was repaired, and no case plays a child by a definition of its own"
-        )
-
-
-def _agents(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """The attempts of each agent: a list where it is asked at one place, else by place."""
-    parts: dict[str, dict[str, list[Any]]] = {}
-    for attempt in attempts:
-        played = [plain_call(call) for call in attempt.calls]
-        places = parts.setdefault(attempt.agent, {})
-        places.setdefault(attempt.place, []).append(played[0] if len(played) == 1 else played)
-    return {
-        agent: next(iter(places.values())) if len(places) == 1 else places
-        for agent, places in parts.items()
-    }
-
-
-def _used(tape: Tape) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    return ((name, runs) for name, runs in tape.commands.items() if runs)

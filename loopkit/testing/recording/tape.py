@@ -12,7 +12,6 @@ from loopkit.drive.active import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Baselined,
-    Event,
     Failed,
     InDoubt,
     Intended,
@@ -27,11 +26,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
-from loopkit.language import (
-    HumanState,
-    JudgeRule,
-    rules_of,
-)
+from loopkit.language import HumanState, JudgeRule, rules_of
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call
@@ -290,8 +285,5 @@ def read_tape(
 
 def limited_by(program: Program, events: Iterable[Stored]) -> frozenset[str]:
     """The names of all limits of a run that were in force at some time."""
-    return frozenset(program.limits).union(*(_set_by(stored.event) for stored in events))
-
-
-def _set_by(event: Event) -> set[str]:
-    return set(event.limits) if isinstance(event, Started | Resumed) else set()
+    begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
+    return frozenset(program.limits).union(*(event.limits for event in begun))

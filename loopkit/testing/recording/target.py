@@ -32,14 +32,12 @@ class Target:
     def text(self, name: str, case: dict[str, Any], comments: list[str]) -> str:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
-            head = {"scenario": 1, "machine": self._machine(), "cases": {name: case}}
+            machine = os.path.relpath(self.machine.resolve(), self.path.resolve().parent)
+            named = Path(machine).as_posix()
+            head = {"scenario": 1, "machine": named, "cases": {name: case}}
             *above, cases = to_yaml(head).split("cases:\n", 1)
             return "".join(above) + "cases:\n" + _commented(comments, 2) + cases
         return _beside(self.known, name, self._alone(case), comments)
-
-    def _machine(self) -> str:
-        relative = os.path.relpath(self.machine.resolve(), self.path.resolve().parent)
-        return Path(relative).as_posix()
 
     def _alone(self, case: dict[str, Any]) -> dict[str, Any]:
         """The case, in which nothing that all cases share is played."""
@@ -63,23 +61,18 @@ def target(path: Path, machine: Path, name: str | None = None) -> Target:
         raise NotRecordable(message)
     if not machine.is_file():
         raise NotRecordable(f"`{machine}` is not a machine file that a recording can use")
-    if name is not None:
-        _refuse_name(name)
     try:
+        if name is not None:
+            NAME.validate_python(name)
         refuse_unwritable(path)
+    except ValidationError as error:
+        raise NotRecordable(error.errors()[0]["msg"]) from error
     except NotWritable as error:
         raise NotRecordable(str(error)) from error
     known = load_file(path) if path.exists() else None
     if known is not None:
         _refuse_other(known, path, machine, name)
     return Target(path, machine, name, known)
-
-
-def _refuse_name(name: str) -> None:
-    try:
-        NAME.validate_python(name)
-    except ValidationError as error:
-        raise NotRecordable(error.errors()[0]["msg"]) from error
 
 
 def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | None) -> None:

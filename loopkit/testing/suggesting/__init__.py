@@ -2,11 +2,10 @@
 
 ```python
 suggestions = suggest(suite, covered)
-print(as_cases(suggestions))
+print(suggestions.as_cases)
 ```
 """
 
 from loopkit.testing.suggesting.search import Suggestion, Suggestions, empty_suite, suggest
-from loopkit.testing.suggesting.shown import as_cases, as_file
 
-__all__ = ["Suggestion", "Suggestions", "as_cases", "as_file", "empty_suite", "suggest"]
+__all__ = ["Suggestion", "Suggestions", "empty_suite", "suggest"]

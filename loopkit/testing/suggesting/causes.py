@@ -93,16 +93,13 @@ def breakable(
     authors, origins = program.graph.artifacts.get(state.validate_, ()), program.graph.origins
     sent = [{to for who in authors for to in origins.earliest_of(rule, who)} for rule in rules]
     first = [rule for rule, to in zip(rules, sent, strict=True) if origin in to]
-    if not first or (not _is_several(row) and _gives(first, row)):
+    count = row.get(ERRORS)
+    is_several = isinstance(count, int | float) and count > 1
+    if not first or (not is_several and _gives(first, row)):
         return first
     every = frozenset[str]().union(*sent)
     known = {origin, *origins.later_than(origin, every)}
     return [rule for rule, to in zip(rules, sent, strict=True) if to & known]
-
-
-def _is_several(row: Row) -> bool:
-    count = row.get(ERRORS)
-    return isinstance(count, int | float) and count > 1
 
 
 def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[Rule]]) -> Cause:

@@ -136,7 +136,8 @@ class Panel:
             if cause.by in ("artifact", "author") or (is_decided and not rule.always):
                 continue
             calls = [refused()] if self._step.move.event == "limit" else None
-            verdict = self._verdict(place)
+            is_meant = self._is_meant(place, "judge")
+            verdict = (cause.verdict or "incomplete") if is_meant else "pass"
             again = rule.confirm is not None and verdict == "fail"
             for _ in range(rule.samples + again):
                 yield rule.judge, place, calls or self._said(place, rule, verdict)
@@ -145,10 +146,6 @@ class Panel:
     def _judges(self) -> Iterator[tuple[str, JudgeRule]]:
         for place, rules in self._asked.items():
             yield from ((place, rule) for rule in rules if isinstance(rule, JudgeRule))
-
-    def _verdict(self, place: str) -> str:
-        is_meant = self._is_meant(place, "judge")
-        return (self.cause.verdict or "incomplete") if is_meant else "pass"
 
     def _said(self, place: str, rule: JudgeRule, verdict: str) -> list[Call]:
         if verdict == "incomplete":

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.language import (
-    Agent,
     AgentChoice,
     AgentState,
     AuthorState,
@@ -130,7 +129,12 @@ class Parts:
             case RenderState() as state:
                 self._of_template(index, state)
             case ValidateState():
-                self._of_panel(step, self._panels[index])
+                panel = self._panels[index]
+                for place, result in panel.results():
+                    run = self._visits[name] - 1 + panel.has_baseline(place)
+                    self._result(place, run, result)
+                for agent, place, calls in panel.replies(self._refused):
+                    self._replied(agent, place, calls)
             case ChildrenState() as state:
                 self._of_children(step, state, cause.row)
             case _:
@@ -172,8 +176,9 @@ class Parts:
             ]
         if event != "done":
             return [AGENT_FAULTS[event]]
-        answer = self._authored(index, step, state, self._program.machine.agents[asked])
-        return [*self._validated(asked), answer]
+        schema = self._program.machine.agents[asked].schema_
+        head = self._head(step, state, "reply" if schema is None else "data")
+        return [*self._validated(asked), todo(head, self._wanted(index, schema))]
 
     def _validated(self, asked: str) -> Iterator[Call]:
         """The call by which a model has its answer found valid before it gives it."""
@@ -218,11 +223,6 @@ class Parts:
         artifact = artifact_of(self._program.machine, self._way.steps[index].source)
         return (c for c in self._program.machine.choices.values() if c.steps[0] == artifact)
 
-    def _authored(self, index: int, step: Step, state: AgentState, agent: Agent) -> Call:
-        schema = agent.schema_
-        form = "reply" if schema is None else "data"
-        return todo(self._head(step, state, form), self._wanted(index, schema))
-
     def _of_command(self, index: int, step: Step, state: CommandState) -> None:
         event = step.move.event
         if event == "limit":
@@ -245,13 +245,6 @@ class Parts:
         is_open = self._inputs.of(self._way.inputs).get(name or "") == OTHER_TEXT
         if name is not None and (any(wanted) or (wanted and is_open)):
             self._judged.setdefault(name, []).extend(self._wanted(index, None))
-
-    def _of_panel(self, step: Step, panel: Panel) -> None:
-        for place, result in panel.results():
-            index = self._visits[step.source] - 1 + panel.has_baseline(place)
-            self._result(place, index, result)
-        for agent, place, calls in panel.replies(self._refused):
-            self._replied(agent, place, calls)
 
     def _result(self, place: str, index: int, result: Call) -> None:
         self._played.results.setdefault(place, {})[index] = result
@@ -291,7 +284,8 @@ class Parts:
             yield guard_in_words(step.move.edge)
         for choice in self._chooses(index):
             yield f"`{'.'.join(choice.steps[1:])}` is {first_word(choice)}"
-        flag = self._flag(step)
+        agents = self._program.machine.agents_at(step.source)
+        flag = agents[0].infeasible if agents else None
         if flag is not None and schema is not None:
             yield f"`{flag}` is {str(any(panel.cause.by == 'author' for panel in ahead)).lower()}"
         yield from renewed(self._program, self._way, index)
@@ -300,10 +294,6 @@ class Parts:
         if self._visits[step.source] > 1 and ahead:
             is_same = any(panel.cause.is_stalled for panel in ahead)
             yield f"{'the same' if is_same else 'not the same'} as in the attempt before"
-
-    def _flag(self, step: Step) -> str | None:
-        agents = self._program.machine.agents_at(step.source)
-        return agents[0].infeasible if agents else None
 
     def _for_report(self, panel: Panel) -> Iterator[str]:
         """What a report wants of the text that it is about, rule by rule."""

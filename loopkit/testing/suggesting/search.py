@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from loopkit.document import read
+from loopkit.document import inline, read, to_yaml
 from loopkit.language.load import Source
 from loopkit.machine.program import Program, flat_facts
 from loopkit.proof.bounds import Analysis, explore
@@ -49,6 +49,18 @@ class Suggestions:
     cases: list[Suggestion] = field(default_factory=list)
     failed: list[tuple[Goal, str]] = field(default_factory=list)
     """The goals for which there is no case, each with the reason."""
+
+    @property
+    def as_cases(self) -> str:
+        """The cases as YAML, indented as they stand below `cases:`."""
+        return "\n".join(f"  {inline(one.name)}:\n{to_yaml(one.case, 4)}" for one in self.cases)
+
+    @property
+    def as_file(self) -> str:
+        """A scenario file with these cases, for the folder of its machine."""
+        machine = Path(self.suite.machine.source.document.file).name
+        head = to_yaml({"scenario": 1, "machine": machine})
+        return f"{head}\ncases:\n{self.as_cases}"
 
 
 def empty_suite(machine: Path, machines: Machines) -> Suite:
@@ -115,7 +127,13 @@ class _Search:
                 self._keep(goal, way, case)
                 return
         self._ways.allow_all()
-        self._found.failed.append((goal, reason or self._no_way()))
+        if not reason:
+            reason = (
+                "no way that comes by it has an end"
+                if self._ways.is_whole
+                else "the machine has too many configurations, and none of the nearest comes to it"
+            )
+        self._found.failed.append((goal, reason))
 
     def _play(self, way: Way, case: dict[str, Any]) -> None:
         """Play a case in which nothing is left to be written; raises NoCause where it goes astray.
@@ -147,11 +165,6 @@ class _Search:
         own = Case.model_validate({"agents": agents}).agents
         left = {name: said for name, said in agents.items() if not _begins(shared, own, name)}
         return {key: value for key, value in {**case, "agents": left}.items() if value}
-
-    def _no_way(self) -> str:
-        if self._ways.is_whole:
-            return "no way that comes by it has an end"
-        return "the machine has too many configurations, and none of the nearest comes to it"
 
 
 def _with_case(suite: Suite, case: Mapping[str, Any]) -> Suite | None:

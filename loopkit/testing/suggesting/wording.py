@@ -29,7 +29,8 @@ def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
     """What guards read of some work."""
     for name, value in row.items():
         if isinstance(value, Held):
-            yield from _held(name, value)
+            yield from (f"`{name}` has {inline(one)}" for one in sorted(value))
+            yield from (f"`{name}` does not have {inline(one)}" for one in sorted(value.absent))
         else:
             yield fact_in_words(name, value)
 
@@ -44,11 +45,6 @@ def report_facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
 
 def guard_in_words(edge: Edge) -> str:
     return f"so that the guard `{edge.guard}` holds"
-
-
-def _held(name: str, value: Held) -> Iterator[str]:
-    yield from (f"`{name}` has {inline(one)}" for one in sorted(value))
-    yield from (f"`{name}` does not have {inline(one)}" for one in sorted(value.absent))
 
 
 def rule_in_words(rule: Rule, patterns: Mapping[str, str]) -> str:

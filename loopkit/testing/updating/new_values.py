@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
 from loopkit.engine.findings import Finding
 from loopkit.language.load import DocPath
-from loopkit.scenario import GAP, Expect, ExpectedFeedback, ExpectedFinding, ExpectedPrompt
+from loopkit.scenario import GAP, Expect, ExpectedArtifact, ExpectedFinding
 from loopkit.testing.expectations import judged_children, own_misses
 from loopkit.testing.expectations.matching import (
     as_text,
@@ -20,7 +20,7 @@ from loopkit.testing.expectations.matching import (
 )
 from loopkit.testing.recording.expecting import upwards
 from loopkit.testing.sequences import lined_up
-from loopkit.testing.trace import Trace
+from loopkit.testing.trace import Asked, FeedbackGiven, Trace
 
 GUARDED = frozenset({"outcome", "reason", "path"})
 """Expectations rewritten only in a case that is named."""
@@ -37,7 +37,7 @@ def changes(run: Trace, expect: Expect) -> Iterator[Change]:
     What several children are expected to do is changed where they all do the same instead.
     """
     for at in dict.fromkeys(_places(run, expect)):
-        yield from CHANGES[str(at[0])](run, expect, at)
+        yield from _changes_at(at, run, expect)
     by_place: dict[DocPath, list[list[Change]]] = {}
     for child, one in judged_children(run, expect):
         by_place.setdefault(one.at, []).append(list(changes(child.trace, one.said)))
@@ -62,37 +62,45 @@ def _places(run: Trace, expect: Expect) -> Iterator[DocPath]:
         yield miss.at[:whole]
 
 
-def _outcome(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, run.outcome
+def _changes_at(at: DocPath, run: Trace, expect: Expect) -> Iterator[Change]:
+    """What would make one expectation come true."""
+    match at:
+        case ("says", int() as index):
+            yield from _piece(at, expect.says[index], run.closing_words)
+        case ("findings", int() as index, *_):
+            yield from _findings(run, (expect.findings or ())[index], at)
+        case ("feedback", int() as index, "contains", int() as piece):
+            told = (expect.feedback or ())[index]
+            yield from _lacking(at, told.contains[piece], matching_feedback(run, told))
+        case ("prompts", int() as index, "contains", int() as piece):
+            sent = (expect.prompts or ())[index]
+            yield from _lacking(at, sent.contains[piece], matching_prompts(run, sent))
+        case ("artifacts", str() as name, *part):
+            yield from _artifact(run, (expect.artifacts or {})[name], at, part)
+        case _ if (value := _whole(at, run, expect)) is not None:
+            yield at, value
 
 
-def _reason(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    suspended = run.state.suspended
-    if suspended is not None and suspended.reason != "interrupted":
-        yield at, suspended.reason
-
-
-def _says(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    yield from _piece(at, expect.says[int(at[1])], run.closing_words)
-
-
-def _path(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, _with_gaps(expect.path or (), run.path)
-
-
-def _kept(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, _with_gaps(expect.kept or (), run.kept)
-
-
-def _events(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, _with_gaps(expect.events or (), run.emitted)
-
-
-def _verdicts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    state = str(at[1])
-    given = [judged.report.verdict for judged in run.judged if judged.state == state]
-    if given:
-        yield at, _with_gaps((expect.verdicts or {})[state], given)
+def _whole(at: DocPath, run: Trace, expect: Expect) -> object:
+    """What an expectation has to say that is rewritten as a whole; none where nothing would do."""
+    match at:
+        case ("outcome",):
+            return run.outcome
+        case ("reason",) if run.state.suspended and run.state.suspended.reason != "interrupted":
+            return run.state.suspended.reason
+        case ("path" | "kept" | "events" as key,):
+            taken = {"path": run.path, "kept": run.kept, "events": run.emitted}[key]
+            return _with_gaps(getattr(expect, key) or (), taken)
+        case ("verdicts", str() as state):
+            given = [judged.report.verdict for judged in run.judged if judged.state == state]
+            return _with_gaps((expect.verdicts or {})[state], given) if given else None
+        case ("revisions", str() as name):
+            return run.revisions[name]
+        case ("calls" | "calls_at_most", str() as agent):
+            return run.calls[agent]
+        case ("cost_usd_at_most",) if run.cost_usd is not None:
+            return upwards(run.cost_usd)
+    return None
 
 
 def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
@@ -110,8 +118,7 @@ def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
     return made
 
 
-def _findings(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    wanted = (expect.findings or ())[int(at[1])]
+def _findings(run: Trace, wanted: ExpectedFinding, at: DocPath) -> Iterator[Change]:
     reports = matching_reports(run, wanted)
     found = [finding for judged in reports for finding in judged.report.findings]
     same = sum(_is_like(finding, wanted, exactly=True) for finding in found)
@@ -142,51 +149,27 @@ def _finding(wanted: ExpectedFinding, finding: Finding) -> Iterator[tuple[str, A
         yield "message", _nearest(wanted.message, finding.message)
 
 
-def _feedback(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    wanted = (expect.feedback or ())[int(at[1])]
-    yield from _contained(at, wanted, [told.text for told in matching_feedback(run, wanted)])
-
-
-def _prompts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
-    wanted = (expect.prompts or ())[int(at[1])]
-    yield from _contained(at, wanted, [asked.text for asked in matching_prompts(run, wanted)])
-
-
-def _contained(
-    at: DocPath, wanted: ExpectedFeedback | ExpectedPrompt, texts: Sequence[str]
+def _lacking(
+    at: DocPath, expected: str, found: Sequence[FeedbackGiven | Asked]
 ) -> Iterator[Change]:
-    if len(at) == 4 and at[2] == "contains":
-        expected = wanted.contains[int(at[3])]
-        lacking = [text for text in texts if expected.rstrip("\n") not in text]
-        yield from _piece(at, expected, lacking[0])
+    """What stands instead in the first text that lacks what was expected."""
+    lacking = (one.text for one in found if expected.rstrip("\n") not in one.text)
+    yield from _piece(at, expected, next(lacking))
 
 
-def _artifacts(run: Trace, expect: Expect, at: DocPath) -> Iterator[Change]:
+def _artifact(
+    run: Trace, wanted: ExpectedArtifact, at: DocPath, part: Sequence[str | int]
+) -> Iterator[Change]:
     value, is_there = run.version(str(at[1]))
-    if not is_there or len(at) < 3:
+    if not is_there:
         return
-    text = as_text(value)
-    wanted = (expect.artifacts or {})[str(at[1])]
-    match at[2:]:
-        case ("equals",):
-            yield at, text
-        case ("data",):
+    match part:
+        case ["equals"]:
+            yield at, as_text(value)
+        case ["data"]:
             yield at, value
-        case ("contains", int() as index):
-            yield from _piece(at, wanted.contains[index], text)
-
-
-def _revisions(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, run.revisions[str(at[1])]
-
-
-def _calls(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    yield at, run.calls[str(at[1])]
-
-
-def _cost(run: Trace, _: Expect, at: DocPath) -> Iterator[Change]:
-    if run.cost_usd is not None:
-        yield at, upwards(run.cost_usd)
+        case ["contains", int() as index]:
+            yield from _piece(at, wanted.contains[index], as_text(value))
 
 
 def _piece(at: DocPath, expected: str, text: str) -> Iterator[Change]:
@@ -214,22 +197,3 @@ def _ratio(expected: str | None, text: str) -> float:
     if expected is None:
         return 1.0
     return SequenceMatcher(None, expected.strip(), text, autojunk=False).ratio()
-
-
-CHANGES: Mapping[str, Callable[[Trace, Expect, DocPath], Iterator[Change]]] = {
-    "outcome": _outcome,
-    "reason": _reason,
-    "says": _says,
-    "path": _path,
-    "kept": _kept,
-    "verdicts": _verdicts,
-    "findings": _findings,
-    "feedback": _feedback,
-    "prompts": _prompts,
-    "revisions": _revisions,
-    "calls": _calls,
-    "calls_at_most": _calls,
-    "cost_usd_at_most": _cost,
-    "events": _events,
-    "artifacts": _artifacts,
-}

@@ -80,7 +80,10 @@ def _update_case(made: Update, editor: YamlEditor, case: str, *, is_named: bool)
         return
     for path, value in _allowed(made, case, done, expect, is_named=is_named):
         with _left(made, case):
-            _put(made, editor, (*at, *path), value)
+            if (included := suite.source.included.get((*at, *path))) is not None:
+                key = ".".join(map(str, ("expect", *path)))
+                raise NotWritten(f"`{key}` stands in `{included.file}`; change it there")
+            made.edits += editor.edits((*at, *path), value)
 
 
 @contextmanager
@@ -116,13 +119,6 @@ def _allowed(
             made.kept.setdefault(case, []).append(".".join(map(str, path)))
         else:
             yield path, value
-
-
-def _put(made: Update, editor: YamlEditor, path: DocPath, value: Any) -> None:
-    if path in made.suite.source.included:
-        file = made.suite.source.included[path].file
-        raise NotWritten(f"`{'.'.join(map(str, path[2:]))}` stands in `{file}`; change it there")
-    made.edits += editor.edits(path, value)
 
 
 def _without_expectations(plain: dict[str, Any]) -> dict[str, Any]:

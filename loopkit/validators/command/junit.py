@@ -15,7 +15,7 @@ from loopkit.validators.command.reader import (
     Reading,
     Unreadable,
     local,
-    shortened,
+    message_text,
 )
 from loopkit.validators.fault import Fault
 
@@ -116,7 +116,7 @@ class _Cases:
     def _deeper(self, tag: str) -> None:
         self.depth += 1
         if self.depth == 1 and tag not in ("testsuites", "testsuite"):
-            raise Unreadable(f"it is not a test report: its root is <{shortened(tag)}>")
+            raise Unreadable(f"it is not a test report: its root is <{message_text(tag)}>")
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
 
@@ -127,13 +127,13 @@ class _Cases:
         )
         name = "::".join(part for part in parts if part) or "a test without a name"
         file = local(attributes.get("file", ""), self.reading.folder)
-        self.owners.append(_Test(shortened(name), file))
+        self.owners.append(_Test(message_text(name), file))
 
     def _close(self, test: _Test) -> None:
         if not test.kind:
             return
-        said = shortened(test.message) or "no message"
-        trace = shortened(test.body)
+        said = message_text(test.message) or "no message"
+        trace = message_text(test.body)
         text = f"{test.name} {BROKEN[test.kind]}: {said}"
         text += f"\n{trace}" if trace and trace not in said else ""
         item = {"name": test.name, "file": test.file, "kind": test.kind, "message": said}

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from loopkit.language import ReportMap
 from loopkit.language.severities import Severities
-from loopkit.text import printable
+from loopkit.text import printable, shortened
 from loopkit.validators.fault import Fault
 
 MESSAGE_CHARS = 1_000
@@ -54,10 +54,9 @@ def refuse_too_many(faults: Iterable[Fault]) -> list[Fault]:
     return read
 
 
-def shortened(text: str) -> str:
+def message_text(text: str) -> str:
     """A message without control characters, at most 1,000 characters."""
-    plain = printable(text).strip()
-    return plain if len(plain) <= MESSAGE_CHARS else f"{plain[: MESSAGE_CHARS - 1]}…"
+    return shortened(printable(text).strip(), MESSAGE_CHARS)
 
 
 def fault_at(
@@ -74,7 +73,7 @@ def fault_at(
     fields: Mapping[str, object] = MappingProxyType({}),
 ) -> Fault:
     """The fault at a place in a file; the same one wherever it moves in that file."""
-    text, code = shortened(message), shortened(code)
+    text, code = message_text(message), message_text(code)
     at = ":".join([file, *(str(number) for number in (line, column) if number is not None)])
     said = text if code in text else f"{code} {text}"
     return Fault(
@@ -84,7 +83,7 @@ def fault_at(
         line=line,
         severity=severity,
         code=code,
-        key=shortened(key),
+        key=message_text(key),
         identified=identified,
         origins=origins,
         fields=fields,

@@ -6,8 +6,8 @@ from loopkit.validators.command.reader import (
     Reading,
     Unreadable,
     fault_at,
+    message_text,
     refuse_too_many,
-    shortened,
 )
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.form import Misread
@@ -33,12 +33,12 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:
         assert isinstance(read, Misread)
-        raise Unreadable(f"it cannot be used: {shortened(read.reason)}")
+        raise Unreadable(f"it cannot be used: {message_text(read.reason)}")
     return refuse_too_many(
         [
             fault_at(
                 finding.message,
-                shortened(finding.location),
+                message_text(finding.location),
                 finding.line,
                 severity=finding.severity,
                 code=finding.code,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, TypeAlias, TypeVar
 
+from loopkit.text import shortened
 from loopkit.text.json_text import canonical
 from loopkit.validators.judges.form import Doubt, fold, quote
 
@@ -50,5 +51,4 @@ def as_text(value: object) -> str | None:
 
 def excerpt(value: object) -> str:
     """A value of a report in a sentence."""
-    text = canonical(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shortened(canonical(value), 60)
