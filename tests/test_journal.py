@@ -303,6 +303,21 @@ async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journ
     assert len(await journal.runs(limit=10**30)) == 2
 
 
+async def test_runs_whose_last_record_is_of_certain_types_are_left_out(journal: Journal) -> None:
+    ended = NewRecord("ended", NOW, "{}")
+    await created(journal, "works", worked(1))
+    await created(journal, "went on", ended, worked(2))
+    await created(journal, "is over", worked(3), ended)
+    await created(journal, "is over as well", ended)
+    await created(journal, "has begun")
+    rows = await journal.runs(skipping=["ended", "no such type"])
+    assert [row.run for row in rows] == ["has begun", "went on", "works"]
+    assert [row.run for row in await journal.runs(limit=1, skipping=["claimed"])] == [
+        "is over as well"
+    ]
+    assert await journal.runs(run="is over", skipping=["ended"]) == []
+
+
 async def test_runs_are_read_with_all_their_records_bit_by_bit(journal: Journal) -> None:
     for run in ("a", "b", "b/c:1:x", "d"):
         await (await created(journal, run, worked(1), worked(2))).release()

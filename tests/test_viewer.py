@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -317,6 +319,37 @@ async def test_runs_are_listed_by_machine_and_status_and_in_parts(many: Served) 
     assert form.find("input", name="machine")["value"] == "letter"
     assert [one.text for one in form.all("option", selected="")] == ["waiting"]
     assert "There are no such runs." in (await page(many, "/?machine=%3Cb%3E")).text
+
+
+def end_as_often(run: str, times: int) -> None:
+    """Write a run down as many times more as it is, under other names."""
+    with closing(sqlite3.connect(STATE / "journal.db")) as db, db:
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+        db.execute(
+            numbers + "INSERT INTO runs (run, machine, definition, created_at) "
+            "SELECT run || '-' || i, machine, definition, created_at FROM runs, n WHERE run = ?",
+            [times, run],
+        )
+        db.execute(
+            "INSERT INTO records (run_id, seq, epoch, at, type, data) "
+            "SELECT copy.id, seq, epoch, at, type, replace(data, ?, copy.run) FROM records "
+            "JOIN runs AS run ON run.id = run_id JOIN runs AS copy ON copy.run LIKE ? || '-%' "
+            "WHERE run.run = ?",
+            [run, run, run],
+        )
+
+
+async def test_what_waits_is_shown_however_many_runs_have_ended_since(site: Served) -> None:
+    waits, ended = await started(site), await started(site)
+    await site.post(f"/api/runs/{ended}/answer", choice="send")
+    await site.until(ended, lambda told: not told["summary"]["is_driven"])
+    end_as_often(ended, 1_001)
+    [asked] = (await page(site, "/waiting")).find("ol", id="people").all("li")
+    assert asked.find("a")["href"].startswith(f"/runs/{waits}#")
+    rows = (await page(site, "/?status=waiting")).find("table").all("a")
+    assert [one.text for one in rows] == [waits]
+    rows = (await page(site, "/?status=finished")).find("table").all("a")
+    assert rows[0].text == f"{ended}-1001"
 
 
 async def test_the_report_of_a_run_is_the_file_that_the_command_line_writes(site: Served) -> None:

@@ -177,8 +177,9 @@ class MemoryJournal:
         run: str | None = None,
         children: bool = False,
         before: str | None = None,
+        skipping: Sequence[str] = (),
     ) -> list[RunRow]:
-        for text in (machine, run, before):
+        for text in (machine, run, before, *skipping):
             refuse_text("a filter of runs", text or "")
         self.refuse_closed()
         newest_first: Iterable[_Run] = reversed(self._runs.values())
@@ -188,6 +189,8 @@ class MemoryJournal:
         wanted = [r for r in newest_first if machine in (None, r.machine) and run in (None, r.name)]
         if run is None and not children:
             wanted = [r for r in wanted if not is_child(r.name)]
+        if skipping:
+            wanted = [r for r in wanted if r.records[-1].type not in skipping]
         return [_row(one) for one in wanted[: max(limit, 0)]]
 
     async def histories(

@@ -183,11 +183,13 @@ class Journal(Protocol):
         run: str | None = None,
         children: bool = False,
         before: str | None = None,
+        skipping: Sequence[str] = (),
     ) -> list[RunRow]:
         """At most `limit` runs, all or those of a machine or one id, the newest created first.
 
         `children` of other runs are only among them where they are asked for, or by their id. With
-        `before` they are those that were created before that run.
+        `before` they are those that were created before that run. Those whose last record is of
+        one of the types `skipping` are left out.
         """
         ...
 

@@ -219,12 +219,13 @@ class SqliteJournal:
         run: str | None = None,
         children: bool = False,
         before: str | None = None,
+        skipping: Sequence[str] = (),
     ) -> list[RunRow]:
-        for text in (machine, run, before):
+        for text in (machine, run, before, *skipping):
             refuse_text("a filter of runs", text or "")
         sees = self._presence.sees
         return await self._writer.read(
-            lambda db: store.runs(db, machine, run, children, before, limit, sees)
+            lambda db: store.runs(db, machine, run, children, before, skipping, limit, sees)
         )
 
     async def written(self, after: Place, family: str | None = None) -> list[Placed]:

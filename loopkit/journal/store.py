@@ -161,6 +161,7 @@ def runs(
     run: str | None,
     children: bool,
     before: str | None,
+    skipping: Sequence[str],
     limit: int,
     sees: Callable[[str], bool],
 ) -> list[RunRow]:
@@ -169,6 +170,7 @@ def runs(
         "run": run,
         "children": children,
         "before": before,
+        "skipping": json.dumps(skipping) if skipping else None,
         "limit": min(max(limit, 0), MAX_INTEGER),
     }
     listed = db.execute(SQL["runs"], values).fetchall()

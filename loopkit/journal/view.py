@@ -114,9 +114,12 @@ class JournalView:
         run: str | None = None,
         children: bool = False,
         before: str | None = None,
+        skipping: Sequence[str] = (),
     ) -> list[RunRow]:
         journal = await self._of_runs()
-        return await journal.runs(machine, limit, run=run, children=children, before=before)
+        return await journal.runs(
+            machine, limit, run=run, children=children, before=before, skipping=skipping
+        )
 
     async def histories(
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50

@@ -18,17 +18,9 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import Stored
 from loopkit.drive.archive import read_record
-from loopkit.engine.events import ChildEnded, Decided, Event, Replied, Suspended, Waiting
+from loopkit.engine.events import ENDS, ChildEnded, Decided, Event, Replied, Suspended, Waiting
 from loopkit.engine.state import RunState
-from loopkit.journal import (
-    JournalError,
-    Place,
-    Record,
-    RecordOrder,
-    RunRow,
-    RunUnreadable,
-    UnknownRun,
-)
+from loopkit.journal import JournalError, Place, RecordOrder, RunUnreadable, UnknownRun
 from loopkit.language import ChildrenState, Machine
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.serving.host import Host, bug_text
@@ -40,7 +32,6 @@ AGAIN_S = 5.0
 """After how long a run is looked at again that somebody drives just now."""
 LISTED = 100
 """Runs that are read at once at the start."""
-ENDS = ("finished", "cancelled")
 STOPS = ("waiting", "suspended")
 """Types of the records that may name a moment."""
 
@@ -102,11 +93,13 @@ class Appointments:
         """Learn of the moments of all runs that wait now; raises JournalError."""
         self._place = await self._order.newest()
         before: str | None = None
-        while rows := await self._host.app.journal.runs(limit=LISTED, children=True, before=before):
+        while rows := await self._host.app.journal.runs(
+            limit=LISTED, children=True, before=before, skipping=ENDS
+        ):
             before = rows[-1].run
             for row in rows:
                 with suppress(RunUnreadable, UnknownRun):
-                    await self._take_in_run(row)
+                    self._put(moment_of(await self._host.app.state_of(row.run)))
             await asyncio.sleep(0)
 
     async def look(self) -> None:
@@ -136,14 +129,6 @@ class Appointments:
         if not self._queue:
             return POLL_S
         return min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
-
-    async def _take_in_run(self, row: RunRow) -> None:
-        """Learn of the moment of a run, if it has one."""
-        if row.damage is not None:
-            return
-        records: Sequence[Record] = await self._host.app.journal.read(row.run, row.seq - 1)
-        if records and records[-1].type not in ENDS:
-            self._put(moment_of(await self._host.app.state_of(row.run)))
 
     def _take_in(self, run: str, event: Event) -> None:
         if isinstance(event, Waiting) and event.expires_at is not None:

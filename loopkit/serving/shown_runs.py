@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from loopkit.drive.archive import state_after
 from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.engine.events import ENDS
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
@@ -15,7 +16,7 @@ from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, un
 KEPT_STATES = 200
 KEPT_SUMMARIES = 5_000
 LOOKED_AT = 1_000
-"""How many runs are looked at for those of one status."""
+"""How many runs are looked at for those of one status, of those that may have it."""
 
 
 class ShownRuns:
@@ -25,8 +26,6 @@ class ShownRuns:
         """At most so many states are kept: those of the runs that were asked for last."""
         self.stored = stored
         self._most_states = most_states
-        self._over: dict[str, tuple[float, int]] = {}
-        """Runs that were over when they were written last: they need not be read again."""
         self._ended: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
         """Summaries of runs that were over when they were written last."""
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
@@ -58,8 +57,9 @@ class ShownRuns:
         """Runs that nobody began, newest first, and before which to go on, if there may be more."""
         found: list[RunSummary] = []
         looked_at = 0
+        skipping = () if status is None or status in ENDS else ENDS
         while looked_at < LOOKED_AT:
-            rows = await self.stored.journal.runs(machine, limit, before=before)
+            rows = await self.stored.journal.runs(machine, limit, before=before, skipping=skipping)
             for row in rows:
                 before, looked_at = row.run, looked_at + 1
                 summary = await self.summary(row)
@@ -100,15 +100,11 @@ class ShownRuns:
 
     async def waiting(self) -> list[RunData]:
         """The runs that wait for somebody, or of which a child does, newest first."""
-        rows = await self.stored.journal.runs(limit=LOOKED_AT)
         found: list[RunData] = []
-        for row in rows:
-            if self._over.get(row.run) != (row.updated_at, row.seq):
-                # What is damaged, or was removed meanwhile, waits for nobody.
-                with suppress(UnknownRun, RunUnreadable):
-                    found += [await self.data(row.run)] if await self._asks(row) else []
-        listed = {row.run for row in rows}
-        self._over = {run: written for run, written in self._over.items() if run in listed}
+        for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):
+            # What is damaged, or was removed meanwhile, waits for nobody.
+            with suppress(UnknownRun, RunUnreadable):
+                found += [await self.data(row.run)] if await self._asks(row) else []
         return found
 
     async def _asks(self, row: RunRow) -> bool:
@@ -116,9 +112,6 @@ class ShownRuns:
         if row.damage is not None:
             raise row.damage
         state = await self.state(row)
-        if state.is_over:
-            self._over[row.run] = row.updated_at, row.seq
-            return False
         may_ask = state.status == "waiting" or unfinished(state)
         return bool(may_ask and await self.stored.questions(row.run))
 

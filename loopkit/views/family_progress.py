@@ -6,17 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from loopkit.drive.active import Stored
-from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Usage
+from loopkit.engine.events import ENDS, ChildEnded, ChildStarted, Suspended, Usage
 from loopkit.text import plural
 from loopkit.text.run_ids import ancestors_of, place_of
 from loopkit.views.amounts import money
 from loopkit.views.console import Line, lines
 from loopkit.views.progress import AWAITED, Part, Progress, status
 
-STOPS = ("waiting", "suspended", "finished", "cancelled")
+STOPS = ("waiting", "suspended", *ENDS)
 """Events behind which a child has no work, unless another one follows."""
-ENDS = ("finished", "cancelled")
-"""Events of a child that its parent tells with what the child has cost."""
 
 
 class FamilyProgress:
@@ -62,6 +60,7 @@ class FamilyProgress:
         if place is None:
             yield from lines(self._own, stored)
         elif stored.event.type not in ENDS:
+            # Its parent tells of the end of a child, with what it has cost.
             for line in lines(self._known.get(run, Progress()), stored):
                 yield replace(line, before=f"{place} {line.before.removeprefix('  ')}")
 

@@ -39,6 +39,7 @@ from loopkit.engine.events.payloads import (
     Wanted,
 )
 from loopkit.engine.events.runs import (
+    ENDS,
     Cancelled,
     Claimed,
     Finished,
@@ -118,6 +119,7 @@ def _version_in(data: str) -> int:
 
 
 __all__ = [
+    "ENDS",
     "EVENTS",
     "EVENT_VERSION",
     "Adding",

@@ -121,3 +121,7 @@ class Cancelled(Event, frozen=True, kw_only=True):
 
     type: ClassVar[str] = "cancelled"
     reason: str = ""
+
+
+ENDS = (Finished.type, Cancelled.type)
+"""The types of the events behind which nothing comes."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from loopkit.drive.archive import read_record
+from loopkit.engine.events import ENDS
 from loopkit.journal import JournalError, Place, Placed, RunUnreadable
 from loopkit.serving.following import Follower, Told
 from loopkit.serving.http.answers import BadRequest
@@ -30,7 +31,6 @@ LOOK_S = 2.0
 """How often a stream in which nothing happens looks whether its run is still there."""
 PIECE_BYTES = 64_000
 """So much is sent at once, unless one event is larger."""
-ENDS = ("finished", "cancelled")
 OVER = "over"
 """Ends the id of the last event of a run, behind which nothing comes."""
 

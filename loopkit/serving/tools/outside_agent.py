@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from loopkit.engine.diagnostics import report_diagnostics
-from loopkit.engine.events import Delivery, Replied, Waiting, Worked
+from loopkit.engine.events import ENDS, Delivery, Replied, Waiting, Worked
 from loopkit.journal import RunUnreadable, UnknownRun
 from loopkit.language import ChildrenState, Machine
 from loopkit.serving.host import Host
@@ -111,7 +111,7 @@ class OutsideAgents:
         """The run that wants something, where there is only one."""
         app = self._host.app
         wanting: list[str] = []
-        for row in await app.journal.runs(limit=MOST_LISTED):
+        for row in await app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
             if row.machine in self._host.machines:
                 # What can't be read, or was removed meanwhile, wants nothing.
                 with suppress(UnknownRun, RunUnreadable):
