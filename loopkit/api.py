@@ -30,7 +30,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
 from loopkit.journal.folder import STATE_FOLDER
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import InputFault, InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
@@ -118,7 +118,7 @@ def plan(
     """
     loaded = _sound(machine)
     return plan_of(
-        loaded.machine, partial_input(loaded.machine, input or {}), assume, answer_tokens
+        loaded.machine, partial_input(loaded.machine, _as_input(input)), assume, answer_tokens
     )
 
 
@@ -237,11 +237,16 @@ def answer(
     if another process drives the run and takes the answer.
     """
 
+    try:
+        fields = _as_data(form)
+    except ValueError as error:
+        raise AnswerRefused(f"the form is not JSON data: {error}") from error
+
     async def go_on(app: App) -> ActiveRun:
         given = HumanAnswer(
             choice=choice,
             comment=comment,
-            form=dict(form or {}),
+            form=fields,
             edit=edit,
             origins={name: _several(states) for name, states in (origins or {}).items()},
             limits=dict(limits or {}),
@@ -350,7 +355,23 @@ async def _open_app(
 
 def _ready(machine: Machine, given: Mapping[str, Any] | None) -> tuple[Loaded, dict[str, Any]]:
     loaded = _sound(machine)
-    return loaded, complete_input(loaded.machine, given or {})
+    return loaded, complete_input(loaded.machine, _as_input(given))
+
+
+def _as_input(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return _as_data(given)
+    except ValueError as error:
+        raise InvalidInput([InputFault(f"the input is not JSON data: {error}")]) from error
+
+
+def _as_data(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The same as a resumed run reads it; raises ValueError for what is not JSON data."""
+    try:
+        data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    return data
 
 
 def _loaded(machine: Machine) -> Loaded:

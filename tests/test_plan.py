@@ -99,6 +99,21 @@ def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     assert "`cost_usd` ends" not in joined(within)
 
 
+def test_codes_on_the_path_with_the_most_calls_are_told_as_guards_ask_for_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine = MACHINE.replace(
+        "{guard: valid, target: polish},", "{guard: '\"LATE\" in codes', target: polish},"
+    )
+    Path("machine.yaml").write_text(
+        machine.replace("by: [lint, quality]", "by: [{max_chars: 9, code: LATE}, quality]"),
+        encoding="utf-8",
+    )
+    out = planned(capsys)
+    assert '(verdict = fail, "LATE" in codes)' in out
+    assert "Held" not in out
+
+
 def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -141,6 +141,19 @@ def test_what_is_neither_text_nor_data_suspends_with_its_type() -> None:
     assert "agent `planner` returned set, neither text nor data" in stopped.suspended.message
 
 
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_data_that_is_nested_too_deep_for_json_suspends_the_run() -> None:
+    stopped = run("data.yaml", agents={"planner": say(nested(100_000))})
+    assert stopped.suspended is not None
+    assert "agent `planner` returned list, neither text nor data" in stopped.suspended.message
+
+
 def test_a_run_in_memory_writes_nothing() -> None:
     result = run("data.yaml", agents={"planner": say({"steps": ["a", "b"]})}, state=None)
     assert result.outcome == "done"
@@ -194,6 +207,32 @@ def test_an_input_that_the_machine_does_not_take_is_refused_with_all_faults() ->
         "unknown input `tpic`; did you mean `topic`?",
     ]
     assert not Path(".loopkit").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [(b"x", "bytes"), ({"a": {1}}, "set"), (10**5000, "digits"), (nested(100_000), "recursion")],
+    ids=["bytes", "set", "digits", "deep"],
+)
+def test_what_no_journal_can_hold_is_refused_as_an_input_and_in_a_form(
+    value: Any, why: str
+) -> None:
+    text = "loopkit: 1\ninput: {what: {type: any, default: none}}\nstates:\n  ask: "
+    text += "{human: 'So, {{ input.what }}?', choices: yes, form: {what: any}, next: done}\n"
+    Path("any.yaml").write_text(text + "  done: {final: success}\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=f"the input is not JSON data: .*{why}"):
+        run("any.yaml", {"what": value})
+    asked = run("any.yaml", {"what": {2: (3,)}})
+    assert asked.question is not None
+    assert asked.question.text == 'So, {"2": [3]}?'
+    with pytest.raises(AnswerRefused, match=f"the form is not JSON data: .*{why}"):
+        answer(asked.run, "yes", form={"what": value})
+    assert answer(asked.run, "yes", form={"what": 1}).outcome == "done"
+
+
+def test_an_input_whose_name_is_no_text_is_unknown() -> None:
+    with pytest.raises(InvalidInput, match="unknown input `1`"):
+        run("machines/note.yaml", dict(enumerate(["x"], 1)))
 
 
 def test_a_function_for_an_agent_that_is_not_there_is_refused() -> None:

@@ -65,6 +65,6 @@ class FunctionAgentPort:
     def _as_json(self, said: object) -> str:
         try:
             return json.dumps(said, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             what = f"agent `{self._name}` returned {type(said).__name__}"
             raise AgentError("fatal", f"{what}, neither text nor data: {error}") from error

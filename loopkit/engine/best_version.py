@@ -17,22 +17,19 @@ def way_back(
 ) -> Best | None:
     """The version from which the work goes on; none where no earlier one is better.
 
-    `before` is the run without the work, and `run` with it. What a person has just edited stays
-    as it is.
+    `before` is the run without the work, and `run` with it.
     """
-    is_answer = work.answer is not None
-    now = before.artifacts if is_answer else run.artifacts
+    now = before.artifacts if work.answer is not None else run.artifacts
     best = _best_round(plan, edge, run)
     if best is None or best.judged.fault or _is_current(now, best):
         return None
-    edited = work.artifact.name if is_answer and work.artifact is not None else None
-    then = best.snapshot
+    then = run.picked(best)
     return Best(
         state=best.report.state,
         author=best.judged.author,
         attempt=best.judged.attempt,
         made_from=best.report.made_from,
-        artifacts=tuple([n for n in then if run.artifacts.get(n) != then[n] and n != edited]),
+        artifacts=tuple([n for n in then if run.artifacts.get(n) != then[n]]),
         withdrawn=tuple(_withdrawn(run, best)),
     )
 

@@ -97,7 +97,7 @@ class Engine:
         edge = self._decider.decide(run.state, work.outcome, bits)
         if plan.restores and not edge.back and (best := run.best_round()):
             # A person was shown the best round's artifacts, and goes forward with them.
-            work = work.replace(restored=dict(best.snapshot))
+            work = work.replace(restored=run.picked(best))
             step = Macrostep(run)
             step.add(work)
         better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
@@ -184,7 +184,7 @@ class Engine:
 
     def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None
-        current = best.snapshot if best else run.artifacts
+        current = run.picked(best) if best else run.artifacts
         picked = {name: current[name] for name in state.result if name in current}
         return Finished(
             outcome=name,

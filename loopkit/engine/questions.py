@@ -129,6 +129,8 @@ class Questions:
         if state is None:
             return {}, None
         best = run.best_round() if state.pick == "best" else None
-        current, report = (best.snapshot, best.report) if best else (run.artifacts, run.last_report)
+        current, report = (
+            (run.picked(best), best.report) if best else (run.artifacts, run.last_report)
+        )
         artifacts = {name: current[name] for name in state.show if name in current}
         return artifacts, report if "report" in state.show else None

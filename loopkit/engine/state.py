@@ -200,6 +200,16 @@ class RunState(Mutable):
         rounds = self.rounds_at.get(state) if state else None
         return rounds.best() if rounds else None
 
+    def picked(self, best: Round) -> dict[str, Artifact]:
+        """The artifacts of a round, and what a person has edited that its state has not judged."""
+        rounds = self.rounds_at[best.report.state]
+        edits = {
+            name: artifact
+            for name, artifact in self.artifacts.items()
+            if artifact.edited and all(one.snapshot.get(name) != artifact for one in rounds)
+        }
+        return {**best.snapshot, **edits}
+
     def runs_of(self, state: str) -> int:
         """How often the command of a `run` state came to an end, with a result or without.
 

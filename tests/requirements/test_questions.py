@@ -271,3 +271,48 @@ def test_the_best_is_not_taken_when_the_run_goes_back(durable: Desk) -> None:
     asked = durable.play(BEST.replace("ENDING", "ask"), script)
     played = durable.answer(asked.state.run, "again")
     assert played.prompts("author")[3] == f"Write.\n\n{previous('a')}\n\nOnce more."
+
+
+EDITED = (
+    BEST.replace("ENDING", "ask")
+    .replace("    pick: best\n", "    edit: plan\n")
+    .replace('"accept", target: accepted}', '"accept", target: look}')
+    + """
+  look:
+    human: Really?
+    show: plan
+    pick: best
+    choices: [accept, again]
+    transitions:
+      - {guard: choice == "accept", target: picked}
+      - {revise: draft, max: 1, from: best, feedback: "Once more."}
+      - {target: picked}
+  picked: {final: success, result: plan, pick: best}
+"""
+)
+
+
+@pytest.mark.parametrize("choice", ["accept", "again"])
+def test_what_a_person_has_edited_is_kept_where_the_best_is_picked(
+    durable: Desk, choice: str
+) -> None:
+    script = scenario(agents={"author": ["x", "ab", "a", "later"]})
+    run = durable.play(EDITED, script).state.run
+    durable.answer(run, "accept", edit="mine")
+    played = durable.answer(run, choice)
+    if choice == "accept":
+        assert played.result == {"plan": "mine"}
+    else:
+        assert played.prompts("author")[3] == (
+            f"Write.\n\n{previous('mine', edited=True)}\n\nOnce more."
+        )
+
+
+def test_an_edited_version_that_was_judged_is_picked_like_any_other(durable: Desk) -> None:
+    edge = 'revise: draft, max: 1, feedback: "Once more."'
+    machine = EDITED.replace(edge, "revise: judge, max: 1", 1)
+    script = scenario(agents={"author": ["x", "ab", "a"]})
+    run = durable.play(machine, script).state.run
+    durable.answer(run, "again", edit="mine")
+    durable.answer(run, "accept")
+    assert durable.answer(run, "accept").result == {"plan": "ab"}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from loopkit.language import Agent, EachState, Limits, ModelAgent
+from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
 from loopkit.text import columns, indented, one_line, plural, printable
@@ -131,7 +132,14 @@ def _event(step: Taken) -> str:
 
 
 def _facts(facts: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} = {_fact(value)}" for name, value in facts.items())
+    return ", ".join(_fact_in_words(name, value) for name, value in facts.items())
+
+
+def _fact_in_words(name: str, value: object) -> str:
+    if isinstance(value, Held):
+        told = {f'"{one}" in {name}' for one in value}
+        return ", ".join(sorted(told | {f'"{one}" not in {name}' for one in value.absent}))
+    return f"{name} = {_fact(value)}"
 
 
 def _fact(value: object) -> str:
