@@ -218,6 +218,21 @@ def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk
     assert [step for step in order(again) if step[0] == "+"] == ["+a", "+b", "+c"]
 
 
+def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk: Desk) -> None:
+    desk.write("task.yaml", TASK.replace("agents:", "limits: {agent_calls: 1}\nagents:"))
+    script = said(a=["bad", "good"], b=["bad", "good"])
+    run = desk.play(tasks(), script, listed("a", "c", "b"))
+    stopped = run.state.suspended
+    assert stopped is not None
+    assert stopped.reason == "limit"
+    a, _, b = (event.child for event in run.of(ChildStarted))
+    assert stopped.remedy.splitlines() == [
+        f"raise it: loopkit resume {child} --set limits.agent_calls=2" for child in (a, b)
+    ]
+    assert desk.resume(a, {"agent_calls": 2}).outcome is None
+    assert desk.resume(b, {"agent_calls": 2}).outcome == "done"
+
+
 def test_what_open_children_have_spent_counts_after_a_resume(desk: Desk) -> None:
     a = [["bad"], [{"fault": "rate_limit"}, {"reply": "good"}]]
     run = desk.play(tasks("limits: {agent_calls: 3}"), said(a=a), listed("a", "b"))

@@ -50,6 +50,16 @@ def play(desk: Desk, text: str, rule: str = "", judge: str = "[cat]") -> Played:
     return desk.play(machine.replace("RULE", rule))
 
 
+@pytest.mark.parametrize(("argument", "unused"), [("{{ input_file }}", 0), ("x", 3)])
+def test_whoever_gets_the_input_as_a_file_uses_all_of_it(
+    desk: Desk, argument: str, unused: int
+) -> None:
+    rule = f"{{command: {argv('-c', READING, argument)}}}"
+    machine = MACHINE.replace("JUDGE", "[cat]").replace("TEXT", "tea").replace("RULE", rule)
+    notes = [problem for problem in desk.problems(machine) if "the input" in problem.message]
+    assert len(notes) == unused
+
+
 @pytest.mark.parametrize(("text", "outcome"), [("tea in a pot", "done"), ("tea", "failed")])
 def test_a_rule_reads_the_input_as_json(desk: Desk, text: str, outcome: str) -> None:
     played = play(desk, text)

@@ -11,6 +11,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import EachState, JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
+from loopkit.language.noun import INPUT_FILE
 from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import artifact_of
 
@@ -90,7 +91,8 @@ class _Said:
         self.results = {name for final in finals for name in final.result}
         shown = (name for state in subject.machine.states.values() for _, name in state.shown)
         whole = frozenset[str]().union(*(each.whole for each in mentions))
-        self.used_whole = whole.union(shown, subject.graph.judged)
+        file = {"input"} if INPUT_FILE in whole else ()
+        self.used_whole = whole.union(shown, subject.graph.judged, file)
 
     def unused(
         self, path: DocPath, fields: Iterable[str], word: str, holder: str | None

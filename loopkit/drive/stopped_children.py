@@ -21,13 +21,16 @@ def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Sus
 
     They are given by their keys, in the order of the list.
     """
-    reasons = [_reason(child) for child in stopped.values()]
-    resumes = [c.suspended.resume_at for c in stopped.values() if c.suspended]
+    reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
+    causes = [child.suspended for child in stopped.values() if child.suspended]
+    remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]
+    resumes = [cause.resume_at for cause in causes if cause.resume_at is not None]
     return Suspended(
         state=name,
-        reason=min(reasons, key=_URGENCY.index),
+        reason=reason,
         message="; ".join(_told(name, stopped)),
-        resume_at=min((at for at in resumes if at is not None), default=None),
+        remedy="\n".join(dict.fromkeys(remedies[:MOST_TOLD])),
+        resume_at=min(resumes, default=None),
         time_s=time_s,
     )
 

@@ -38,7 +38,7 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
         yield _hint(_then(stopped, "resume with", "resume"), resume_line(run.run))
         return
     if stopped.remedy:
-        yield printable(stopped.remedy)
+        yield from printable(stopped.remedy).splitlines()
     if stopped.reason != "limit":
         yield from _mending(run, stopped, machine, file)
 
