@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit.document import read_file
+from loopkit.language.inclusion import INCLUDING
 from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT
 
@@ -45,6 +47,40 @@ def test_every_machine_satisfies_the_schema(path: Path) -> None:
 def test_every_scenario_satisfies_the_schema(path: Path) -> None:
     plain = read_file(path).plain()
     assert [e.message for e in Draft7Validator(published("scenario")).iter_errors(plain)] == []
+
+
+def places_of_texts(
+    schema: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """The keys under which a schema takes a text, and whether it also takes that of a file."""
+    match schema:
+        case {
+            "if": _,
+            "then": {"properties": {"file": _, **others}},
+            "else": {"type": "string"},
+        } if not others:
+            yield path, True
+        case {"type": "string"}:
+            yield path, False
+        case dict():
+            for key, value in schema.items():
+                yield from places_of_texts(value, (*path, key))
+        case _:
+            return
+
+
+def test_the_schema_offers_the_text_of_a_file_exactly_where_the_language_includes_it() -> None:
+    found = {
+        (noun, *path): takes_file
+        for noun, schema in published("machine")["definitions"].items()
+        for path, takes_file in places_of_texts(schema.get("properties", {}))
+    }
+    # There it is the path of a part of a report.
+    assert found.pop(("ReportMap", "message")) is False
+    for (noun, *path), takes_file in found.items():
+        # An item of a list is included where its list is.
+        is_included = path[0] in {*INCLUDING, "in"} and path[1:] in ([], ["items"])
+        assert takes_file == is_included, (noun, *path)
 
 
 def test_the_schema_has_one_exact_message_for_a_wrong_key_in_a_state() -> None:

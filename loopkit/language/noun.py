@@ -132,12 +132,13 @@ BOUND_SCHEMA = {
 Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
 """A name that an author gives: lower case letters, digits, underscores."""
 Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])]
+PlainText = Annotated[str, Field(max_length=100_000)]
+"""A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
-    str,
-    Field(max_length=100_000),
+    PlainText,
     WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
 ]
-"""A template or a plain text; `{file: PATH}` has been replaced by the file's text."""
+"""The same, or `{file: PATH}`, which has been replaced by the text of the file."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
 """A command as a list; each element is one template and stays one argument."""
 INPUT_FILE = "input_file"

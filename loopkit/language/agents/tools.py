@@ -18,6 +18,7 @@ from loopkit.language.noun import (
     Fields,
     Ids,
     Noun,
+    PlainText,
     Text,
     Texts,
     Written,
@@ -28,7 +29,7 @@ from loopkit.language.noun import (
 class ToolBase(Noun):
     """What every tool may say."""
 
-    description: Text = ""
+    description: PlainText = ""
     """What the model is told that it is for."""
 
     kind: ClassVar[str]

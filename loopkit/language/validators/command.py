@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from loopkit.language.agents.calls import ErrorRule, Retry
-from loopkit.language.noun import FROM_LIST, Argv, Duration, Text, Texts, fault
+from loopkit.language.noun import FROM_LIST, Argv, Duration, PlainText, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, FixedRule, Written
 from loopkit.language.validators.verdict import VerdictReading
@@ -30,7 +30,7 @@ class CommandRule(FixedRule):
     """A template; default is the artifact."""
     parse: Parse = "exit_code"
     """How findings are read out of what the program says."""
-    file: Text | None = None
+    file: PlainText | None = None
     """A template: the file of the workspace that has the report; default is stdout."""
     map: ReportMap | None = None
     """With `parse: report`: how the report is read, where it has another shape than ours."""

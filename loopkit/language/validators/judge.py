@@ -1,11 +1,11 @@
 """The `judge` rule: a model judges, and its report is read."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.noun import Id, Noun, Text, Texts, fault
+from loopkit.language.noun import FROM_LIST, Id, Noun, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, RuleBase, Written
 from loopkit.language.validators.verdict import VerdictReading
@@ -39,7 +39,7 @@ class JudgeRule(RuleBase):
 
     judge: Id
     """The agent that is asked."""
-    rubric: Texts = ()
+    rubric: Annotated[tuple[Text, ...], FROM_LIST] = ()
     """What to judge by; no templates."""
     sees: Texts = ()
     """What the judge is shown besides the artifact, such as `input.issue`."""

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from loopkit.language.noun import Id, Ids, Noun, Text
+from loopkit.language.noun import Id, Ids, Noun, PlainText, Text
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.verdict import VerdictReading
 from loopkit.values import Value, field
@@ -231,7 +231,7 @@ class FixedRule(RuleBase):
     message: Text | None = None
     """A template that sees `item`, `index`, `value`, `parent`, `artifact`; each rule has a
     default."""
-    fields: dict[str, Text] = {}
+    fields: dict[str, PlainText] = {}
     """What else a finding says, by name: templates that see what `message` sees. What comes out
     empty is left out."""
 
