@@ -18,7 +18,7 @@ from loopkit.text import one_line, printable
 from loopkit.text.editing import plain_ends
 from loopkit.text.json_text import NoJson, parse_json
 
-Control = Literal["choice", "choices", "bool", "number", "line", "text", "date", "lines", "json"]
+Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400
 ONE_LINE = 200
 """A text of at most so many characters is one line, where its schema says so."""
@@ -26,7 +26,6 @@ MOST_RADIOS = 6
 """So many values are shown beside each other; of more one is picked from a list."""
 YES, NO = "true", "false"
 NEEDED = "is needed"
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INT = re.compile(r"[+-]?[0-9]+")
 _NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LEFT_OUT = object()
@@ -159,10 +158,9 @@ def _control(datatype: DataType) -> Control:
 
 def _text_control(datatype: DataType) -> Control:
     default, schema = datatype.default or "", datatype.schema
-    if schema.get("format") == "date" and (not default or _DATE.fullmatch(default)):
-        return "date"
     longest = schema.get("maxLength")
-    is_short = isinstance(longest, int) and longest <= ONE_LINE
+    # No format is checked, so that a control of its own would promise what nobody keeps.
+    is_short = schema.get("format") == "date" or (isinstance(longest, int) and longest <= ONE_LINE)
     return "line" if is_short and default == " ".join(default.splitlines()) else "text"
 
 
@@ -299,7 +297,6 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
     "number": _number,
     "line": _as_it_is,
     "text": _as_it_is,
-    "date": _as_it_is,
     "lines": _lines,
     "json": _json,
 }
