@@ -240,6 +240,23 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
 
 
+async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
+    runs = [await started(site) for _ in range(3)]
+    counting = CountingJournal(site.site.stored.journal)
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1)
+    for _ in range(3):
+        assert [one.run for one in await shown.waiting()] == runs[::-1]
+        listed, _ = await shown.summaries(None, "waiting", None, 50)
+        assert [one.run for one in listed] == runs[::-1]
+    # Once for each of the two lists.
+    assert [counting.reads.count(run) for run in runs] == [2, 2, 2]
+    await site.post(f"/api/runs/{runs[0]}/answer", choice="again", comment="Shorter.")
+    await site.until(runs[0], lambda told: told["artifacts"]["letter"] == 2)
+    await site.until(runs[0], lambda told: bool(told["questions"]))
+    asked = {one.run: one.question.question for one in await shown.waiting()}
+    assert asked == {run: f"ask:{2 if run == runs[0] else 1}" for run in runs}
+
+
 async def test_the_page_of_a_run_in_which_nothing_happens_is_made_once(site: Served) -> None:
     run = await started(site)
     counting = CountingJournal(site.site.stored.journal)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from loopkit.drive.archive import state_after
 from loopkit.drive.stored_runs import StoredRuns, unfinished
-from loopkit.engine.events import ENDS
+from loopkit.engine.events import ENDS, Waiting
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
@@ -16,7 +17,20 @@ from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, un
 KEPT_STATES = 200
 KEPT_SUMMARIES = 5_000
 LOOKED_AT = 1_000
-"""How many runs are looked at for those of one status, of those that may have it."""
+"""How many runs are looked at for those of one status, of those that may have it, and for what
+they ask, of those that go on."""
+
+
+class Asked(NamedTuple):
+    """An open question in a list."""
+
+    run: str
+    """The run that asks."""
+    place: str
+    """Where that belongs in its family; empty for a run that no other one has begun."""
+    question: Waiting
+    since: float
+    """Unix time of the last event of the run that asks."""
 
 
 class ShownRuns:
@@ -26,8 +40,10 @@ class ShownRuns:
         """At most so many states are kept: those of the runs that were asked for last."""
         self.stored = stored
         self._most_states = most_states
-        self._ended: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
-        """Summaries of runs that were over when they were written last."""
+        self._asked: dict[str, tuple[tuple[float, int] | None, list[Asked]]] = {}
+        """What runs that go on ask, as it was when they were written last."""
+        self._listed: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
+        """Summaries of runs whose own records say everything, as they were written last."""
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
     async def row(self, run: str) -> RunRow:
@@ -74,9 +90,9 @@ class ShownRuns:
     async def summary(self, row: RunRow) -> RunSummary:
         """A run in a list, what is wrong with it included."""
         written = row.updated_at, row.seq, row.is_driven
-        known = self._ended.get(row.run)
+        known = self._listed.get(row.run)
         if known is not None and known[0] == written:
-            self._ended.move_to_end(row.run)
+            self._listed.move_to_end(row.run)
             return known[1]
         try:
             if row.damage is not None:
@@ -85,10 +101,10 @@ class ShownRuns:
             summary = summary_of(row, state, await self.stored.usage_of(state))
         except RunUnreadable as fault:
             return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
-        if state.is_over:
-            self._ended[row.run] = written, summary
-            if len(self._ended) > KEPT_SUMMARIES:
-                self._ended.popitem(last=False)
+        if state.is_over or not unfinished(state):
+            self._listed[row.run] = written, summary
+            if len(self._listed) > KEPT_SUMMARIES:
+                self._listed.popitem(last=False)
         return summary
 
     async def data(self, run: str) -> RunData:
@@ -96,24 +112,36 @@ class ShownRuns:
         row = await self.row(run)
         state = await self.state(row)
         children = [child async for child in self._children(state)]
-        return run_data(await self.summary(row), state, await self.stored.questions(run), children)
+        asked = await self.stored.questions_of(state)
+        return run_data(await self.summary(row), state, asked, children)
 
-    async def waiting(self) -> list[RunData]:
-        """The runs that wait for somebody, or of which a child does, newest first."""
-        found: list[RunData] = []
+    async def waiting(self) -> list[Asked]:
+        """What runs and their children ask now, newest run first."""
+        asked: list[Asked] = []
+        before, self._asked = self._asked, {}
         for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):
             # What is damaged, or was removed meanwhile, waits for nobody.
             with suppress(UnknownRun, RunUnreadable):
-                found += [await self.data(row.run)] if await self._asks(row) else []
-        return found
+                known = before.get(row.run)
+                if known is None or known[0] != (row.updated_at, row.seq):
+                    known = await self._asked_by(row)
+                self._asked[row.run] = known
+                asked += known[1]
+        return asked
 
-    async def _asks(self, row: RunRow) -> bool:
-        """Whether a run or one of its children asks something, also while others of them work."""
+    async def _asked_by(self, row: RunRow) -> tuple[tuple[float, int] | None, list[Asked]]:
+        """What a run or its children ask, also while others of them work.
+
+        And when the run was written last, where only its own records can change that.
+        """
         if row.damage is not None:
             raise row.damage
         state = await self.state(row)
-        may_ask = state.status == "waiting" or unfinished(state)
-        return bool(may_ask and await self.stored.questions(row.run))
+        asked: list[Asked] = []
+        for one in await self.stored.questions_of(state):
+            asker = await self.row(one.state.run)
+            asked.append(Asked(asker.run, one.place, one.question, asker.updated_at))
+        return None if unfinished(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
         begun: Mapping[str, Mapping[str, object]] = state.children

@@ -86,7 +86,8 @@ async def list_runs(call: Call) -> Response:
 
 async def list_questions(call: Call) -> Response:
     waiting = await call.site.runs.waiting()
-    return _json(QuestionList(questions=tuple(one for run in waiting for one in run.questions)))
+    asked = (AskedQuestion(run=one.run, place=one.place, question=one.question) for one in waiting)
+    return _json(QuestionList(questions=tuple(asked)))
 
 
 async def list_machines(call: Call) -> Response:
