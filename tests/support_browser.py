@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.http_site import TOKEN
+
 T = TypeVar("T")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = os.environ.get("LOOPKIT_REQUIRE_BROWSER") == "1"
@@ -32,9 +34,12 @@ class Browser:
         self._thread.start()
         self._playwright, self._chromium = self._done(_started(program))
 
-    def run(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """What comes of some work with an empty page, which knows nothing of other tests' pages."""
-        return self._done(self._on_a_page(work))
+    def run(self, work: Callable[[Any], Coroutine[Any, Any, T]], **options: Any) -> T:
+        """What comes of some work with an empty page, which knows nothing of other tests' pages.
+
+        The options are those of a context, such as `java_script_enabled`.
+        """
+        return self._done(self._on_a_page(work, options))
 
     def close(self) -> None:
         self._done(self._chromium.close())
@@ -46,13 +51,40 @@ class Browser:
     def _done(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_SECONDS)
 
-    async def _on_a_page(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        context = await self._chromium.new_context()
+    async def _on_a_page(
+        self, work: Callable[[Any], Coroutine[Any, Any, T]], options: dict[str, Any]
+    ) -> T:
+        context = await self._chromium.new_context(**options)
         context.set_default_timeout(STEP_MS)
         try:
             return await work(await context.new_page())
         finally:
             await context.close()
+
+
+async def visit(
+    browser: Browser,
+    url: str,
+    work: Callable[[Any], Coroutine[Any, Any, T]],
+    **options: Any,
+) -> tuple[T, list[str]]:
+    """What comes of some work with a page that has signed in, and everything that went wrong."""
+    wrong: list[str] = []
+
+    async def on_page(page: Any) -> T:
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        page.on(
+            "request",
+            lambda asked: asked.url.startswith((url, "data:")) or wrong.append(f"asks {asked.url}"),
+        )
+        signing_in = {"form": {"token": TOKEN}, "headers": {"Origin": url}, "max_redirects": 0}
+        assert (await page.request.post(f"{url}/login", **signing_in)).status == 303
+        await page.goto(f"{url}/")
+        return await work(page)
+
+    return await asyncio.to_thread(browser.run, on_page, **options), wrong
 
 
 async def _started(program: str) -> tuple[Any, Any]:

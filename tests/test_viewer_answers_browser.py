@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,13 @@ import pytest
 
 from tests.http_site import ASKING, TOKEN, Served, served
 from tests.support import PLAN_REVIEW, plan
-from tests.support_browser import ANSWER_SECONDS, Browser
+from tests.support_browser import Browser, visit
 from tests.test_outside import ARCHITECT, outside
 from tests.test_serve_reply import CRITIC, HAPPY_CRITIC
 from tests.test_viewer_answers import CAPPED, DATA, EDITED, FORM, ORIGINS, READ
 from tests.warm import Process
 
 STATE = Path(".loopkit")
-LONG_MS = (ANSWER_SECONDS - 10) * 1000
-"""How long a page may take on a busy machine."""
 PLANNER = "  architect:\n    command: [sh, -c, 'cat > prompt; cat plan.md']\n"
 KEPT = "    session: keep                       # one conversation over all revisions of the plan\n"
 GIVEN = {"stamps": 2, "insured": True, "kind": "card", "to": []}
@@ -54,33 +51,11 @@ def serving(*machines: str) -> AbstractAsyncContextManager[Served]:
     return served(STATE, *paths, may_answer=True)
 
 
-async def visit(
-    browser: Browser,
-    site: Served,
-    work: Callable[[Any], Awaitable[None]],
-    *,
-    has_script: bool = True,
+async def wrong_in(
+    browser: Browser, site: Served, work: Callable[[Any], Coroutine[Any, Any, None]], **options: Any
 ) -> list[str]:
     """Lets somebody who has signed in do some work in a browser; what went wrong meanwhile."""
-    wrong: list[str] = []
-
-    async def on_page(first: Any) -> None:
-        context = await first.context.browser.new_context(java_script_enabled=has_script)
-        try:
-            page = await context.new_page()
-            page.set_default_timeout(LONG_MS)
-            page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-            page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-            page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
-            await page.goto(f"{site.url}/login")
-            await page.fill("input[name=token]", TOKEN)
-            await page.click("main button")
-            await page.wait_for_url(f"{site.url}/")
-            await work(page)
-        finally:
-            await context.close()
-
-    await asyncio.to_thread(browser.run, on_page)
+    _, wrong = await visit(browser, site.url, work, **options)
     # A page that was refused has a status that says so, which browsers take for an error.
     return [told for told in wrong if "Failed to load resource" not in told]
 
@@ -110,11 +85,11 @@ async def result(site: Served, run: str) -> dict[str, Any]:
 
 
 async def done_with(
-    browser: Browser, machine: str, work: Callable[[Any], Awaitable[None]]
+    browser: Browser, machine: str, work: Callable[[Any], Coroutine[Any, Any, None]]
 ) -> dict[str, Any]:
     """What is told of the only run of a server, which somebody has led to its end in a browser."""
     async with serving(machine) as site:
-        assert await visit(browser, site, work) == []
+        assert await wrong_in(browser, site, work) == []
         [run] = (await site.get("/api/runs"))["runs"]
         return await result(site, run["run"])
 
@@ -160,7 +135,7 @@ async def test_plan_review_is_led_from_its_start_to_the_approval(
         assert await page.locator("#answer").count() == 0
 
     async with served(STATE, machine, may_answer=True) as site:
-        assert await visit(browser, site, approve) == []
+        assert await wrong_in(browser, site, approve) == []
         told = await result(site, runs[0])
     assert (told["summary"]["outcome"], told["answers"]["approval"]["by"]) == ("accepted", "Ann")
     assert told["input"]["issue"] == "CSV exports break.\nSince Monday."
@@ -182,7 +157,7 @@ async def test_a_run_whose_process_was_killed_goes_on_with_a_button(browser: Bro
             await page.wait_for_selector("#head .status.good")
 
         try:
-            assert await visit(browser, site, take_over) == []
+            assert await wrong_in(browser, site, take_over) == []
         finally:
             Path("go").touch()
             driver.send_signal(signal.SIGKILL)
@@ -236,7 +211,7 @@ async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
         assert not [one for one in seen if one.endswith("/answer")]
 
     async with serving(FORM) as site:
-        assert await visit(browser, site, try_it) == []
+        assert await wrong_in(browser, site, try_it) == []
 
 
 async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser) -> None:
@@ -298,7 +273,7 @@ async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser)
         await answer_as_ann(page, "send")
 
     async with serving(ASKING) as site:
-        assert await visit(browser, site, answer) == []
+        assert await wrong_in(browser, site, answer) == []
 
 
 async def test_who_is_too_late_reads_who_was_first_until_they_leave(browser: Browser) -> None:
@@ -323,7 +298,7 @@ async def test_who_is_too_late_reads_who_was_first_until_they_leave(browser: Bro
         assert await page.inner_text("#late") == late
 
     async with serving(ASKING) as site:
-        assert await visit(browser, site, answer) == []
+        assert await wrong_in(browser, site, answer) == []
 
 
 async def tab_to(page: Any, selector: str) -> None:
@@ -370,6 +345,10 @@ async def test_everything_works_without_javascript(browser: Browser) -> None:
             await page.reload()
 
     async def answer(page: Any) -> None:
+        await page.context.clear_cookies()
+        await page.reload()
+        await page.fill("input[name=token]", TOKEN)
+        await page.click("main button")
         await page.click("text=letter >> nth=0")
         await page.click("main button")
         await loaded(page, "#answer")
@@ -388,7 +367,7 @@ async def test_everything_works_without_javascript(browser: Browser) -> None:
         assert "Enough." in await page.inner_text("#stopped")
 
     async with serving(ASKING) as site:
-        assert await visit(browser, site, answer, has_script=False) == []
+        assert await wrong_in(browser, site, answer, java_script_enabled=False) == []
         [run] = (await site.get("/api/runs"))["runs"]
     assert run["status"] == "cancelled"
 
@@ -431,7 +410,7 @@ async def test_findings_are_moved_and_a_limit_is_raised_in_the_browser(browser: 
         await page.wait_for_selector("#steps .step:nth-child(6)")
 
     async with serving(ORIGINS, CAPPED) as site:
-        assert await visit(browser, site, move) == []
+        assert await wrong_in(browser, site, move) == []
         moved, raised = [await site.get(f"/api/runs/{run}") for run in runs]
     assert [list(one) for one in moved["answers"]["ask"]["origins"].values()] == [
         ["research", "write"]

@@ -19,7 +19,7 @@ import loopkit
 from loopkit.serving.access import origins_of
 from tests.http_site import ASKING, TOKEN, Served, served
 from tests.support import fails
-from tests.support_browser import Browser
+from tests.support_browser import Browser, visit
 from tests.warm import Process, ran_loopkit
 
 T = TypeVar("T")
@@ -102,31 +102,6 @@ async def site() -> AsyncIterator[Served]:
             Path("go").touch()
 
 
-async def in_browser(
-    browser: Browser, url: str, work: Callable[[Any], Awaitable[T]], *more: str
-) -> tuple[T, list[str]]:
-    """What comes of some work with a page that has signed in, and everything that went wrong."""
-    wrong: list[str] = []
-
-    async def on_page(page: Any) -> T:
-        page.set_default_timeout(LONG_MS)
-        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
-        allowed = (url, "data:", *more)
-        page.on(
-            "request",
-            lambda asked: asked.url.startswith(allowed) or wrong.append(f"asks {asked.url}"),
-        )
-        await page.goto(f"{url}/login")
-        await page.fill("input[name=token]", TOKEN)
-        await page.click("button")
-        await page.wait_for_url(f"{url}/")
-        return await work(page)
-
-    return await asyncio.to_thread(browser.run, on_page), wrong
-
-
 def tags(html: str) -> list[str]:
     """Elements and words in their order."""
     return html.replace("><", "> <").split()
@@ -170,7 +145,7 @@ async def test_a_run_is_watched_from_its_start_to_its_end_without_loading_the_pa
         assert tags(await page.inner_html("#steps")) == tags(shown)
         return list(await page.locator("#steps h3").all_inner_texts())
 
-    steps, wrong = await in_browser(browser, site.url, watch)
+    steps, wrong = await visit(browser, site.url, watch)
     assert steps == ["write", "judge"] * 3 + ["gave_up"]
     assert wrong == []
 
@@ -188,7 +163,7 @@ async def test_a_page_says_that_the_process_was_killed_that_drove_its_run(
         await page.wait_for_selector("#stopped >> text=The process that drove the run is gone.")
         return str(await page.inner_text("#head .status"))
 
-    status, wrong = await in_browser(browser, site.url, watch)
+    status, wrong = await visit(browser, site.url, watch)
     driver.wait()
     assert (status, wrong) == ("interrupted", [])
 
@@ -255,7 +230,7 @@ async def test_a_page_that_loses_its_server_says_so_and_comes_back_by_itself(
         return list(await page.locator("#steps h3").all_inner_texts())
 
     url = f"http://127.0.0.1:{cable.port}"
-    steps, _ = await in_browser(browser, url, watch)
+    steps, _ = await visit(browser, url, watch)
     assert steps == ["write", "judge"] * 3 + ["gave_up"]
     await cable.cut()
 
@@ -285,7 +260,7 @@ async def test_a_page_that_was_signed_out_leads_to_signing_in_and_goes_on_after_
         await page.wait_for_selector("#head h1")
         return str(await page.inner_text("#head h1"))
 
-    shown, _ = await in_browser(browser, site.url, watch)
+    shown, _ = await visit(browser, site.url, watch)
     assert shown == run
 
 
@@ -329,7 +304,7 @@ async def test_typed_text_focus_and_opened_parts_stay_while_a_page_follows(
         )
         assert abs(await page.evaluate(top) - was_at) < 3
 
-    _, wrong = await in_browser(browser, site.url, watch)
+    _, wrong = await visit(browser, site.url, watch)
     assert wrong == []
 
 
@@ -354,7 +329,7 @@ async def test_a_page_that_nobody_sees_takes_no_connection(site: Served, browser
         await page.evaluate(hide, False)
         await page.wait_for_selector("#head .status.bad")
 
-    _, wrong = await in_browser(browser, site.url, watch)
+    _, wrong = await visit(browser, site.url, watch)
     assert wrong == []
 
 
@@ -383,6 +358,7 @@ async def test_a_run_of_500_steps_is_shown_whole_and_a_longer_one_in_parts(
 
     async def look(page: Any) -> tuple[int, str, list[str]]:
         await page.click("table a")
+        await page.wait_for_url("**/runs/*")
         steps = await page.locator("#steps .step").count()
         assert (await page.text_content(".diagram .here .title")) == "ask"
         earlier = await page.inner_text("#earlier")
@@ -392,7 +368,7 @@ async def test_a_run_of_500_steps_is_shown_whole_and_a_longer_one_in_parts(
         return steps, earlier, names
 
     async with served(STATE) as site:
-        (steps, earlier, names), wrong = await in_browser(browser, site.url, look)
+        (steps, earlier, names), wrong = await visit(browser, site.url, look)
     assert (steps, earlier) == (500, "21 earlier steps")
     assert names == (["note", "check"] * 11)[:21]
     assert wrong == []
@@ -441,7 +417,7 @@ async def test_hostile_texts_of_any_size_are_only_text(browser: Browser) -> None
         assert await page.title() == "Waiting · loopkit"
 
     async with served(STATE) as site:
-        _, wrong = await in_browser(browser, site.url, look)
+        _, wrong = await visit(browser, site.url, look)
     assert wrong == []
 
 
@@ -469,7 +445,7 @@ async def test_pages_fit_narrow_screens_and_follow_the_system_in_light_and_dark(
                 )
         return seen
 
-    seen, _ = await in_browser(browser, site.url, look)
+    seen, _ = await visit(browser, site.url, look)
     for path, (light, wide, dark, also_wide) in seen.items():
         assert (wide, also_wide) == (360, 360), path
         assert light != dark, path
@@ -499,7 +475,7 @@ async def test_everything_is_reached_and_opened_by_keyboard(site: Served, browse
         await page.keyboard.press("Space")
         await page.wait_for_selector(".call .loaded >> text=Write.")
 
-    _, wrong = await in_browser(browser, site.url, look)
+    _, wrong = await visit(browser, site.url, look)
     assert wrong == []
 
 
@@ -509,25 +485,17 @@ async def test_without_javascript_a_reload_shows_what_is_new(
     run = await started(site, "slow")
 
     async def look(page: Any) -> list[str]:
-        state = await page.context.storage_state()
-        plain = await page.context.browser.new_context(
-            java_script_enabled=False, storage_state=state
-        )
-        try:
-            shown = await plain.new_page()
-            await shown.goto(f"{site.url}/runs/{run}")
-            assert await shown.is_visible("text=works")
-            Path("go").touch()
-            while await shown.locator("#head .status.bad").count() == 0:
-                await asyncio.sleep(0.05)
-                await shown.reload()
-            await shown.click(".call summary >> nth=0")
-            await shown.click("text=Prompt and reply >> nth=0")
-            return list(await shown.locator("#texts pre").all_inner_texts())
-        finally:
-            await plain.close()
+        await page.goto(f"{site.url}/runs/{run}")
+        assert await page.is_visible("text=works")
+        Path("go").touch()
+        while await page.locator("#head .status.bad").count() == 0:
+            await asyncio.sleep(0.05)
+            await page.reload()
+        await page.click(".call summary >> nth=0")
+        await page.click("text=Prompt and reply >> nth=0")
+        return list(await page.locator("#texts pre").all_inner_texts())
 
-    texts, wrong = await in_browser(browser, site.url, look)
+    texts, wrong = await visit(browser, site.url, look, java_script_enabled=False)
     assert [text.split() for text in texts[:2]] == [["Write."], ["Write.said"]]
     assert wrong == []
 
@@ -539,27 +507,15 @@ async def test_times_are_those_of_the_reader_and_in_utc_without_javascript(
     [told] = (await site.get("/api/runs"))["runs"]
     began = datetime.fromtimestamp(int(told["created_at"]), UTC)
 
-    async def look(page: Any) -> tuple[str, str, str]:
-        state = await page.context.storage_state()
-        new = page.context.browser.new_context
-        there = await new(timezone_id="Asia/Tokyo", locale="de-DE", storage_state=state)
-        plain = await new(java_script_enabled=False, storage_state=state)
-        try:
-            local, utc = await there.new_page(), await plain.new_page()
-            for one in (local, utc):
-                await one.goto(f"{site.url}/runs/{run}")
-            first = local.locator("#head time").first
-            return (
-                await first.inner_text(),
-                await first.get_attribute("title"),
-                await utc.locator("#head time").first.inner_text(),
-            )
-        finally:
-            await there.close()
-            await plain.close()
+    async def look(page: Any) -> tuple[str, str | None]:
+        await page.goto(f"{site.url}/runs/{run}")
+        first = page.locator("#head time").first
+        return await first.inner_text(), await first.get_attribute("title")
 
-    (local, title, utc), wrong = await in_browser(browser, site.url, look)
+    there = {"timezone_id": "Asia/Tokyo", "locale": "de-DE"}
+    (local, title), wrong = await visit(browser, site.url, look, **there)
+    (utc, _), wrong_in_utc = await visit(browser, site.url, look, java_script_enabled=False)
     assert utc == title == began.strftime("%Y-%m-%d %H:%M:%S UTC")
     # The day is named where it is not today, which may change between the two.
     assert local.endswith((began + timedelta(hours=9)).strftime("%H:%M:%S"))
-    assert wrong == []
+    assert wrong + wrong_in_utc == []
