@@ -20,7 +20,8 @@ from loopkit.language.states.author import ToldState
 from loopkit.language.states.state import StateBase
 from loopkit.machine.codes import fault_codes
 from loopkit.machine.graph import Graph
-from loopkit.machine.scope import REPORT, Scope, own_names
+from loopkit.machine.guard_names import own_names
+from loopkit.machine.scope import REPORT, Scope
 from loopkit.proof.outcomes import Analysis, faults_of, table_of
 from loopkit.testing import Machines
 from loopkit.testing.suggesting import empty_suite, suggest

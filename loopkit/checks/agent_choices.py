@@ -45,7 +45,11 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
             )
         if not faults:
             yield from _words(subject, path, choice)
-        yield from _agents(subject, name, path)
+        agents = subject.machine.agents_at(name)
+        for of, message in ALIKE:
+            if len({of(agent) for agent in agents}) > 1:
+                remedy = "make them alike, or use two states"
+                yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)
 
 
 def _word(choice: AgentChoice) -> Template | None:
@@ -77,11 +81,3 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
                     message = f"`{choice.from_}` is never `{word}`"
                     remedy = did_you_mean(word, missing) if missing else "delete it"
                     yield subject.no_effect((*path, "of", word), message, remedy)
-
-
-def _agents(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
-    agents = subject.machine.agents_at(name)
-    for of, message in ALIKE:
-        if len({of(agent) for agent in agents}) > 1:
-            remedy = "make them alike, or use two states"
-            yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)

@@ -15,7 +15,8 @@ from loopkit.language.guard import KEYWORDS
 from loopkit.language.states import STATE_NOUNS
 from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
+from loopkit.machine.guard_names import own_names
+from loopkit.machine.scope import EVERYWHERE_NAMES
 
 MEANINGS = {
     "name-collision": "One name refers to two things.",

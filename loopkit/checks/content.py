@@ -9,7 +9,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language.guard import Guard
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 
 MEANINGS = {
     "content-unhandled": "An empty or unusable answer would be treated like a good one.",

@@ -8,6 +8,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
+from loopkit.proof.bounds.result import values_in_words
 from loopkit.text import plural
 
 STUCK, SHUT = "stuck", "no-open-choice"
@@ -76,9 +77,12 @@ def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> It
 
 def how_reached(found: Stuck) -> str:
     """The way to where a run is stuck, with the inputs and the counters that lead there."""
-    spent = {_counter(name): number for name, number in found.counters.items() if number}
-    with_ = {**found.inputs, **spent}
-    held = ", ".join(f"{name} = {_value(value)}" for name, value in with_.items())
+    spent = {
+        f"revisions by {name}" if "[" in name else name: number
+        for name, number in found.counters.items()
+        if number
+    }
+    held = values_in_words({**found.inputs, **spent})
     return f"a run gets there by {_way(found.way, found.state)}" + (
         f", with {held}" if held else ""
     )
@@ -88,16 +92,6 @@ def _way(way: Sequence[Taken], end: str) -> str:
     steps = [*(step.state for step in way), end]
     told = steps[-LONGEST_WAY:]
     return " → ".join(["…", *told] if len(told) < len(steps) else told)
-
-
-def _counter(name: str) -> str:
-    return f"revisions by {name}" if "[" in name else name
-
-
-def _value(value: object) -> str:
-    return (
-        "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
 
 
 def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.language.states.children import ChildrenState
 from loopkit.machine.edges import Edge
-from loopkit.machine.first_author import first_author
 from loopkit.machine.graph import Graph
 
 MEANINGS = {
@@ -43,7 +42,7 @@ def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
 def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
     """Only agents and templates read feedback; else it waits for the author of what was judged."""
     target = subject.machine.states.get(edge.target)
-    if isinstance(target, ChildrenState) and first_author(Graph(target.child)) is None:
+    if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
         yield subject.source.problem(
             target_path(edge),

@@ -10,7 +10,6 @@ from loopkit.language import Rule
 from loopkit.machine.edges import DocPath
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
-from loopkit.text.patterns import PatternError, compile_pattern
 
 MEANINGS = {
     "missing-key": "Without a key, a reviewer's findings cannot be told apart.",
@@ -45,16 +44,9 @@ def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
     written = rule.verdict_reading.findings
     if written is None:
         return ("verdict",), OF_VERDICT
-    return None if _has_key(subject, written) else (("verdict", "findings"), OF_VERDICT)
-
-
-def _has_key(subject: Subject, written: str) -> bool:
-    """Whether a pattern has the group; one that can't be read is told elsewhere."""
-    try:
-        pattern = compile_pattern(subject.machine.patterns.get(written, written))
-    except PatternError:
-        return True
-    return "key" in pattern.groupindex
+    pattern = subject.pattern(written)
+    has_key = pattern is None or "key" in pattern.groupindex
+    return None if has_key else (("verdict", "findings"), OF_VERDICT)
 
 
 def _needed(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:

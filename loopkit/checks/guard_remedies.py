@@ -11,7 +11,7 @@ from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes import DataType
 from loopkit.language.facts import OF_REPORTS, OF_REVISING, VERDICT
 from loopkit.language.guard import GuardType
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 
 
 def remedy_for(

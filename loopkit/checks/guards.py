@@ -62,7 +62,7 @@ def uses(subject: Subject) -> Iterator[Use]:
         for edge in subject.graph.on(name, "done"):
             if edge.guard is not None:
                 yield Use((*edge.path, "guard"), edge.guard, types, name)
-    types = subject.scope.common_names()
+    types = subject.scope.guards.common
     for placed in subject.rules:
         if placed.rule.guard is not None:
             yield Use((*placed.path, "guard"), placed.rule.guard, types)

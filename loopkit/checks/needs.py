@@ -11,7 +11,6 @@ from loopkit.checks.templates import explained
 from loopkit.document.problems import Problem
 from loopkit.language import State
 from loopkit.language.template import check, parse
-from loopkit.machine.keeping import keeping_states
 from loopkit.machine.sources import names_needed, names_told
 
 ARTIFACTS = "`needs` names artifacts or fields of them"
@@ -19,10 +18,12 @@ ARTIFACTS = "`needs` names artifacts or fields of them"
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
     """What a state needs is there on every path to it, and it may be kept for that."""
-    keeping = keeping_states(subject.graph)
     for name, state in subject.machine.states.items():
         yield from _missing(subject, name, state)
-        if name not in keeping and _says_nothing_new(subject, name, state):
+        if state.needed is None or name in subject.graph.keeping:
+            continue
+        # What the texts of a state do not name of it would count for `stalled`.
+        if names_needed(subject.graph, name) <= names_told(subject.graph, name):
             yield subject.no_effect(("states", name, "needs"), _why_not(subject, name, state))
 
 
@@ -41,13 +42,6 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
             error = explained(subject, Use(path, text, artifacts, name), bare)
             remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
             yield subject.source.problem(path, error.code, error.message, help=remedy)
-
-
-def _says_nothing_new(subject: Subject, name: str, state: State) -> bool:
-    """Whether a state's texts name all that it needs; for `stalled` the rest would count."""
-    if state.needed is None:
-        return False
-    return names_needed(subject.graph, name) <= names_told(subject.graph, name)
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:

@@ -59,15 +59,11 @@ def check_opinions(subject: Subject) -> Iterator[Problem]:
 
 def _idle(subject: Subject, placed: PlacedRule[JudgeRule]) -> Iterator[tuple[str, str]]:
     rule = placed.rule
-    never_fails = bool(placed.judged_at) and not _may_fail(subject, placed)
+    levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
+    never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
     if rule.confirm is not None and never_fails:
         yield "confirm", "this judge never fails: with its `severity` it only advises"
     if rule.samples > 1 and never_fails:
         yield "samples", "there is nothing to vote on: with its `severity` this judge only advises"
     if rule.samples == 1 and "combine" in rule.model_fields_set:
         yield "combine", "there is one sample, so there is nothing to combine"
-
-
-def _may_fail(subject: Subject, placed: PlacedRule[JudgeRule]) -> bool:
-    levels = (levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at)
-    return any(may_block(placed.rule, at) for at in levels)

@@ -23,7 +23,9 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
     for index, name in enumerate(machine.origins):
         yield from _declared(subject, name, ("origins", index))
     for index, (before, after) in enumerate(pairwise(machine.origins)):
-        if {before, after} <= machine.states.keys() and not _comes_before(subject, before, after):
+        if not {before, after} <= machine.states.keys():
+            continue
+        if before == after or after not in subject.graph.reachable(before, back=False):
             message = f"no forward path leads from `{before}` to `{after}`"
             remedy = "list the origins in the order in which they work, each once"
             yield subject.source.problem(
@@ -42,17 +44,10 @@ def _declared(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
         yield subject.source.problem(path, "bad-origin", message, help=remedy)
     elif not state.reads_feedback:
         message = f"`{name}` writes nothing that feedback could change"
-        remedy = f"name the states that are to mend what is found: {_authors(subject)}"
+        states = subject.machine.states.items()
+        authors = ", ".join(f"`{one}`" for one, known in states if known.reads_feedback)
+        remedy = f"name the states that are to mend what is found: {authors or 'none does'}"
         yield subject.source.problem(path, "bad-origin", message, help=remedy)
-
-
-def _authors(subject: Subject) -> str:
-    states = subject.machine.states.items()
-    return ", ".join(f"`{name}`" for name, state in states if state.reads_feedback) or "none does"
-
-
-def _comes_before(subject: Subject, first: str, second: str) -> bool:
-    return first != second and second in subject.graph.reachable(first, back=False)
 
 
 def _named(subject: Subject) -> Iterator[tuple[DocPath, str]]:

@@ -28,16 +28,12 @@ MEANINGS = {
 def check_questions(subject: Subject) -> Iterator[Problem]:
     """`choices:`, `timeout:` and `otherwise:` of every human state."""
     for name, state in subject.machine.states_of(HumanState).items():
-        yield from _choices(subject, name, state)
+        for index, choice in enumerate(state.choices):
+            if state.choices.index(choice) < index:
+                message = f"the choice `{choice}` is offered twice"
+                path = ("states", name, "choices", index)
+                yield subject.source.problem(path, "duplicate-choice", message, help="delete one")
         yield from _absence(subject, name, state)
-
-
-def _choices(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
-    for index, choice in enumerate(state.choices):
-        if state.choices.index(choice) < index:
-            message = f"the choice `{choice}` is offered twice"
-            path = ("states", name, "choices", index)
-            yield subject.source.problem(path, "duplicate-choice", message, help="delete one")
 
 
 def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:

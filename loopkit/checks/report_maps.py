@@ -39,7 +39,10 @@ def check_report_maps(subject: Subject) -> Iterator[Problem]:
 
 
 def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
-    yield from _without_parts(subject, path, read)
+    if read == ReportMap():
+        message = "`map` maps nothing, so it has no effect"
+        remedy = "name the parts that have other names in the report, such as `findings: issues`"
+        yield subject.source.problem(path, "empty", message, help=remedy, key=True)
     yield from _two_in_one(subject, path, read)
     for table in TABLES:
         words: Mapping[str, object] = getattr(read, table)
@@ -67,13 +70,6 @@ def _untold(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[P
             "that says how to answer",
             key=True,
         )
-
-
-def _without_parts(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
-    if read == ReportMap():
-        message = "`map` maps nothing, so it has no effect"
-        remedy = "name the parts that have other names in the report, such as `findings: issues`"
-        yield subject.source.problem(path, "empty", message, help=remedy, key=True)
 
 
 def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:

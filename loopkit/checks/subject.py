@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from loopkit.document.problems import Problem
 from loopkit.language import ToolBase
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
+from loopkit.machine.components import is_cyclic, strong_components
 from loopkit.machine.edges import DocPath, Edge
 from loopkit.machine.graph import Graph
-from loopkit.machine.knots import knots
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes import Analysis
+from loopkit.text.patterns import PatternError, compile_pattern
+
+if TYPE_CHECKING:
+    from regex import Pattern
 
 T = TypeVar("T", bound=ToolBase)
 
@@ -59,13 +63,20 @@ class Subject(Analysis, frozen=True, dict=True):
         """The states that a run may enter again."""
         states = self.graph.states
         leads = {s: {e.target for e in self.graph.outgoing[s]} & states.keys() for s in states}
-        turning = (k for k in knots(leads) if len(k) > 1 or k <= leads[next(iter(k))])
-        return frozenset(name for knot in turning for name in knot)
+        cyclic = (one for one in strong_components(leads) if is_cyclic(one, leads))
+        return frozenset(name for component in cyclic for name in component)
 
     @cached_property
     def dangling(self) -> tuple[Edge, ...]:
         """The edges that lead to no state."""
         return tuple(e for e in self.graph.edges if e.target not in self.machine.states)
+
+    def pattern(self, written: str) -> Pattern[str] | None:
+        """A pattern by its name or its text; none where it can't be read, which is told once."""
+        try:
+            return compile_pattern(self.machine.patterns.get(written, written))
+        except PatternError:
+            return None
 
     def is_sound(self) -> bool:
         """Whether every edge leads to a state, and the run starts at one that is no end."""

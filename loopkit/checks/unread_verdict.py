@@ -9,7 +9,7 @@ from loopkit.checks.artifacts import REPORT
 from loopkit.checks.mentions import in_template
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.facts import is_of
 
 MEANINGS = {

@@ -11,7 +11,6 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS
 from loopkit.machine.edges import DocPath
-from loopkit.text.patterns import PatternError, compile_pattern
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -52,7 +51,7 @@ def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Probl
 
 def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
     for place, written in (((*path, *at), text) for at, text in reading.patterns):
-        pattern = _compiled(subject.machine.patterns.get(written, written))
+        pattern = subject.pattern(written)
         if pattern is None:
             continue
         if place[-1] == "findings":
@@ -74,11 +73,3 @@ def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iter
         message = "no group of this pattern captures the message of a finding"
         remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
         yield subject.source.problem(path, "missing-group", message, help=remedy)
-
-
-def _compiled(pattern: str) -> Pattern[str] | None:
-    """The compiled pattern; none where it is not a regular expression, which is told elsewhere."""
-    try:
-        return compile_pattern(pattern)
-    except PatternError:
-        return None

@@ -23,7 +23,7 @@ def made_from(program: Program, run: RunState) -> str:
 
     Empty where it does not matter, because the state always works.
     """
-    if run.state not in program.keeping:
+    if run.state not in program.graph.keeping:
         return ""
     state = program.machine.states[run.state]
     asked = program.machine.agents.get(chosen_agent(program, run, run.state) or "")

@@ -1,11 +1,11 @@
-"""The cycles of a graph: one for each knot of nodes that all lead to each other."""
+"""The cycles of a graph: one for each set of nodes that all lead to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from loopkit.machine.knots import knots
+from loopkit.machine.components import is_cyclic, strong_components
 
 Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
@@ -13,26 +13,23 @@ Leads = Mapping[Node, Collection[Node]]
 MAX_TOLD = 50
 """How many nodes of a cycle are named."""
 MAX_STEPS = 300_000
-"""How many edges of all knots are looked at for cycles that are shorter than the first ones."""
+"""How many edges are looked at for cycles that are shorter than the first ones."""
 
 
 def shortest_cycles(leads: Leads[Node], most: int) -> list[list[Node]]:
-    """One shortest cycle of each knot, from its least node on, knots by their least nodes.
+    """One shortest cycle of each component that has one, from its least node on, in their order.
 
-    Every node is a key of `leads`. Of more than `most` knots those with the least nodes
-    count. In a knot of many thousand edges the least nodes are tried alone, so that a cycle without
+    Every node is a key of `leads`. Of more than `most` components those with the least nodes
+    count. In one of many thousand edges the least nodes are tried alone, so that a cycle without
     them may be a shorter one. The order of keys and of what they lead to makes no difference.
     """
-    turning = sorted((knot for knot in knots(leads) if _turns(knot, leads)), key=min)[:most]
-    return sorted(_shortest(knot, leads, MAX_STEPS // len(turning)) for knot in turning)
+    cyclic = (one for one in strong_components(leads) if is_cyclic(one, leads))
+    components = sorted(cyclic, key=min)[:most]
+    return sorted(_shortest(one, leads, MAX_STEPS // len(components)) for one in components)
 
 
-def _turns(knot: Collection[Node], leads: Leads[Node]) -> bool:
-    return len(knot) > 1 or any(node in leads[node] for node in knot)
-
-
-def _shortest(knot: set[Node], leads: Leads[Node], steps: int) -> list[Node]:
-    inside = {node: sorted(knot.intersection(leads[node])) for node in sorted(knot)}
+def _shortest(component: set[Node], leads: Leads[Node], steps: int) -> list[Node]:
+    inside = {node: sorted(component & {*leads[node]}) for node in sorted(component)}
     size = sum(map(len, inside.values()))
     tried = list(inside)[: max(1, steps // size)]
     cycles = (_from_least(_through(node, inside)) for node in tried)
@@ -40,7 +37,7 @@ def _shortest(knot: set[Node], leads: Leads[Node], steps: int) -> list[Node]:
 
 
 def _through(start: Node, leads: Leads[Node]) -> list[Node]:
-    """A shortest cycle through a node of a knot; of several, the one that the order gives first."""
+    """A shortest cycle through a node; of several, the one that the order gives first."""
     came_from: dict[Node, Node] = {}
     waiting = [start]
     for node in waiting:

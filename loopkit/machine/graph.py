@@ -12,9 +12,9 @@ from operator import or_
 from typing import TypeVar
 
 from loopkit.language import Bound, Machine, Rule, State, ValidateState, rules_of
+from loopkit.machine.components import strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 from loopkit.machine.junctions import Junctions
-from loopkit.machine.knots import knots
 from loopkit.machine.origins import Origins
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -161,14 +161,45 @@ class Graph:
             return (found[name] | self._written[artifact_of(self.machine, name)]) & ~judged
 
         leads = {name: onward & found.keys() for name, onward in ways.items()}
-        for knot in reversed(list(knots(leads))):
+        for component in reversed(list(strong_components(leads))):
             changed = True
             while changed:
-                before = {name: found[name] for name in knot}
-                for name in knot:
+                before = {name: found[name] for name in component}
+                for name in component:
                     found[name] |= reduce(or_, map(entering, ways[name]), 0)
-                changed = len(knot) > 1 and any(found[name] != before[name] for name in knot)
+                changed = len(component) > 1 and any(found[n] != before[n] for n in component)
         return found
+
+    @cached_property
+    def first_author(self) -> str | None:
+        """The first state on every path to an end that reads feedback: whom a run asks first."""
+
+        def is_passed_by(name: str) -> bool:
+            start = self.machine.start
+            others = self.reachable(start, without=name) if name != start else ()
+            return any(self.states[state].ends for state in others)
+
+        authors = (name for name in reversed(self.last_first) if self.states[name].reads_feedback)
+        return next((name for name in authors if not is_passed_by(name)), None)
+
+    @cached_property
+    def keeping(self) -> frozenset[str]:
+        """The states that may keep what they have made, where a forward edge leads there again."""
+        may_be_kept = {name for name in self.states if self.machine.may_be_kept(name)}
+        if not may_be_kept:
+            return frozenset()
+        leads = {
+            name: [edge.target for edge in edges if edge.target in self.states]
+            for name, edges in self.outgoing.items()
+        }
+        components = enumerate(strong_components(leads))
+        component_of = {name: number for number, names in components for name in names}
+        again = (
+            edge.target
+            for edge in self.edges
+            if not edge.back and component_of.get(edge.target) == component_of[edge.source]
+        )
+        return frozenset(may_be_kept.intersection(again))
 
     @cached_property
     def junctions(self) -> Junctions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from loopkit.machine.knots import knots
+from loopkit.machine.components import strong_components
 from loopkit.values import Value
 
 
@@ -56,9 +56,9 @@ def on_some_path(states: Iterable[str], steps: Iterable[Step]) -> dict[str, int]
         coming[step.target].append(step)
         leads[step.source].append(step.target)
     holds: dict[str, int] = {}
-    for knot in knots(leads):
+    for component in strong_components(leads):
         found = 0
-        for step in (step for name in knot for step in coming[name]):
+        for step in (step for name in component for step in coming[name]):
             found |= step.gained | holds.get(step.source, 0)
-        holds |= dict.fromkeys(knot, found)
+        holds |= dict.fromkeys(component, found)
     return holds

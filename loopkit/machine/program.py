@@ -21,9 +21,7 @@ from loopkit.machine.asked import (
     validators_of,
 )
 from loopkit.machine.edges import Edge
-from loopkit.machine.first_author import first_author
 from loopkit.machine.graph import Graph
-from loopkit.machine.keeping import keeping_states
 from loopkit.machine.plans import Predicate, StatePlan, plan_of
 from loopkit.machine.report_items import ReportItems, report_items
 from loopkit.machine.sources import names_behind
@@ -42,7 +40,7 @@ class ResolvedMachine(NamedTuple):
     @property
     def first_author(self) -> str | None:
         """The state of it that hears first what has to change."""
-        return first_author(Graph(self.machine))
+        return Graph(self.machine).first_author
 
 
 class Program:
@@ -145,17 +143,13 @@ class Program:
     @cached_property
     def whole_authors(self) -> frozenset[str]:
         """The states whose artifact is all of their work, which it is not where programs work."""
-        return frozenset(name for name in self.machine.states if self._is_whole(name))
 
-    def _is_whole(self, name: str) -> bool:
-        if agents := self.machine.agents_at(name):
-            return not any(agent.works_on_files for agent in agents)
-        return self.machine.states[name].call != "run"
+        def is_whole(name: str) -> bool:
+            if agents := self.machine.agents_at(name):
+                return not any(agent.works_on_files for agent in agents)
+            return self.machine.states[name].call != "run"
 
-    @cached_property
-    def keeping(self) -> frozenset[str]:
-        """The states that may keep what they have made where they are entered again."""
-        return keeping_states(self.graph)
+        return frozenset(filter(is_whole, self.machine.states))
 
     @cached_property
     def names_behind(self) -> dict[str, frozenset[str]]:
@@ -169,12 +163,11 @@ class Program:
     @cached_property
     def rows_named(self) -> dict[str, frozenset[str]]:
         """For each state, which of `incomplete` and `infeasible` its transitions name."""
-        return {state: self._rows_named(state) for state in self.machine.states}
-
-    def _rows_named(self, state: str) -> frozenset[str]:
-        ways = self.graph.on(state, "done")
-        names = frozenset[str]().union(*(self.guard_names.get(e.id, frozenset()) for e in ways))
-        return rows_named(names)
+        named = {
+            state: [self.guard_names.get(e.id, frozenset()) for e in self.graph.on(state, "done")]
+            for state in self.machine.states
+        }
+        return {state: rows_named(frozenset().union(*names)) for state, names in named.items()}
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""

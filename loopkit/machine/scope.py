@@ -1,4 +1,4 @@
-"""Scopes: the names that templates and guards may use at each point of a machine, with types.
+"""Scopes: the names that templates may use at each point of a machine, with their shapes.
 
 `engine.template_values` gives the same names their values at run time.
 """
@@ -7,31 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import cast
 
 from loopkit.language import EachState, RenderState, State
-from loopkit.language.datatypes import DataType, parse_record, single_values
+from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.facts import (
-    CAME_FROM,
-    CODES,
-    COUNTING,
-    NUMBER,
-    OF_REPORTS,
-    OF_REVISING,
     ORIGIN,
     PRINTED_FACTS,
     SCORE,
     VERDICT,
 )
-from loopkit.language.guard import GuardType
-from loopkit.language.guard.rules import Kind
 from loopkit.language.states.output import ExtractAll
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
 from loopkit.language.template.shapes import absent, either
-from loopkit.machine.codes import codes_at
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Flow, Made
 from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.guard_names import GuardNames
 from loopkit.machine.item_types import items_at
 from loopkit.machine.known import Known, over
 from loopkit.machine.report_items import report_items
@@ -92,9 +83,9 @@ class Scope:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.flow = Flow(graph)
+        self.guards = GuardNames(graph, self.flow)
+        """What guards may name, in the same machine."""
         self._shapes_of: dict[tuple[str, bool], Shape] = {}
-
-    # -- templates -------------------------------------------------------------------------
 
     def entering(self, state: str) -> Mapping[str, Shape]:
         """What templates see when a state starts its work: prompts, questions, paths."""
@@ -234,62 +225,6 @@ class Scope:
     def _input_shape(self) -> Shape:
         return shape_of(self.input)
 
-    # -- guards ----------------------------------------------------------------------------
-
-    def guard_names(self, state: str) -> Mapping[str, GuardType]:
-        """What the guards of a state's transitions may name."""
-        own = own_names(self.graph, state)
-        made = self.flow.completing(state).surely
-        few = {**self.common_names(), **self._revisions(state), **self._before(state)}
-
-        def names() -> Iterator[str]:
-            yield from few
-            for kind, other in sorted(made):
-                if kind == "report" and other:
-                    yield f"reports.{other}.{VERDICT}"
-                if kind == "facts":
-                    yield from self._dotted.get(other, ())
-
-        def find(name: str) -> GuardType | None:
-            head, _, field = name.partition(".")
-            judge = field.removesuffix(f".{VERDICT}") if head == "reports" else field
-            if judge != field and ("report", judge) in made:
-                return OF_REPORTS[VERDICT]
-            if ("facts", head) in made and name in self._dotted.get(head, ()):
-                return self._dotted[head][name]
-            return few.get(name)
-
-        return over(own, Known(names, find))
-
-    @cached_property
-    def _dotted(self) -> dict[str, dict[str, GuardType]]:
-        """The facts of each state, as the guards of other states name them."""
-        return {
-            state: {f"{state}.{name}": t for name, t in own_names(self.graph, state).items()}
-            for state in self.graph.states
-        }
-
-    def common_names(self) -> Mapping[str, GuardType]:
-        """What every guard may name: `attempt` and the scalars of the input."""
-        return self._common_names
-
-    @cached_property
-    def _common_names(self) -> dict[str, GuardType]:
-        return {"attempt": NUMBER, **guard_types(self.input, "input.")}
-
-    def _before(self, state: str) -> dict[str, GuardType]:
-        """From which states a run can have come to a state, where that may be asked."""
-        if not self.graph.states[state].knows_before:
-            return {}
-        sources = dict.fromkeys(edge.source for edge in self.graph.incoming[state])
-        is_first = state == self.graph.machine.start
-        return {CAME_FROM: GuardType("str", values=tuple(sources), optional=is_first)}
-
-    def _revisions(self, state: str) -> dict[str, GuardType]:
-        edges = self.graph.revise_edges[state]
-        known = OF_REVISING if len(edges) == 1 else OF_REVISING.keys() - COUNTING.keys()
-        return {name: OF_REVISING[name] for name in known} if edges else {}
-
 
 def _of_item(datatype: DataType | None) -> Shape:
     """What a template may read of a field of an item, which only some findings have."""
@@ -306,54 +241,6 @@ def _reports(made: Made, report: Shape) -> Known[Shape]:
         return report if ("report", state) in made.surely else absent(report)
 
     return Known(lambda: sorted(n for kind, n in made.possibly if kind == "report" and n), find)
-
-
-def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The facts that a state's own work leaves for guards."""
-    state, data = graph.states[name], graph.machine.data_type(name)
-    facts = {**state.facts, **(guard_types(data) if data is not None else {})}
-    if state.judges is None:
-        return facts
-    return {**facts, CODES: _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
-
-
-def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
-    """Who works first on what a report blocks; none where it does not fail."""
-    if not graph.origins:
-        return {}
-    return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
-
-
-def _codes(graph: Graph, name: str) -> GuardType:
-    codes = codes_at(graph, name)
-    if codes is None:
-        return OF_REPORTS[CODES]
-    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
-
-
-def _score(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The lowest score of all; none where no judge with one was asked, or did answer."""
-    rules = graph.rules_at(name)
-    ranges = [rule.score_range for rule in rules if rule.score_range is not None]
-    if not ranges:
-        return {}
-    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
-    return {SCORE: GuardType("num", optional=True, minimum=low, maximum=high)}
-
-
-def guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
-    """The single values of data as guards may name them."""
-    return {
-        name: GuardType(
-            cast("Kind", known.scalar),
-            values=known.values,
-            optional=known.optional,
-            bounded=known.bounded,
-            minimum=known.minimum,
-            maximum=known.maximum,
-        )
-        for name, known in single_values(datatype, prefix)
-    }
 
 
 def shape_of(datatype: DataType) -> Shape:

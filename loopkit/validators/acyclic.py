@@ -55,10 +55,10 @@ class Graph(Mutable):
 async def check_acyclic(
     rule: AcyclicRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    """A fault for each id that is taken, each edge to no node, and a cycle of each knot of nodes.
+    """A fault for each id that is taken, each edge to no node, and a cycle of each component.
 
-    Nodes that all lead to each other are one knot. What is missing is no id and no edge: that it
-    has to be there is for `schema` to say. With `needs` only a fault for each thing that a node
+    Nodes that all lead to each other are one component. What is missing is no id and no edge: that
+    it has to be there is for `schema` to say. With `needs` only a fault for each thing that a node
     needs and no node before it gives. Raises GuardError; CannotJudge where what is given is not
     there, or there are too many nodes.
     """

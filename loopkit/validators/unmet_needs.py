@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from loopkit.language import Acyclic
 from loopkit.language.guard.paths import ITEMS
-from loopkit.machine.knots import knots
+from loopkit.machine.components import is_cyclic, strong_components
 from loopkit.machine.path_values import Same, same_as, value_text, values_at
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.lookup import source_of
@@ -88,12 +88,12 @@ class _Arriving(Value, frozen=True):
             node = same_as(part.node)
             own[node] = own.get(node, 0) | bits[same_as(part.value)]
         at: dict[Same | None, int] = dict.fromkeys(after, 0)
-        for knot in knots(after):
-            is_circle = len(knot) > 1 or any(node in after[node] for node in knot)
+        for component in strong_components(after):
+            is_circle = is_cyclic(component, after)
             inside = 0
-            for node in knot:
+            for node in component:
                 inside |= at[node] | (own[node] if is_circle else 0)
-            for node in knot:
+            for node in component:
                 at[node] |= inside
                 for other in after[node]:
                     at[other] |= inside | own[node]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.guard import Guard, GuardError, parse
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes import Analysis
 from loopkit.values import Value
 

@@ -68,7 +68,7 @@ def _before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
 def _kept(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     """What decides whether a state that is entered again works, or how much."""
     works = Variable("works", name)
-    if name in variables.keeping:
+    if name in variables.graph.keeping:
         yield KEPT, lambda values: values[Variable("kept", name)] == 1
         yield from ((LAST + own.name, _value(own)) for own in variables.own_facts(name))
         if "attempt" in variables.named[name]:

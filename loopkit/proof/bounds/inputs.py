@@ -68,7 +68,7 @@ class Inputs:
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     def _named(self, analysis: Analysis, guards: Sequence[Guard]) -> Iterator[tuple[str, Region]]:
-        types = analysis.scope.common_names()
+        types = analysis.scope.guards.common
         enough = domains(guards, types, self._type)
         reading = by_name(guards)
         for name in types.keys() & reading.keys() - self._undecidable(guards):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from loopkit.language.guard import Guard
 from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
 from loopkit.machine.graph import Graph
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 
 
 def facts_of_last_work(graph: Graph, name: str, read: Collection[str]) -> list[str]:

@@ -146,7 +146,7 @@ class Moves:
 
     def _spared(self, name: str, table: Table, context: Row) -> Iterator[tuple[Way, Case]]:
         """What may come of a state that keeps what it made: it goes on as after its last work."""
-        if name not in self.variables.keeping or not context.get(KEPT, True):
+        if name not in self.variables.graph.keeping or not context.get(KEPT, True):
             return
         attempts = {"attempt": context[WORKED]} if WORKED in context else {}
         for own in table.rows({**context, **attempts}):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 
+from loopkit.machine.components import strong_components
 from loopkit.machine.edges import Edge
-from loopkit.machine.knots import knots
 from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables
 from loopkit.values import Mutable
 
@@ -96,10 +96,11 @@ def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mappi
         if not _reports(variables, edge):
             heeding[edge.target].append(edge.source)
     later = dict[str, int]()
-    for knot in reversed(list(knots(leads))):
-        ahead = {other for name in knot for other in leads[name]} - knot
-        bits = reduce(or_, [*(read[name] for name in knot), *(later[name] for name in ahead)])
-        later |= dict.fromkeys(knot, bits & ~found)
+    for component in reversed(list(strong_components(leads))):
+        ahead = {other for name in component for other in leads[name]} - component
+        inside = (read[name] for name in component)
+        bits = reduce(or_, [*inside, *(later[name] for name in ahead)])
+        later |= dict.fromkeys(component, bits & ~found)
     front = [name for name in read if read[name] & found]
     for name in front:
         if not later[name] & found:

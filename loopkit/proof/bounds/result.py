@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from loopkit.language.guard.kleene import Held
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes import Row
 from loopkit.values import Value, field
+
+
+def values_in_words(known: Mapping[str, object]) -> str:
+    """`rounds = 2, urgent = true, owner = none, "E-1" in codes`."""
+    return ", ".join(_in_words(name, value) for name, value in known.items())
+
+
+def _in_words(name: str, value: object) -> str:
+    if isinstance(value, Held):
+        told = {f'"{one}" in {name}' for one in value}
+        return ", ".join(sorted(told | {f'"{one}" not in {name}' for one in value.absent}))
+    if value is None or isinstance(value, bool):
+        return f"{name} = {'none' if value is None else str(value).lower()}"
+    return f"{name} = {value}"
 
 
 class Taken(Value, frozen=True):

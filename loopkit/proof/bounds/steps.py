@@ -105,7 +105,7 @@ def _write(variables: Variables, name: str, new: dict[Variable, object], *, is_k
     """Who has written an artifact last may keep it."""
     artifact = artifact_of(variables.graph.machine, name)
     for author in variables.graph.artifacts.get(artifact or "", ()):
-        if author in variables.keeping:
+        if author in variables.graph.keeping:
             new[Variable("kept", author)] = int(author == name and is_kept)
 
 
@@ -115,7 +115,7 @@ def _tell(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None
     told: Iterable[str] = (edge.target,)
     if not graph.states[edge.target].reads_feedback:
         told = graph.artifacts.get(graph.states[edge.source].judges or "", ())
-    for name in variables.keeping.intersection(told):
+    for name in variables.graph.keeping.intersection(told):
         new[Variable("kept", name)] = 0
 
 

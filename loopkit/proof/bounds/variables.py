@@ -14,7 +14,6 @@ from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.keeping import keeping_states
 from loopkit.machine.known_inputs import given_items
 from loopkit.machine.sources import judged_behind
 from loopkit.proof.bounds.inputs import Inputs
@@ -145,7 +144,7 @@ class Variables:
                 for owner in {owner_of(fact) for fact in guard.names if "." in fact} - {name}:
                     if owner in found:
                         found[owner].append(guard)
-        for name in self.keeping:
+        for name in self.graph.keeping:
             found[name] += (of_last_work(self.graph, name, g) for g in self.guards[name])
         return {name: tuple(guards) for name, guards in found.items()}
 
@@ -174,7 +173,7 @@ class Variables:
         is_version_read = artifact is not None and Variable("version", artifact) in self.most
         if is_version_read or self.keeps_items(name):
             yield Variable("works", name)
-        if name in self.keeping:
+        if name in self.graph.keeping:
             yield Variable("kept", name)
 
     def spent_by(self, edge: Edge) -> Iterator[Variable]:
@@ -205,7 +204,7 @@ class Variables:
 
     def own_facts(self, name: str) -> tuple[Variable, ...]:
         """What a state's last work left for its own guards, where it may go on from that."""
-        if name not in self.keeping:
+        if name not in self.graph.keeping:
             return ()
         read = facts_of_last_work(self.graph, name, self.named[name])
         return tuple(Variable("fact", fact) for fact in read)
@@ -223,12 +222,7 @@ class Variables:
 
     def keeps_items(self, name: str) -> bool:
         """Whether a state may be entered again, so that what items have left may be kept."""
-        return name in self._keeping
-
-    @cached_property
-    def keeping(self) -> frozenset[str]:
-        """The states that may keep what they have made where they are entered again."""
-        return keeping_states(self.graph)
+        return name in self._entered_again
 
     @cached_property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
@@ -237,7 +231,7 @@ class Variables:
         return judged_behind(self.graph, filter(self.judged_before, self.graph.judges))
 
     @cached_property
-    def _keeping(self) -> frozenset[str]:
+    def _entered_again(self) -> frozenset[str]:
         ahead = {
             name: {edge.target for edge in self.graph.outgoing[name]}
             for name in self.graph.machine.states_of(EachState)
@@ -273,7 +267,7 @@ class Variables:
                 compared = [n for guard in guards for n in self._compared(name, guard)]
                 counted = self.attempt(name)
                 most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
-        for name in self._keeping:
+        for name in self._entered_again:
             most.setdefault(Variable("works", name), 1)
         for counted, largest in list(most.items()):
             if counted.kind == "version":

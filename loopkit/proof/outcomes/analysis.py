@@ -90,7 +90,7 @@ class Analysis(Value, frozen=True, dict=True):
     @cached_property
     def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
         """What the guards of each state's transitions may name."""
-        return {name: self.scope.guard_names(name) for name in self.machine.states}
+        return {name: self.scope.guards.at(name) for name in self.machine.states}
 
 
 def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[PlacedRule[Rule]]:

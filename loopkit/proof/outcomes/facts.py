@@ -11,7 +11,7 @@ from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
 from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuilt
 from loopkit.machine.edges import Edge
-from loopkit.machine.scope import own_names
+from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains

@@ -44,6 +44,6 @@ def _needed(program: Program, name: str) -> Iterator[tuple[str, str]]:
 def _last_work(program: Program, steps: tuple[Step, ...], index: int) -> int | None:
     """The step before one that may keep what was made there; none of one that has to work."""
     name, edge = steps[index].source, steps[index - 1].move.edge if index else None
-    if name not in program.keeping or edge is None or edge.back:
+    if name not in program.graph.keeping or edge is None or edge.back:
         return None
     return next((at for at in range(index - 1, -1, -1) if steps[at].source == name), None)

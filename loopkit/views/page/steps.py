@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from loopkit.drive.active import Stored
 from loopkit.engine.events import (
+    Cancelled,
     ChildEnded,
     ChildStarted,
     Decided,
     Entered,
     Failed,
+    Finished,
     InDoubt,
     Intended,
     Replied,
@@ -57,6 +59,16 @@ class Call:
     def model(self) -> str:
         """Who answered, else who was asked."""
         return (self.reply.model if self.reply else "") or self.intent.model
+
+    def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
+        """What came of it; nobody knows when a call in doubt has ended."""
+        match event:
+            case Replied():
+                self.status, self.reply, self.ended = "answered", event, at
+            case Failed():
+                self.status, self.failure, self.ended = "failed", event, at
+            case InDoubt():
+                self.status, self.ended = "in doubt", None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,28 @@ class Step:
         """From its beginning to its end; none while it lasts."""
         return None if self.ended is None else self.ended - self.began
 
+    def take(self, stored: Stored) -> None:
+        """An event that happens while the state is active."""
+        match stored.event:
+            case Intended() as intent:
+                self.calls.append(Call(stored.seq, stored.at, intent))
+            case Replied() | Failed() | InDoubt() as settled:
+                calls = reversed(self.calls)
+                if call := next((call for call in calls if call.intent.key == settled.key), None):
+                    call.settle(settled, stored.at)
+            case Worked() as work:
+                self.work, self.ended, self.waiting = work, stored.at, None
+            case Decided() as decision:
+                self.decision, self.ended = decision, stored.at
+            case Waiting() as waiting:
+                self.waiting, self.question = waiting, waiting.question
+            case Finished() | Cancelled():
+                self.ended = stored.at
+            case ChildStarted() as child:
+                self.children.append(child)
+            case ChildEnded() as child:
+                self.ended_children.append(child)
+
 
 @dataclass(slots=True)
 class Steps:
@@ -128,8 +162,8 @@ class Steps:
         event = stored.event
         if isinstance(event, Entered):
             self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
-        elif self.all and (change := CHANGES.get(event.type)) is not None:
-            change(self.all[-1], stored)
+        elif self.all:
+            self.all[-1].take(stored)
         if event.type in NOTED:
             notes = self.all[-1].notes if self.all else self.before
             notes += _notes(stored, progress, self.all[-1].state if self.all else "")
@@ -162,68 +196,3 @@ def _notes(stored: Stored, progress: Progress, state: str) -> Iterable[Note]:
     for line in lines(progress, stored):
         text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
         yield Note(stored.at, text, line.tone)
-
-
-def _intended(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, Intended)
-    step.calls.append(Call(stored.seq, stored.at, stored.event))
-
-
-def _settled(step: Step, stored: Stored) -> None:
-    event = stored.event
-    assert isinstance(event, Replied | Failed | InDoubt)
-    call = next((call for call in reversed(step.calls) if call.intent.key == event.key), None)
-    if call is None:
-        return
-    call.ended = stored.at
-    match event:
-        case Replied():
-            call.status, call.reply = "answered", event
-        case Failed():
-            call.status, call.failure = "failed", event
-        case InDoubt():
-            call.status, call.ended = "in doubt", None
-
-
-def _worked(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, Worked)
-    step.work, step.ended, step.waiting = stored.event, stored.at, None
-
-
-def _decided(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, Decided)
-    step.decision, step.ended = stored.event, stored.at
-
-
-def _waiting(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, Waiting)
-    step.waiting, step.question = stored.event, stored.event.question
-
-
-def _finished(step: Step, stored: Stored) -> None:
-    step.ended = stored.at
-
-
-def _child_started(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, ChildStarted)
-    step.children.append(stored.event)
-
-
-def _child_ended(step: Step, stored: Stored) -> None:
-    assert isinstance(stored.event, ChildEnded)
-    step.ended_children.append(stored.event)
-
-
-CHANGES: dict[str, Callable[[Step, Stored], None]] = {
-    "intended": _intended,
-    "replied": _settled,
-    "failed": _settled,
-    "in_doubt": _settled,
-    "worked": _worked,
-    "decided": _decided,
-    "waiting": _waiting,
-    "finished": _finished,
-    "cancelled": _finished,
-    "child_started": _child_started,
-    "child_ended": _child_ended,
-}

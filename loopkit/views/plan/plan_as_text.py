@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from loopkit.language import Agent, EachState, Limits, ModelAgent
-from loopkit.language.guard.kleene import Held
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
+from loopkit.proof.bounds.result import values_in_words
 from loopkit.text import columns, indented, one_line, plural, printable
 from loopkit.views.plan.figures import (
     calls_and_cost,
@@ -119,9 +119,9 @@ def _worst_way(bounds: Bounds) -> Iterator[str]:
 
 def _steps(extreme: Extreme) -> Iterator[str]:
     if extreme.inputs:
-        yield f"with {_facts(extreme.inputs)}"
+        yield f"with {values_in_words(extreme.inputs)}"
     for number, step in enumerate(extreme.way, 1):
-        facts = f" ({_facts(step.facts)})" if step.facts else ""
+        facts = f" ({values_in_words(step.facts)})" if step.facts else ""
         yield f"{number}. {step.state}{_event(step)}{facts}"
 
 
@@ -129,23 +129,6 @@ def _event(step: Taken) -> str:
     if step.event == "done":
         return ": kept" if step.is_spared else ""
     return f": {step.event}" + (" error" if step.event != "limit" else " reached")
-
-
-def _facts(facts: Mapping[str, object]) -> str:
-    return ", ".join(_fact_in_words(name, value) for name, value in facts.items())
-
-
-def _fact_in_words(name: str, value: object) -> str:
-    if isinstance(value, Held):
-        told = {f'"{one}" in {name}' for one in value}
-        return ", ".join(sorted(told | {f'"{one}" not in {name}' for one in value.absent}))
-    return f"{name} = {_fact(value)}"
-
-
-def _fact(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _limits(limits: Limits, inputs: Mapping[str, object]) -> Iterator[str]:
@@ -171,14 +154,15 @@ def _agents(plan: Plan) -> Iterator[str]:
     yield "Who is asked, and what one call may cost:"
     agents = plan.machine.agents
     rows = [
-        (_place(asking), _agent(asking), _who(asking, agents[asking.agent]), _price(asking))
+        (
+            "" if asking.fallback else f"  {asking.place}",
+            _agent(asking),
+            _who(asking, agents[asking.agent]),
+            "nothing" if asking.call_usd == 0 else usd(asking.call_usd),
+        )
         for asking in plan.asked
     ]
     yield from columns(rows, "<<<>")
-
-
-def _place(asking: Asking) -> str:
-    return "" if asking.fallback else "  " + asking.place
 
 
 def _agent(asking: Asking) -> str:
@@ -194,10 +178,6 @@ def _who(asking: Asking, agent: Agent) -> str:
     if isinstance(agent, ModelAgent):
         return one_line(" → ".join(asking.who), 60)
     return one_line(" ".join(asking.who), 40)
-
-
-def _price(asking: Asking) -> str:
-    return "nothing" if asking.call_usd == 0 else usd(asking.call_usd)
 
 
 def _commands(plan: Plan) -> Iterator[str]:

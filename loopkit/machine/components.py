@@ -1,4 +1,4 @@
-"""The knots of a graph: the sets of nodes that all lead to each other."""
+"""The strongly connected components of a graph: the sets of nodes that all lead to each other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import TypeVar
 Node = TypeVar("Node", bound=Hashable)
 
 
-def knots(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[Node]]:
+def is_cyclic(component: Collection[Node], leads: Mapping[Node, Collection[Node]]) -> bool:
+    """Whether it has a cycle, and is not one node that does not lead to itself."""
+    return len(component) > 1 or any(node in leads[node] for node in component)
+
+
+def strong_components(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[Node]]:
     """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
 
-    A knot comes after all that lead to it.
+    A component comes after all that lead to it.
     `graphlib` would name one cycle of the whole graph, and which one hangs on the order of edges.
     """
     finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
