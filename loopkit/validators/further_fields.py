@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from loopkit.text import shortened
@@ -17,10 +17,7 @@ TEXT_CHARS = 2_000
 
 def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, object]:
     """The fields of an item but its `own`, as many as there is room for."""
-    return dict(_kept(item, own))
-
-
-def _kept(item: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, object]]:
+    kept: dict[str, object] = {}
     room = ITEM_CHARS
     for name, value in item.items():
         if name in own:
@@ -30,4 +27,5 @@ def _kept(item: Mapping[str, Any], own: Collection[str]) -> Iterator[tuple[str, 
         text = json.dumps(value, ensure_ascii=False)
         if len(name) + len(text) <= room:
             room -= len(name) + len(text)
-            yield storable(name), json.loads(storable(text))
+            kept[storable(name)] = json.loads(storable(text))
+    return kept

@@ -38,8 +38,12 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     after = _turned(leads) if paths.is_in_nodes(paths.edges) else leads
     arriving = _Arriving.along(after, gives)
     for index, part in enumerate(_parts(paths, paths.needs, data)):
-        if same_as(part.value) not in given and not arriving.reaches(part):
-            yield _fault(part, [one.node for one in gives if _is_same(one, part)], index)
+        needed = same_as(part.value)
+        if needed not in given and not arriving.reaches(part):
+            others = [
+                one.node for one in gives if needed is not None and same_as(one.value) == needed
+            ]
+            yield _fault(part, others, index)
 
 
 def item_of(location: str, depth: int) -> str:
@@ -98,10 +102,6 @@ class _Arriving(Value, frozen=True):
                 for other in after[node]:
                     at[other] |= inside | own[node]
         return cls(bits, at)
-
-
-def _is_same(one: Part, other: Part) -> bool:
-    return same_as(one.value) is not None and same_as(one.value) == same_as(other.value)
 
 
 def _fault(part: Part, others: list[object], index: int) -> Fault:

@@ -17,7 +17,6 @@ from loopkit.engine.events import (
     Decided,
     Emitted,
     Failed,
-    Feedback,
     Finished,
     Held,
     InDoubt,
@@ -262,7 +261,9 @@ def _worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
     if event.report is not None:
         yield from _report(before, event.report, took(Usage(time_s=event.time_s)))
     elif event.outcome not in ("done", "content"):
-        yield from _unworked(before, event)
+        # Why there is nothing, unless the failed calls have said it.
+        if why := _unsaid(before, event.error):
+            yield _row(event.state, f": {why}", word=event.outcome, tone="bad")
     elif event.answer is not None:
         said = f": {one_line(event.answer.comment)}" if event.answer.comment else ""
         yield _row(event.state, f"{event.answer.choice} (by {event.answer.by}){said}")
@@ -273,12 +274,6 @@ def _worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
 
 def _kept(event: Kept, *_: object) -> Iterator[Line]:
     yield _row(event.state, ": what it is made from is as it was", word="kept")
-
-
-def _unworked(before: Progress, event: Worked) -> Iterator[Line]:
-    """Why there is nothing, unless the failed calls have said it."""
-    if why := _unsaid(before, event.error):
-        yield _row(event.state, f": {why}", word=event.outcome, tone="bad")
 
 
 def _artifact(before: Progress, event: Worked) -> str:
@@ -323,14 +318,12 @@ def _finding(finding: Finding) -> str:
 
 
 def _decided(event: Decided, *_: object) -> Iterator[Line]:
-    told = _revision(event.feedback[0]) if event.spends else ""
+    told = ""
+    if event.spends:
+        told = f"   revision {event.feedback[0].revision} of {event.feedback[0].max_revisions}"
     if event.best is not None:
         told += f", from attempt {event.best.attempt} of {event.best.author}, the best"
     yield _row("", "", word=f"→ {event.target}{told}", tone="faint")
-
-
-def _revision(feedback: Feedback) -> str:
-    return f"   revision {feedback.revision} of {feedback.max_revisions}"
 
 
 def _unsaid(before: Progress, message: str) -> str:

@@ -142,13 +142,9 @@ def way_lines(graph: Graph, run: RunState) -> Iterator[str]:
     told = [one_line(step) for step in (*steps, run.state)]
     shown = told[-MOST_STEPS:]
     gap = ["…"] if len(told) > MOST_STEPS else []
-    yield f"Route: {' → '.join([*gap, *_folded(shown)])}"
-
-
-def _folded(steps: Sequence[str]) -> Iterator[str]:
-    for step, same in groupby(steps):
-        number = len(list(same))
-        yield step if number == 1 else f"{step} ×{number}"
+    counts = ((step, sum(1 for _ in same)) for step, same in groupby(shown))
+    folded = (step if number == 1 else f"{step} ×{number}" for step, number in counts)
+    yield f"Route: {' → '.join([*gap, *folded])}"
 
 
 def _before(run: RunState, report: Report) -> list[Round]:

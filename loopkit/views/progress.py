@@ -219,12 +219,14 @@ class Part:
 
 def status(progress: Progress, now: float) -> tuple[Part, ...]:
     """The status of a run at a Unix time, in the order in which its parts are shown."""
+    revision = f"revision {progress.revision} of {progress.max_revisions}"
+    models = {p.call.model for p in progress.pending.values() if p.call}
     parts = (
         Part(progress.state or "starts", 0),
         Part(f"attempt {progress.attempt}" if progress.attempt else "", 4),
-        Part(_revision(progress), 3),
+        Part(revision if progress.revision else "", 3),
         _awaited(progress, now),
-        Part(_model(progress), 6),
+        Part(one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else "", 6),
         Part(plural(progress.calls, "call") if progress.calls else "", 5),
         Part(", ".join(money(progress.usage)), 2),
     )
@@ -252,12 +254,6 @@ def _shortened(text: str, width: int, measure: Callable[[str], int]) -> str:
     while text and measure(text) >= width:
         text = text[:-1]
     return f"{text.rstrip()}…"
-
-
-def _revision(progress: Progress) -> str:
-    if not progress.revision:
-        return ""
-    return f"revision {progress.revision} of {progress.max_revisions}"
 
 
 def _awaited(progress: Progress, now: float) -> Part:
@@ -306,9 +302,3 @@ def _time(pending: Pending, now: float) -> str:
 def _lasting(since: float, now: float) -> str:
     """` 12 s`; nothing in the first second."""
     return f" {duration(now - since)}" if now - since >= 1 else ""
-
-
-def _model(progress: Progress) -> str:
-    """The model that is asked, where it is one."""
-    models = {p.call.model for p in progress.pending.values() if p.call}
-    return one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else ""

@@ -52,17 +52,13 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
         by = f"attempt {artifact.attempt} by {artifact.author}"
         yield f"{RULE}\n{name}, {by}{beside_attempt(artifact.made)}\n{RULE}"
-        yield or_empty(printable(_text(artifact)).strip("\n"))
+        text = artifact.text
+        if artifact.is_data:
+            text = json.dumps(artifact.data, indent=2, ensure_ascii=False)
+        yield or_empty(printable(text).strip("\n"))
         yield RULE
         yield from change_lines(run, artifact)
         yield ""
-
-
-def _text(artifact: Artifact) -> str:
-    """The artifact as a person reads it: data as indented JSON."""
-    if not artifact.is_data:
-        return artifact.text
-    return json.dumps(artifact.data, indent=2, ensure_ascii=False)
 
 
 def _judged(run: RunState, report: Report | None, items: ReportItems | None) -> Iterator[str]:
@@ -74,19 +70,15 @@ def _judged(run: RunState, report: Report | None, items: ReportItems | None) -> 
     for finding in report.findings:
         yield _finding(finding, items, past(finding, run, report), names[finding.id])
     yield from resolved_lines(report)
-    yield from _unheard(report)
+    for answer in report.answers:
+        # Whose answer is missing, or counts otherwise than it was given.
+        if answer.reason and answer.verdict != "not_applicable":
+            yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
     yield from round_lines(run, report)
 
 
 def _stalling(report: Report) -> str:
     return ", the last revisions made no progress" if report.stalled else ""
-
-
-def _unheard(report: Report) -> Iterator[str]:
-    """The reviewers whose answer is missing, or counts otherwise than they gave it."""
-    for answer in report.answers:
-        if answer.reason and answer.verdict != "not_applicable":
-            yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
 
 
 def report_lines(

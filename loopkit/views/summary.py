@@ -52,7 +52,8 @@ def summary(
         yield f"input {name}: {one_line(or_empty(written), 80)}"
     if state.status != "waiting":
         # The open question shows the route and its report itself.
-        yield "route: " + " → ".join(_route(state))
+        entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
+        yield "route: " + " → ".join((*entered, state.state))
         yield from report_lines(state.last_report, items=items)
     if state.suspended is not None:
         why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
@@ -87,10 +88,3 @@ def _results(state: RunState) -> Iterator[str]:
         label = made_in_words(state.finished.picked[name])
         shown = text_or_json(value)
         yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
-
-
-def _route(state: RunState) -> Iterator[str]:
-    """The states in the order in which they were entered."""
-    for edge in state.route:
-        yield edge.partition("[")[0].partition(".")[0]
-    yield state.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loopkit.engine.events import Artifact, Event, Worked
@@ -45,15 +45,12 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
             versions = found.setdefault(event.artifact.name, [])
             versions.append(KeptVersion(len(versions) + 1, event.artifact))
         if event.report is not None:
-            _judged(found.get(event.report.artifact, ()), event.report)
+            # It need not be about the last version.
+            known = found.get(event.report.artifact, ())
+            about = [each for each in known if event.report.version in (0, each.number)]
+            if about:
+                about[-1].report = event.report
     return found
-
-
-def _judged(versions: Sequence[KeptVersion], report: Report) -> None:
-    """Note a report with the version that it is about, which need not be the last one."""
-    about = [each for each in versions if report.version in (0, each.number)]
-    if about:
-        about[-1].report = report
 
 
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:

@@ -195,7 +195,7 @@ class Asking:
         spared = 0 if quorum is None else max(0, len(asked) - quorum)
         second = [work for judge, _ in asked for work in judge.second]
         # The most calls and the highest cost may be those of different judges.
-        for weight in (_calls, _cost):
+        for weight in (lambda work: work.most_calls, lambda work: work.most_usd or 0):
             dearest = sorted(second, key=weight, reverse=True)[:spared]
             yield Spread(spread.least, (*spread.most, *dearest))
 
@@ -274,14 +274,6 @@ def _spread(
         for work in (*judge.samples, *(judge.second if with_second else ()))
     )
     return Spread(tuple(least), tuple(most), how)
-
-
-def _calls(work: AgentCalls) -> float:
-    return work.most_calls
-
-
-def _cost(work: AgentCalls) -> float:
-    return work.most_usd or 0
 
 
 def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:

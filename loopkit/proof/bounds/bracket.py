@@ -46,7 +46,9 @@ class Bracket:
         def of(measure: Measure) -> Range:
             if measure not in measures:
                 return Range(None, UNKNOWN)
-            return self._range(measure, is_priced=measure != "cost" or not self.unpriced)
+            if measure == "cost" and self.unpriced:
+                return Range(UNKNOWN if self.best("runs", self._successes) else None, UNKNOWN)
+            return Range(self.best(measure, self._successes), self.worst(measure))
 
         has_tools = "tool_calls" in measures and calls_tools(self.reach)
         return Bounds(
@@ -58,12 +60,6 @@ class Bracket:
             unpriced=self.unpriced,
             tool_calls=self.worst("tool_calls") if has_tools else None,
         )
-
-    def _range(self, measure: Measure, *, is_priced: bool) -> Range:
-        if not is_priced:
-            best = self.best("runs", self._successes)
-            return Range(UNKNOWN if best else None, UNKNOWN)
-        return Range(self.best(measure, self._successes), self.worst(measure))
 
     @property
     def _successes(self) -> Collection[str]:

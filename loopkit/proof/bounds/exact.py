@@ -36,6 +36,8 @@ class Exact:
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
+        closed, edges = self._explored.plans.closed, self._graph.edges
+        has_tools = "tool_calls" in measures and calls_tools(self.reach)
         return Bounds(
             self._range("runs", measures),
             self._range("calls", measures),
@@ -44,10 +46,10 @@ class Exact:
             paths=paths(self._explored, self._order) if measures else None,
             stuck=tuple(self._stuck()),
             untaken=self._untaken(),
-            unclosed=self._unclosed(),
+            unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),
             unfilled=dict(self._unfilled()),
             unpriced=self.unpriced,
-            tool_calls=self._tool_calls() if "tool_calls" in measures else None,
+            tool_calls=self.worst("tool_calls") if has_tools else None,
         )
 
     @property
@@ -75,9 +77,6 @@ class Exact:
             best = self.best("runs", self._successes)
             return Range(UNKNOWN if best else None, UNKNOWN)
         return Range(self.best(measure, self._successes), self.worst(measure) or UNKNOWN)
-
-    def _tool_calls(self) -> Extreme | None:
-        return self.worst("tool_calls") if calls_tools(self.reach) else None
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         """The most that a path takes, to one of some states where these are given."""
@@ -112,10 +111,6 @@ class Exact:
         every = (move for moves in self._explored.every_plan() for move in moves)
         taken = {move.edge.id for move in every if move.edge is not None}
         return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
-
-    def _unclosed(self) -> tuple[str, ...]:
-        closed = self._explored.plans.closed
-        return tuple(e.id for e in self._graph.edges if e.back and e.id not in closed)
 
     def _unfilled(self) -> Iterator[tuple[str, int | None]]:
         cap, filled = self._variables.inputs.cap, self._explored.plans.filled

@@ -79,12 +79,8 @@ class Inputs:
                 whole = self._bounded[name]
                 yield name, Region(whole.low, whole.high, none)
             elif name in enough and name != "attempt":
-                values = map(alike(name, reading[name]), enough[name])
-                yield name, _either(tuple(dict.fromkeys(values)))
-
-
-def _either(values: tuple[object, ...]) -> Region:
-    return Region.of(values[0]) if len(values) == 1 else Region(others=values)
+                values = tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
+                yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
 
 
 def _bounded(inputs: DataType) -> Iterator[tuple[str, Region]]:

@@ -121,7 +121,9 @@ class Moves:
             row = self._full(name, table, own, context)
             taken, is_left = table.taken(row)
             is_sure = is_left and len(taken) < 2
-            spreads = self._spreads(name, row)
+            is_judge = name in self._graph.judges
+            asking = self.asking
+            spreads = asking.judging(name, row) if is_judge else asking.author(name, row=row)
             cases = [Case(own, spread, is_sure and spread.is_sure) for spread in spreads]
             if not cases:
                 continue
@@ -199,11 +201,6 @@ class Moves:
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 
-    def _spreads(self, name: str, row: Row) -> Iterable[Spread]:
-        if name in self._graph.judges:
-            return self.asking.judging(name, row)
-        return self.asking.author(name, row=row)
-
     # -- what is left for later ------------------------------------------------------------
 
     def _kept(self, name: str, row: Row) -> Kept:
@@ -239,7 +236,10 @@ class Moves:
                 yield (event, edge, self._kept_after(name, event), False, False), cases
         if cases := [Case({}, s, s.is_sure) for s in self.asking.suspended(name)]:
             yield ("fatal", None, (), False, False), cases
-        if not context.get(LIMITED) and self._may_be_limited(name):
+        state = self._graph.states[name]
+        # Limits are looked at before calls.
+        calls = state.child or state.call or self.asking.reach(name)
+        if not context.get(LIMITED) and calls:
             for edge in self._graph.on(name, "limit"):
                 cases = [Case({}, s, s.is_sure) for s in self._broken(name, "limit", context)]
                 yield ("limit", edge, (), False, False), cases
@@ -259,11 +259,6 @@ class Moves:
             if None not in rooms:
                 return
         yield None
-
-    def _may_be_limited(self, name: str) -> bool:
-        """Whether the work makes calls, before which limits are looked at."""
-        state = self._graph.states[name]
-        return bool(state.child or state.call or self.asking.reach(name))
 
 
 def merged(moves: Sequence[Move]) -> Move:

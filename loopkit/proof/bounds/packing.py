@@ -93,7 +93,7 @@ def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mappi
     heeding: dict[str, list[str]] = {name: [] for name in read}
     for edge in edges:
         leads[edge.source].add(edge.target)
-        if not _reports(variables, edge):
+        if edge.source not in variables.graph.judges or edge.event == "limit":
             heeding[edge.target].append(edge.source)
     later = dict[str, int]()
     for component in reversed(list(strong_components(leads))):
@@ -107,8 +107,3 @@ def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mappi
             later[name] |= found
             front += heeding[name]
     return later
-
-
-def _reports(variables: Variables, edge: Edge) -> bool:
-    """Whether an edge is taken on a report, good or not."""
-    return edge.source in variables.graph.judges and edge.event != "limit"

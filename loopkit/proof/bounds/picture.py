@@ -62,7 +62,8 @@ class Picture:
         for name in self._graph.states:
             if (name, True) in seen.dead:
                 dead = seen.dead[name, True]
-                yield self._told(dead, path_to(dead.at, before))
+                telling = Telling(self._explorer.plans, seen.found, self._present)
+                yield telling.stuck(dead, path_to(dead.at, before))
             elif self.explored is not None and (found := self._dead(self.explored, name)):
                 yield from self._decided(name, found)
 
@@ -118,10 +119,6 @@ class Picture:
                 telling = Telling(explorer.plans, explorer.so_far.found, self._present)
                 return telling.stuck(Dead(at, ways.stuck, is_sure=True), Path(steps, at))
         return None
-
-    def _told(self, dead: Dead, path: Path) -> Stuck:
-        telling = Telling(self._explorer.plans, self._explorer.so_far.found, self._present)
-        return telling.stuck(dead, path)
 
 
 def _back(at: int, before: Sequence[Mapping[int, tuple[int, Move]]]) -> Sequence[tuple[int, Move]]:

@@ -127,7 +127,9 @@ class Plans:
         self.closed |= ways.closed
         reached: dict[tuple[object, ...], tuple[list[Move], Change]] = {}
         for move in ways.moves:
-            self._note_filled(move, values)
+            counters = move.edge.counters if move.edge else ()
+            counted = self.variables.counted.intersection(counters)
+            self.filled.update(one for one in counted if self._is_last(move, one, values))
             for change in self._changes(move, values):
                 way = move.event, move.edge.id if move.edge else "", move.is_spared
                 reached.setdefault((*way, change), ([], change))[0].append(move)
@@ -162,11 +164,6 @@ class Plans:
         """Whether a move makes a difference to what is held; a count may be at its end."""
         is_same = variable in values and values[variable] == value
         return variable in self.packing and not is_same
-
-    def _note_filled(self, move: Move, values: Values) -> None:
-        for counter in move.edge.counters if move.edge else ():
-            if counter in self.variables.counted and self._is_last(move, counter, values):
-                self.filled.add(counter)
 
     def _is_last(self, move: Move, counter: str, values: Values) -> bool:
         """Whether nothing may be left of a counter after a move that spends it."""

@@ -6,7 +6,7 @@ that all of these are needed. Where one is not found, all configurations have to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from heapq import heappop, heappush
 
 from loopkit.machine.edges import Edge
@@ -35,7 +35,8 @@ def settled(seen: Explorer, explorer: Explorer, picture: Picture) -> Bounds | No
     if picture.explored is None or picture.explored.dead:
         return None
     graph, untaken = explorer.plans.variables.graph, picture.untaken()
-    search = _Search(explorer, {*untaken, *_taken(seen)})
+    moves = (move for moves in seen.so_far.every_plan() for move in moves)
+    search = _Search(explorer, {*untaken, *(move.edge.id for move in moves if move.edge)})
     spent = {counter for e in graph.edges if e.id not in untaken for counter in e.counters}
     if not all(search.takes(edge) for edge in graph.edges):
         return None
@@ -44,12 +45,6 @@ def settled(seen: Explorer, explorer: Explorer, picture: Picture) -> Bounds | No
     cap = explorer.plans.variables.inputs.cap
     unfilled = {c: 0 for c in graph.caps if c not in spent and cap(c).high > 0}
     return Bounds(NOT_ASKED, NOT_ASKED, NOT_ASKED, untaken=untaken, unfilled=unfilled)
-
-
-def _taken(explorer: Explorer) -> Iterator[str]:
-    """The edges that were found."""
-    every = (move for moves in explorer.so_far.every_plan() for move in moves)
-    return (move.edge.id for move in every if move.edge is not None)
 
 
 class _Search:

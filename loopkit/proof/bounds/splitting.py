@@ -129,11 +129,8 @@ class _Asking:
                 lambda value: truth(condition, {**self._context, fact: value}), near
             )
         if others <= self._open.keys():
-            return self._against(fact, self._open[next(iter(others))])
+            # The smaller one goes first.
+            is_smaller = len(region) <= len(self._open[next(iter(others))])
+            return tuple(region.singles()) if is_smaller else (region,)
         # A fact of the state's own work: its rows are of each value, as far as there are few.
         return tuple(region.singles()) if len(region) <= MOST_VALUES else (region,)
-
-    def _against(self, fact: str, other: Region) -> tuple[Region, ...]:
-        """The parts of a region that is compared with another one: the smaller one goes first."""
-        region = self._open[fact]
-        return tuple(region.singles()) if len(region) <= len(other) else (region,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import Configuration, Dead, Present
@@ -85,13 +85,10 @@ class Telling:
                         spent[variable.name],
                     )
                     narrowest[cap] = Region(region.low + more, region.high + more)
-            spent.update(_spent_by(move))
+            if move is not None and move.edge is not None:
+                spent.update(move.edge.counters)
         whole = self._variables.inputs.region
         return {name: r.stand_in for name, r in narrowest.items() if r != whole(name)}
-
-
-def _spent_by(move: Move | None) -> Iterable[str]:
-    return move.edge.counters if move is not None and move.edge is not None else ()
 
 
 def _taken(name: str, move: Move, case: Case, asked: Asked) -> Taken:

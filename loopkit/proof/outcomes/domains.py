@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from math import floor, inf
 
@@ -71,15 +71,12 @@ def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[o
 
 def bounded_inputs(inputs: DataType) -> dict[str, range]:
     """The inputs that are whole numbers with few values, by dotted name."""
-    return dict(_ranges(inputs))
-
-
-def _ranges(inputs: DataType) -> Iterator[tuple[str, range]]:
-    for dotted, known in single_values(inputs, "input."):
-        if known.bounded and known.minimum is not None and known.maximum is not None:
-            values = range(int(known.minimum), int(known.maximum) + 1)
-            if len(values) <= MOST_VALUES:
-                yield dotted, values
+    ranges = {
+        dotted: range(int(known.minimum), int(known.maximum) + 1)
+        for dotted, known in single_values(inputs, "input.")
+        if known.bounded and known.minimum is not None and known.maximum is not None
+    }
+    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
 
 
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:

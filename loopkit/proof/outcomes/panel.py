@@ -100,7 +100,9 @@ class Panel:
             case "fail":
                 return any(True for _ in self.causes(row))
             case verdict:
-                return not _is_progress(row) and self._is_let_through(str(verdict), row)
+                # Progress is told of reports that fail alone.
+                has_progress = any(row.get(fact) for fact in OF_PROGRESS)
+                return not has_progress and self._is_let_through(str(verdict), row)
 
     def causes(self, row: Row) -> Iterator[Cause]:
         """The ways in which a report can fail with these facts."""
@@ -258,11 +260,6 @@ def _is_none(row: Row) -> bool:
 
 def _finds_nothing(row: Row) -> bool:
     return not any(row.get(fact) for fact in (*COUNTS, CODES))
-
-
-def _is_progress(row: Row) -> bool:
-    """Whether it tells of progress, which is told of reports that fail alone."""
-    return any(row.get(fact) for fact in OF_PROGRESS)
 
 
 def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:

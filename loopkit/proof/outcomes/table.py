@@ -127,7 +127,7 @@ class Table(Value, frozen=True, dict=True):
             enabled = exit_.is_enabled(row)
             if enabled is not False:
                 found.append(exit_)
-            if enabled or self._is_refused(exit_, row):
+            if enabled or (self.is_human and exit_.holds(row) is True):
                 return found, True
         return found, False
 
@@ -195,9 +195,6 @@ class Table(Value, frozen=True, dict=True):
             *((partial(space.truth, part), False) for part in self.also),
             *((partial(space.truth, part), True) for part in taken),
         ]
-
-    def _is_refused(self, exit_: Exit, row: Row) -> bool:
-        return self.is_human and exit_.holds(row) is True
 
     # -- what a person can choose ----------------------------------------------------------
 

@@ -30,14 +30,13 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
         )
     advisory = setting.severities.advisory
     return [
-        _as_known(fault, advisory) if identity in known else fault
+        fault.replace(
+            message=f"{fault.message} (was there before)", severity=advisory, is_known=True
+        )
+        if identity in known
+        else fault
         for fault, identity in zip(faults, ids_of(rule, faults, setting), strict=True)
     ]
-
-
-def _as_known(fault: Fault, advisory: str) -> Fault:
-    message = f"{fault.message} (was there before)"
-    return fault.replace(message=message, severity=advisory, is_known=True)
 
 
 def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:

@@ -50,7 +50,8 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
 async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
 ) -> Found:
-    with input_file(INPUT_FILE, setting.input, _named(rule)) as own:
+    named = frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
+    with input_file(INPUT_FILE, setting.input, named) as own:
         names = over(own, names)
         start = Start(
             rule,
@@ -60,11 +61,6 @@ async def _judge(
             setting=setting,
         )
         return await run_until_verdict(rule.retry, partial(_once, start), setting.pause)
-
-
-def _named(rule: CommandRule) -> frozenset[str]:
-    """The names in all templates of a rule."""
-    return frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
 
 
 def _file(rule: CommandRule, names: Mapping[str, object], setting: Setting) -> ReportFile | None:

@@ -63,7 +63,8 @@ class _Rules:
 
 def _fault(result: Record, rules: _Rules, reading: Reading) -> Fault | None:
     rule = _rule_of(result, rules)
-    level = result.get("level") or _default_level(rule)
+    default = _record(rule.get("defaultConfiguration")).get("level") or "warning"
+    level = result.get("level") or default
     is_none = level == "none" or result.get("kind", "fail") != "fail"
     if is_none or result.get("baselineState") == "absent" or _is_suppressed(result):
         return None
@@ -80,10 +81,6 @@ def _rule_of(result: Record, rules: _Rules) -> Record:
         return rules.listed[index]
     name = _text(result.get("ruleId", reference.get("id")))
     return rules.by_id.get(name, NOTHING) if name else NOTHING
-
-
-def _default_level(rule: Record) -> object:
-    return _record(rule.get("defaultConfiguration")).get("level") or "warning"
 
 
 def _is_suppressed(result: Record) -> bool:

@@ -34,11 +34,7 @@ async def run_until_verdict(
             backoff = min(retry.backoff * 2.0 ** (tries - 1), retry.max_backoff)
             wait = max(backoff, error.retry_after_s or 0.0)
             if not may_help or tries >= retry.attempts or wait > retry.max_backoff:
-                raise _after(error, tries) from error
+                reason = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
+                raise CannotJudge(reason, error.error_class, error.retry_after_s) from error
         await pause(wait)
         tries += 1
-
-
-def _after(error: CannotJudge, tries: int) -> CannotJudge:
-    told = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
-    return CannotJudge(told, error.error_class, error.retry_after_s)

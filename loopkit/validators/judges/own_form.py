@@ -97,12 +97,13 @@ class OwnForm(ReportForm):
     def schema(self) -> Mapping[str, Any]:
         """Every key is required, because providers keep a schema strictly only then; what may be
         left out may be null."""
+        origin = {"type": ["string", "null"], "enum": [*self.asked_origins, None]}
         finding = _closed(
             {
                 "message": {"type": "string"},
                 "severity": {"type": "string", "enum": list(self.levels.levels)},
                 **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
-                **({"origin": _choice(self.asked_origins)} if self.asked_origins else {}),
+                **({"origin": origin} if self.asked_origins else {}),
                 "code": {"type": ["string", "null"]},
                 "location": {"type": ["string", "null"]},
                 "line": {"type": ["integer", "null"]},
@@ -148,10 +149,6 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _choice(words: Sequence[str]) -> dict[str, Any]:
-    return {"type": ["string", "null"], "enum": [*words, None]}
 
 
 def _texts(value: object, no_words: Set[str]) -> Iterator[str]:

@@ -31,7 +31,8 @@ def read_answer(
         return Misread("Your answer was empty.")
     if replied.cut_off:
         return Misread("Your answer was cut off before its end. Answer shorter.")
-    if form.nonce and not replied.played and not _repeats(replied, form.nonce):
+    repeats = any(form.nonce in said for said in (replied.text, *replied.said))
+    if form.nonce and not replied.played and not repeats:
         return Misread(
             f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "
             "answer to another one."
@@ -46,7 +47,3 @@ def read_answer(
         return Misread(read.reason)
     own_words = findings_of(validator, [read.last_resort], form)
     return Misread(read.reason, answer_with(validator, own_words))
-
-
-def _repeats(replied: Replied, nonce: str) -> bool:
-    return any(nonce in said for said in (replied.text, *replied.said))

@@ -81,10 +81,13 @@ def _drawing(
 ) -> Drawing:
     """`drawn` are the machines that have been drawn inside of states, with the names of these."""
     way, marked = run or RunState(), marks or Marks()
-    states = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked)]
+    nodes = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked)]
+    if any(edge.event == "limit" for edge in graph.edges):
+        limits = tuple(limit_texts(graph.machine.limits))
+        nodes.append(Node(LIMIT, "limit", "limit reached", limits))
     return Drawing(
         machine=graph.machine.label,
-        nodes=(*states, *_limit(graph)),
+        nodes=tuple(nodes),
         arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
         run=run.run if run else None,
         is_marked=marks is not None,
@@ -120,11 +123,6 @@ def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
         return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
     drawn[written] = node.name
     return replace(node, inner=_drawing(Graph(child), None, None, drawn))
-
-
-def _limit(graph: Graph) -> Iterator[Node]:
-    if any(edge.event == "limit" for edge in graph.edges):
-        yield Node(LIMIT, "limit", "limit reached", tuple(limit_texts(graph.machine.limits)))
 
 
 def _arrows(graph: Graph, marking: _Marking) -> Iterator[Arrow]:

@@ -130,7 +130,11 @@ def _classes(arrow: Arrow) -> str:
 def _line(path: Path) -> Iterator[str]:
     arrow = path.arrow
     ids = " ".join(map(_text, arrow.edges))
-    d = " ".join(_loop(path.points) if path.is_loop else _curve(path.points))
+    if path.is_loop:
+        start, one, other, end = (f"{_n(x)} {_n(y)}" for x, y in path.points)
+        d = f"M{start} C{one} {other} {end}"
+    else:
+        d = " ".join(_curve(path.points))
     yield f'<g class="edge{_classes(arrow)}" data-edges="{ids}">'
     yield f'<path d="{d}"/>'
     if path.has_head:
@@ -157,11 +161,6 @@ def _curve(points: Sequence[tuple[float, float]]) -> Iterator[str]:
         else:
             middle = (y0 + y) / 2
             yield f"C{_n(x0)} {_n(middle)} {_n(x)} {_n(middle)} {_n(x)} {_n(y)}"
-
-
-def _loop(points: Sequence[tuple[float, float]]) -> Iterator[str]:
-    start, one, other, end = (f"{_n(x)} {_n(y)}" for x, y in points)
-    yield f"M{start} C{one} {other} {end}"
 
 
 def _n(value: float) -> str:

@@ -137,8 +137,10 @@ def _origins(engine: Engine, run: RunState) -> Sequence[str]:
 
 def _edited(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
     artifact = shown.get(name) or run.artifacts.get(name)
-    if artifact is None:
-        return ""
+    return "" if artifact is None else _text(artifact)
+
+
+def _text(artifact: Artifact) -> str:
     return "\n".join(printed_lines(artifact)) if artifact.is_data else artifact.text
 
 
@@ -152,7 +154,7 @@ def _artifacts(
             name=name,
             number=number,
             by=f"attempt {artifact.attempt} by {artifact.author}{beside_attempt(artifact.made)}",
-            text="\n".join(printed_lines(artifact)) if artifact.is_data else artifact.text,
+            text=_text(artifact),
             change=difference(known, number) if number else None,
         )
 
