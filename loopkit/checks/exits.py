@@ -41,7 +41,7 @@ def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterat
     shut = table.without_choice() if table.is_human else None
     if shut is not None:
         path = ("states", name, "choices")
-        message = f"no choice is open when {_told(table, shut) or 'it is asked'}"
+        message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
         remedy = "offer a choice that leads forward"
         yield subject.source.problem(path, "no-open-choice", message, help=remedy)
 
@@ -49,7 +49,7 @@ def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterat
 def _how_stuck(table: Table, row: Row) -> str:
     if not table.is_stuck(row):
         return "may be stuck: its guards leave more cases open than can be enumerated"
-    reason = _told(table, _reduced(table, row))
+    reason = _facts_in_words(table, _reduced(table, row))
     return f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
 
 
@@ -65,7 +65,7 @@ def _reduced(table: Table, row: Row) -> Row:
     return kept
 
 
-def _told(table: Table, row: Row) -> str:
+def _facts_in_words(table: Table, row: Row) -> str:
     """The facts of a row in words."""
     told = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
     parts = [fact_in_words(name, row[name]) for name in told]

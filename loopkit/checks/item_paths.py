@@ -36,7 +36,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
         problems = list(_unread(subject, name, state))
         if not problems:
             item = _items(subject.entering[name], state)
-            problems = list(_told(subject, ("states", name, "each"), item))
+            problems = list(_problems(subject, ("states", name, "each"), item))
         if not problems:
             problems = list(_counted(subject, name, state))
         yield from problems
@@ -86,7 +86,7 @@ def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
     return _Found(shape)
 
 
-def _told(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
+def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
     if found.message:
         yield subject.source.problem(path, CODE, found.message, help=found.remedy)
 
@@ -114,7 +114,7 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
     for key, written in paths:
         path: DocPath = ("states", name, *key)
         if key[0] == "after" and written in state.edge_paths:
-            yield from _told(subject, path, _edges(subject.entering[name], written))
+            yield from _problems(subject, path, _edges(subject.entering[name], written))
             continue
         first, *rest = parse_path(written)
         if first != state.as_:
@@ -124,9 +124,9 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
             continue
         found = _walk(Fields({first: item}), (first, *rest))
         is_single = key[0] != "after"
-        yield from _told(subject, path, found)
+        yield from _problems(subject, path, found)
         if found.shape is not None:
-            yield from _told(subject, path, _texts(found.shape, written, is_single=is_single))
+            yield from _problems(subject, path, _texts(found.shape, written, is_single=is_single))
 
 
 def _edges(names: Mapping[str, Shape], written: str) -> _Found:

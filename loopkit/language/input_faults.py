@@ -1,4 +1,4 @@
-"""What is wrong with the input of a run, by its type and the choices of agents."""
+"""Faults of the input of a run, by its type and the choices of agents."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from loopkit.language.facts import (
     VERDICT,
 )
 from loopkit.language.guard import GuardType
-from loopkit.language.guard.rules import Kind
+from loopkit.language.guard.type_check import Kind
 from loopkit.machine.codes import codes_at
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph

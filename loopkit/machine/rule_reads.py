@@ -1,4 +1,4 @@
-"""What rules read besides the artifact that they judge: inputs, and other artifacts."""
+"""Reads of rules: the inputs and artifacts that they need besides the one that they judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said or expected in children: by state, by the key of the item, by visit of the state."""
+"""Parts and expectations of children: by state, by the key of the item, by visit of the state."""
 
 from __future__ import annotations
 

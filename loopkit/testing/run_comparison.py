@@ -71,10 +71,10 @@ class Difference:
     """The child of whose run it is; empty for the root."""
 
     def __str__(self) -> str:
-        return f"`{self.called}`: {self._told}" if self.called else self._told
+        return f"`{self.called}`: {self._text}" if self.called else self._text
 
     @property
-    def _told(self) -> str:
+    def _text(self) -> str:
         if self.recorded is None or self.replayed is None:
             more, event = (
                 ("more", self.replayed) if self.recorded is None else ("less", self.recorded)

@@ -55,10 +55,12 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
             timeout_s=rule.timeout,
         )
     except (CommandNotStarted, UnusableWorkspace) as error:
-        raise CannotJudge(_told(rule, str(error), setting)) from error
+        raise CannotJudge(_failure_text(rule, str(error), setting)) from error
     except CommandTimeout as error:
         reason = f"it took longer than {rule.timeout:g} s; give it more `timeout`, or less to do"
-        raise CannotJudge(_told(rule, reason, setting, error.stderr), "transient") from error
+        raise CannotJudge(
+            _failure_text(rule, reason, setting, error.stderr), "transient"
+        ) from error
     found = _read_answer(rule, result, setting)
     return [_fault(rule, finding, setting) for finding in found.findings]
 
@@ -85,13 +87,13 @@ def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _
         code = result.exit_code
         ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
         reason = f"its process ended with {ended} and gave no answer"
-        raise CannotJudge(_told(rule, reason, setting, result.stderr)) from error
+        raise CannotJudge(_failure_text(rule, reason, setting, result.stderr)) from error
     if found.error:
-        raise CannotJudge(_told(rule, found.error, setting, result.stderr))
+        raise CannotJudge(_failure_text(rule, found.error, setting, result.stderr))
     return found
 
 
-def _told(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
+def _failure_text(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
     printed = tail("", stderr, MAX_PRINTED)
     saying = f"; it printed:\n{printed}" if printed else ""
     failed = f"the plug-in `{rule.python}` failed: {one_line(reason, MAX_REASON)}"
@@ -102,7 +104,7 @@ def _fault(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
     levels = setting.severities.levels
     if finding.severity and finding.severity not in levels:
         reason = f"it returned the severity {finding.severity!r}; there are {', '.join(levels)}"
-        raise CannotJudge(_told(rule, reason, setting))
+        raise CannotJudge(_failure_text(rule, reason, setting))
     message = setting.redact(finding.message)
     return Fault(
         message,

@@ -1,4 +1,4 @@
-"""What a rule sees besides the artifact that it judges: other artifacts, inputs and the like."""
+"""The values that `sees:` gives a rule besides the artifact that it judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of a graph need and no node before them gives: `needs` of an `acyclic` rule."""
+"""Unmet needs of an `acyclic` rule: things that a node needs and no node before it gives."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.checks.raised import stuck_ahead, told_stuck
+from loopkit.checks.stuck_ahead import stuck_ahead, stuck_in_words
 from loopkit.drive.repair.baselines import new_baselines
 from loopkit.drive.repair.differences import differences
 from loopkit.drive.repair.edges import same_edges, spent_on
@@ -215,7 +215,7 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
         return
     total = fitting.limits.get("total_revisions")
     if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
-        message = f"`{stuck.state}` would have no transition left{told_stuck(stuck)}"
+        message = f"`{stuck.state}` would have no transition left{stuck_in_words(stuck)}"
         path = ("states", stuck.state, "transitions")
         yield Misfit(path, message, "add `- {target: STATE}` as the last one")
 

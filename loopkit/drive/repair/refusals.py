@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
-from loopkit.checks.raised import stuck_under_total
+from loopkit.checks.stuck_ahead import stuck_under_total
 from loopkit.drive.repair.spent import overspent
 from loopkit.engine.state import RunState
 from loopkit.language import Machine

@@ -29,7 +29,10 @@ def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
 def filled(value: object, datatype: DataType) -> object:
     """The value with defaults, and none for what may be none, wherever nothing was given."""
     if isinstance(value, Mapping) and datatype.fields is not None:
-        given = {name: _filled_field(inner, name, datatype) for name, inner in value.items()}
+        given = {
+            name: inner if (known := datatype.field(name)) is None else filled(inner, known)
+            for name, inner in value.items()
+        }
         missing = {
             name: filled(inner.default, inner)
             for name, inner in datatype.fields.items()
@@ -39,11 +42,6 @@ def filled(value: object, datatype: DataType) -> object:
     if isinstance(value, list) and datatype.items is not None:
         return [filled(item, datatype.items) for item in value]
     return value
-
-
-def _filled_field(value: object, name: str, datatype: DataType) -> object:
-    known = datatype.field(name)
-    return value if known is None else filled(value, known)
 
 
 def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:

@@ -197,7 +197,9 @@ def _described(notation: Mapping[str, Any]) -> DataType:
     datatype = datatype.replace(
         schema=schema, minimum=schema.get("minimum"), maximum=schema.get("maximum")
     )
-    _check_range(datatype)
+    low, high = datatype.minimum, datatype.maximum
+    if low is not None and high is not None and low > high:
+        raise NotationError(f"`minimum` {low} is above `maximum` {high}", ("minimum",))
     return _with_default(datatype, notation["default"]) if "default" in notation else datatype
 
 
@@ -209,12 +211,6 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
     if datatype.scalar == "int" and value != int(value):
         raise NotationError(f"`{name}` of an int must be a whole number", (name,))
     return value
-
-
-def _check_range(datatype: DataType) -> None:
-    low, high = datatype.minimum, datatype.maximum
-    if low is not None and high is not None and low > high:
-        raise NotationError(f"`minimum` {low} is above `maximum` {high}", ("minimum",))
 
 
 def _with_default(datatype: DataType, default: object) -> DataType:

@@ -10,9 +10,9 @@ from loopkit.language.guard.expand import expand, readable
 from loopkit.language.guard.grammar import KEYWORDS, parse
 from loopkit.language.guard.paths import parse_path, select
 from loopkit.language.guard.requirement import Requirement, parse_requirement
-from loopkit.language.guard.rules import GuardType, check
 from loopkit.language.guard.tokens import GuardError, GuardProblem
 from loopkit.language.guard.tree import Guard
+from loopkit.language.guard.type_check import GuardType, check
 
 __all__ = [
     "KEYWORDS",

@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable, Mapping
 
 from loopkit.language.guard.grammar import parse
-from loopkit.language.guard.rules import check_untyped
 from loopkit.language.guard.tokens import GuardError
 from loopkit.language.guard.tree import names_in
+from loopkit.language.guard.type_check import check_untyped
 from loopkit.language.json_schema.equality import canonical
 from loopkit.values import Value
 

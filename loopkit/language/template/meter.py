@@ -27,7 +27,7 @@ class _Meter:
 _current: ContextVar[_Meter] = ContextVar("meter of the rendering")
 
 
-class metered:  # noqa: N801 - read as a verb: `with metered():`
+class fresh_budget:  # noqa: N801 - read as a verb: `with fresh_budget():`
     """Give what runs inside a full budget of its own."""
 
     __slots__ = ("_token",)

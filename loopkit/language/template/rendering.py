@@ -13,7 +13,7 @@ from jinja2.runtime import Context
 
 from loopkit.language.template.errors import Refusal, TemplateError, located
 from loopkit.language.template.grammar import tree_of
-from loopkit.language.template.meter import metered
+from loopkit.language.template.meter import fresh_budget
 from loopkit.language.template.names import Path, Scope, Survey, path_of
 from loopkit.language.template.parts import Hole, parts_of
 from loopkit.language.template.rewriting import bounded
@@ -77,7 +77,7 @@ class Template(Value, frozen=True, eq=False):
         used = {name: names[name] for name in self.names if name in names}
         context = template.new_context(used)
         try:
-            with metered():
+            with fresh_budget():
                 return take(template, context)
         # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
         except Exception as error:
@@ -199,7 +199,7 @@ def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object])
     printed: list[str] = []
     line = 1
     try:
-        with metered():
+        with fresh_budget():
             for part in parts:
                 if isinstance(part, Hole):
                     line = part.line

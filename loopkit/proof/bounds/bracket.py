@@ -8,13 +8,13 @@ from collections.abc import Collection
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import Explorer, Present
+from loopkit.proof.bounds.descriptions import Descriptions
 from loopkit.proof.bounds.exact import UNKNOWN
 from loopkit.proof.bounds.extremes import NEVER, Aim, Endless, Measure, circle
 from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.prices import prices_of
 from loopkit.proof.bounds.result import Bounds, Extreme, Range
 from loopkit.proof.bounds.searching import dearest_known
-from loopkit.proof.bounds.telling import Telling
 
 MOST_SEARCHED = 50_000
 """Configurations that are looked at for each extreme."""
@@ -74,7 +74,7 @@ class Bracket:
         path = found.path
         if path is None or (ends is not None and explorer.state(path.end) not in ends):
             return UNKNOWN.replace(total=found.at_most)
-        return self._telling(explorer).extreme(found.at_most, path, aim)
+        return self._descriptions(explorer).extreme(found.at_most, path, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         """The least that it takes to come to one of some states."""
@@ -84,10 +84,10 @@ class Bracket:
         found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
         if found.path is None:
             return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
-        return self._telling(explorer).extreme(found.total, found.path, aim)
+        return self._descriptions(explorer).extreme(found.total, found.path, aim)
 
     def _explorer(self) -> Explorer:
         return Explorer(self._plans, sys.maxsize, self._present)
 
-    def _telling(self, explorer: Explorer) -> Telling:
-        return Telling(self._plans, explorer.so_far.found, self._present)
+    def _descriptions(self, explorer: Explorer) -> Descriptions:
+        return Descriptions(self._plans, explorer.so_far.found, self._present)

@@ -8,10 +8,10 @@ from functools import cached_property
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.cheapest import ahead, cheapest
 from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
+from loopkit.proof.bounds.descriptions import Descriptions
 from loopkit.proof.bounds.extremes import Aim, Measure, circle, dearest, last_first, path_to, paths
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
-from loopkit.proof.bounds.telling import Telling
 
 MOST_STEPS = 4_000_000
 """Configurations that are gone through to tell how far counters come that no run uses up."""
@@ -29,7 +29,7 @@ class Exact:
         self._variables = explored.plans.variables
         self._graph = self._variables.graph
         self._present = present
-        self._telling = Telling(explored.plans, explored.found, present)
+        self._descriptions = Descriptions(explored.plans, explored.found, present)
         self.unpriced = explored.plans.moves.asking.unpriced(name for name, _ in explored.found)
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
@@ -82,7 +82,7 @@ class Exact:
         """The most that a path takes, to one of some states where these are given."""
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
-        return None if found is None else self._telling.extreme(*found, aim)
+        return None if found is None else self._descriptions.extreme(*found, aim)
 
     @cached_property
     def _successes(self) -> Collection[str]:
@@ -95,7 +95,7 @@ class Exact:
         found = cheapest(self._explorer, aim, ends, least, most=len(self._explored.found))
         if found.path is None:
             return None
-        return self._telling.extreme(found.total, found.path, aim)
+        return self._descriptions.extreme(found.total, found.path, aim)
 
     # -- what is odd about it --------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Exact:
         before = found_from(self._explored) if dead else {}
         for name in dict.fromkeys(name for name, _ in dead):
             first = dead.get((name, True)) or dead[name, False]
-            yield self._telling.stuck(first, path_to(first.at, before))
+            yield self._descriptions.stuck(first, path_to(first.at, before))
 
     def _untaken(self) -> tuple[str, ...]:
         every = (move for moves in self._explored.every_plan() for move in moves)

@@ -19,7 +19,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.proof.bounds.agent_calls import Asked, Usual
 from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
 from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.linear import Contradiction, Equations
+from loopkit.proof.bounds.equations import Contradiction, Equations
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
 from loopkit.values import Mutable, Value

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from loopkit.proof.bounds.configurations import Dead, Explored, Explorer, Present, TooMany
+from loopkit.proof.bounds.descriptions import Descriptions
 from loopkit.proof.bounds.exact import found_from
 from loopkit.proof.bounds.extremes import Path, path_to
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Stuck
-from loopkit.proof.bounds.telling import Telling
 from loopkit.proof.bounds.variables import Variables
 
 MOST_AT_ONCE = 1_000
@@ -62,8 +62,8 @@ class Picture:
         for name in self._graph.states:
             if (name, True) in seen.dead:
                 dead = seen.dead[name, True]
-                telling = Telling(self._explorer.plans, seen.found, self._present)
-                yield telling.stuck(dead, path_to(dead.at, before))
+                descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
+                yield descriptions.stuck(dead, path_to(dead.at, before))
             elif self.explored is not None and (found := self._dead(self.explored, name)):
                 yield from self._decided(name, found)
 
@@ -116,8 +116,8 @@ class Picture:
             ways = explorer.plan(at).ways
             if ways.stuck is not None and ways.is_surely_stuck:
                 steps = tuple(_back(at, before))
-                telling = Telling(explorer.plans, explorer.so_far.found, self._present)
-                return telling.stuck(Dead(at, ways.stuck, is_sure=True), Path(steps, at))
+                descriptions = Descriptions(explorer.plans, explorer.so_far.found, self._present)
+                return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), Path(steps, at))
         return None
 
 

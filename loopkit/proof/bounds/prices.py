@@ -14,8 +14,8 @@ from functools import cached_property
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds import simplex
 from loopkit.proof.bounds.extremes import Aim
+from loopkit.proof.bounds.late_edges import openings
 from loopkit.proof.bounds.moves import Move
-from loopkit.proof.bounds.opening import openings
 from loopkit.proof.bounds.variables import Variables
 from loopkit.values import Value
 

@@ -39,11 +39,11 @@ def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
             if there not in before:
                 before[there] = (here, move)
                 front.append(there)
-    ways = {number: tuple(_visits(explorer, found[number], before)) for number in _told(found)}
+    ways = {number: tuple(_visits(explorer, found[number], before)) for number in _selection(found)}
     return ways, not front
 
 
-def _told(numbers: Iterable[int]) -> list[int]:
+def _selection(numbers: Iterable[int]) -> list[int]:
     every = sorted(numbers)
     if len(every) <= MOST_TOLD:
         return every

@@ -13,10 +13,10 @@ from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebui
 from loopkit.machine.edges import Edge
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.apart import Dimension, Row
 from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
 from loopkit.proof.outcomes.item_rows import rows_of_items
 from loopkit.proof.outcomes.panel import Panel
+from loopkit.proof.outcomes.row_regions import Dimension, Row
 from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Exit, Table
 from loopkit.proof.outcomes.unjudged import whole_guards
 

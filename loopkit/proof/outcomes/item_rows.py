@@ -12,8 +12,8 @@ from loopkit.language.guard.tree import conditions, constants, names_in
 from loopkit.language.states.children import BLOCKED, CANCELLED
 from loopkit.machine.item_types import item_counts
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.apart import Dimension
 from loopkit.proof.outcomes.domains import bounded_inputs
+from loopkit.proof.outcomes.row_regions import Dimension
 
 MOST_LINES = 64
 """With so many numbers the facts may be compared; with more, nothing is known of the facts."""

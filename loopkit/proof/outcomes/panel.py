@@ -22,7 +22,7 @@ from loopkit.language.facts import (
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.machine.codes import fault_codes
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.apart import Row
+from loopkit.proof.outcomes.row_regions import Row
 from loopkit.proof.outcomes.severity import levels_at, may_block, may_warn
 from loopkit.proof.outcomes.unjudged import may_be_faulty, may_be_infeasible, rows_named
 from loopkit.values import Value

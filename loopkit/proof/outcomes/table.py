@@ -10,7 +10,7 @@ from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
-from loopkit.proof.outcomes.apart import Dimension, Region, Row, Space, Split
+from loopkit.proof.outcomes.row_regions import Dimension, Region, Row, Space, Split
 from loopkit.values import Value
 
 ROOM = "room "

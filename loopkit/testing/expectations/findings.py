@@ -23,7 +23,7 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(("findings", index), _unjudged(run, wanted))
         elif not is_right:
             lines = tuple(line for judged in reports for line in _report(judged))
-            yield Miss(("findings", index), _told(wanted, len(found)), lines)
+            yield Miss(("findings", index), _mismatch(wanted, len(found)), lines)
 
 
 def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
@@ -39,7 +39,7 @@ def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:
     return f"{where} judged no attempt {wanted.attempt}; it judged {judged}"
 
 
-def _told(wanted: ExpectedFinding, count: int) -> str:
+def _mismatch(wanted: ExpectedFinding, count: int) -> str:
     keys = ("code", "validator", "severity", "status", "origin")
     parts = [f"{key} `{value}`" for key in keys if (value := getattr(wanted, key)) is not None]
     if wanted.defaulted is not None:

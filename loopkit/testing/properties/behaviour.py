@@ -23,15 +23,15 @@ from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.lines import MOST_USD, Draw, Lines
 from loopkit.testing.properties.playing import Performance, Theatre
-from loopkit.testing.properties.resumed import ends_the_same
-from loopkit.testing.properties.values import value_of
-from loopkit.testing.properties.within import (
+from loopkit.testing.properties.resumption import ends_the_same
+from loopkit.testing.properties.run_properties import (
     Broken,
     limits_respected,
     never_stuck,
     paid_once,
     within_bounds,
 )
+from loopkit.testing.properties.values import value_of
 from loopkit.testing.suites import Machines
 
 FEW = 5_000

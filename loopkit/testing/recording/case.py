@@ -13,7 +13,7 @@ from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.recording.expecting import expected
-from loopkit.testing.recording.said import NotRecordable, program_of, said_in
+from loopkit.testing.recording.family_parts import NotRecordable, family_parts, program_of
 from loopkit.testing.recording.tape import read_tape
 from loopkit.testing.trace import ChildTrace, Trace, trace
 
@@ -33,7 +33,7 @@ def make_case(
     """
     state = run.state
     refuse_unrecordable(state)
-    tape, (spoken, notes) = read_tape(program, run.events), said_in(program, run)
+    tape, (spoken, notes) = read_tape(program, run.events), family_parts(program, run)
     resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
     expectations = _expected(program, trace(program.machine, run))
     if state.repairs:

@@ -24,10 +24,10 @@ class Marks:
 
     def on(self, edges: Sequence[Edge]) -> tuple[str, ...]:
         """What is said of edges that are one arrow; nothing of what is covered."""
-        return (*_told(self.edges, edges, OF_EDGES), *_told(self.caps, edges, OF_CAPS))
+        return (*_notes(self.edges, edges, OF_EDGES), *_notes(self.caps, edges, OF_CAPS))
 
 
-def _told(
+def _notes(
     marks: Mapping[str, Mark], edges: Sequence[Edge], words: Mapping[Mark, str]
 ) -> Iterator[str]:
     for mark, text in words.items():

@@ -1,4 +1,4 @@
-"""What was typed into the form of a question, as an answer to it."""
+"""Answers to a question, read from the fields of its form on a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one version of an artifact changed of the version before it, line by line."""
+"""The difference between a version of an artifact and the one before it, line by line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.text import printable
+from loopkit.text import printable, shortened
 from loopkit.text.line_diff import hunks
 from loopkit.views.history import printed_lines
 from loopkit.views.version_diff import KeptVersion
@@ -54,10 +54,8 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
     else:
         old, new = ("\n".join(printed_lines(each.artifact)) for each in (before, after))
         changed = [] if old == new else list(hunks(old, new))
-    shown = [_line(line) for line in changed[:MOST_LINES]]
+    shown = [
+        DiffLine(KINDS.get(line[:1], "same"), shortened(line, LINE_WIDTH))
+        for line in changed[:MOST_LINES]
+    ]
     return Difference(before.number, shown, len(changed) - len(shown))
-
-
-def _line(text: str) -> DiffLine:
-    cut = text if len(text) <= LINE_WIDTH else f"{text[:LINE_WIDTH]}…"
-    return DiffLine(KINDS.get(text[:1], "same"), cut)

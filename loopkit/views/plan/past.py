@@ -1,4 +1,4 @@
-"""What finished runs of a machine took."""
+"""Calls and costs of the finished runs of a machine, and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run typically costs: the shortest way to a success after each number of revisions."""
+"""The typical cost of a run: the shortest path to a success with each number of revisions."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Walk:
     ) -> Iterator[float | None]:
         turns, asked = self.turns[name, asks], self.program.agents_asked[name, asks]
         sent = self._turn(name, entered, agent)
-        told = [] if agent.session == "fresh" else _told(turns, agent)
+        told = [] if agent.session == "fresh" else _resent_turns(turns, agent)
         turns.append(sent)
         model = self._model(agent, name)
         answer = self.sizes.answer(agent, model)
@@ -205,7 +205,7 @@ def _offered(agent: ModelAgent, asked: AgentAsked) -> int:
     )
 
 
-def _told(turns: list[int], agent: Agent) -> list[int]:
+def _resent_turns(turns: list[int], agent: Agent) -> list[int]:
     """The turns of a kept session that are sent again; the first says what the task is."""
     if isinstance(agent.session, KeepTurns) and len(turns) > agent.session.keep:
         return [turns[0], *turns[-agent.session.keep :]]

@@ -1,4 +1,4 @@
-"""What `loopkit stats` says of runs and of machines. docs/telemetry.md defines each figure."""
+"""The figures of `loopkit stats`, of runs and of machines. docs/telemetry.md defines each."""
 
 from __future__ import annotations
 

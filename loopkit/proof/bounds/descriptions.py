@@ -16,7 +16,7 @@ from loopkit.proof.bounds.result import Extreme, Stuck, Taken
 from loopkit.proof.outcomes import Row
 
 
-class Telling:
+class Descriptions:
     """Tells of the configurations of one machine."""
 
     def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopkit.language.guard import parse
-from loopkit.proof.outcomes.apart import Space, Split
+from loopkit.proof.outcomes.row_regions import Space, Split
 
 A = ({"a": False}, {"a": True})
 B = ({"b": False}, {"b": True})

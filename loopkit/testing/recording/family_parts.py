@@ -16,7 +16,7 @@ class NotRecordable(Exception):
     """A run that no case can play; the message says why and what to do."""
 
 
-def said_in(
+def family_parts(
     program: Program, run: FamilyRun, limited: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], list[str]]:
     """What is said in a run and in its children, and what of that no scenario plays.
@@ -57,7 +57,7 @@ def _children(
                 "definition of its own"
             )
         of_child = program_of(program, child.state)
-        said, missing = said_in(of_child, child.run, limited)
+        said, missing = family_parts(of_child, child.run, limited)
         raised = limited_by(of_child, child.run.events) - frozenset(of_child.limits)
         if raised:
             missing.append("its limits were raised, which no scenario plays")

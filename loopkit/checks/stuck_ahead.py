@@ -1,4 +1,4 @@
-"""What lies ahead of a run under another total or another machine: where it could get stuck."""
+"""Stuck states ahead of a run, under another total or another machine."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
     if found is None:
         return ""
     return (
-        f"`{found.state}` would have no transition left{told_stuck(found)}; "
+        f"`{found.state}` would have no transition left{stuck_in_words(found)}; "
         f"choose another number, or add `- {{target: STATE}}` as the last transition of "
         f"`{found.state}` (`--machine FILE`)"
     )
 
 
-def told_stuck(found: Stuck) -> str:
+def stuck_in_words(found: Stuck) -> str:
     """With which facts, and how a run comes there."""
     facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
     return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"

@@ -12,7 +12,7 @@ from loopkit.engine.events import Failed, InDoubt, Worked
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.testing.properties.playing import Performance
-from loopkit.testing.properties.within import Broken
+from loopkit.testing.properties.run_properties import Broken
 
 SAME_END = "a run that is resumed ends the same"
 
