@@ -25,7 +25,6 @@ from loopkit.agents.model.pricing import (
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, is_closed
 from loopkit.agents.port import AgentError, Message, Request
-from loopkit.engine.events import Usage
 from loopkit.language import ModelAgent
 from loopkit.language.agents.providers import is_listed, known_providers
 from loopkit.language.datatypes import parse_fields
@@ -133,10 +132,10 @@ def test_tokens_put_into_a_cache_cost_what_the_price_of_the_agent_says(litellm: 
         cache_read_input_tokens=300,
     )
     made = agent(price={"input": 10, "output": 20, "cached": 1, "cache_write": 12.5})
-    told = read_reply(made, request(), written, MOST).cost_usd
+    told = read_reply(made, request(), written).cost_usd
     assert told == pytest.approx((200 * 10 + 300 * 1 + 500 * 12.5 + 100 * 20) / 1e6)
     plain = agent(price={"input": 10, "output": 20})
-    assert read_reply(plain, request(), written, MOST).cost_usd == pytest.approx(12_000 / 1e6)
+    assert read_reply(plain, request(), written).cost_usd == pytest.approx(12_000 / 1e6)
 
 
 def test_a_call_may_put_all_that_it_sends_into_a_cache() -> None:
@@ -231,31 +230,31 @@ def response(text: str | None = "Hello", **parts: Any) -> Any:
     return SimpleNamespace(choices=choices, usage=usage, model="m", _hidden_params={}, **parts)
 
 
-MOST = Usage(agent_calls=1, tokens=500, cost_usd=0.25)
-
-
 def test_a_reply_whose_provider_counts_nothing_stays_at_its_reservation() -> None:
     silent = response()
     silent.usage = None
-    reply = read_reply(agent(), request(), silent, MOST)
-    assert (reply.tokens, reply.cost_usd) == (500, 0.25)
+    made, asked = agent(params={"max_tokens": 400}, price=1), request()
+    reply = read_reply(made, asked, silent)
+    assert reply.tokens == 400 + input_bound(asked)
+    assert reply.cost_usd == pytest.approx(reply.tokens / 1e6)
+    assert reply.held
 
 
 def test_no_choices_are_an_empty_reply() -> None:
     empty = response()
     empty.choices = []
-    assert read_reply(agent(), request(), empty, MOST).text == ""
+    assert read_reply(agent(), request(), empty).text == ""
 
 
 def test_parts_of_a_message_are_put_together() -> None:
     parts = [{"type": "text", "text": "Hel"}, {"type": "image"}, {"type": "text", "text": "lo"}]
-    assert read_reply(agent(), request(), response(parts), MOST).text == "Hello"
+    assert read_reply(agent(), request(), response(parts)).text == "Hello"
 
 
 @pytest.mark.parametrize("said", [{"refusal": "I won't."}, {"finish_reason": "content_filter"}])
 def test_a_refusal_is_fatal_and_is_paid(said: Any) -> None:
     with pytest.raises(AgentError) as raised:
-        read_reply(agent(price=1), request(), response(**said), MOST)
+        read_reply(agent(price=1), request(), response(**said))
     assert raised.value.error_class == "fatal"
     assert raised.value.cost_usd == pytest.approx(15 / 1e6)
     assert raised.value.tokens == 15

@@ -64,7 +64,7 @@ class ModelAgentPort:
             if answer is None:
                 raise _booked(asked, request, failure, received) from error
             response = await client.read(answer, request.model)
-        reply = read_reply(asked, request, response, quote(asked, request))
+        reply = read_reply(asked, request, response)
         if (schema := native_schema(asked, request)) is not None:
             return reply.replace(text=without_added_nulls(reply.text, schema))
         return reply

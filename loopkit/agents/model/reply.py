@@ -10,12 +10,12 @@ from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.agents.model.chat_answer import text_of_content
 from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.kept_thoughts import kept_of
-from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost
+from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost, quote
 from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.model.tool_calls import calls_in
 from loopkit.agents.model.tool_support import offered_tools
 from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request
-from loopkit.engine.events import TokenUse, Usage
+from loopkit.engine.events import TokenUse
 from loopkit.language import ModelAgent
 from loopkit.text import plural
 
@@ -28,11 +28,11 @@ THOUGHTS = ("reasoning_content", "thinking_blocks")
 """Where LiteLLM puts what a model thought."""
 
 
-def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) -> Reply:
+def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     """The reply in a response, with the calls of the tools that were offered; no choices are an
     empty one.
 
-    Where the provider does not say what it used, the reply counts as `most`, which was reserved.
+    Where the provider does not say what it used, the reply counts as the most, which was reserved.
     Raises AgentError where the provider or the model refused to answer.
     """
     choice = next(iter(getattr(response, "choices", None) or ()), None)
@@ -43,6 +43,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any, most: Usage) 
     calls = calls_in(message, offered)
     used = _used(getattr(response, "usage", None), is_silent=not text and not calls)
     if used is None:
+        most = quote(agent, request)
         tokens, usd = most.tokens, most.cost_usd
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
