@@ -683,6 +683,15 @@ def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
     assert done.stderr.startswith("error: No space left on device")
 
 
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_a_name_that_is_too_long_is_told_with_the_name(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "x" * 300
+    assert run([command, name]) == 4
+    assert capsys.readouterr().err == f"error: '{name}': File name too long\n"
+
+
 def test_tests_leave_the_state_folder_of_their_caller_alone(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     one = f"{__file__}::test_quiet_prints_the_result_alone"

@@ -444,6 +444,12 @@ async def test_a_report_lies_in_the_workspace(tmp_path: Path, name: str) -> None
     assert "write a path that starts at the workspace" in answer.reason
 
 
+async def test_a_report_whose_name_is_too_long_for_a_file_is_no_verdict(tmp_path: Path) -> None:
+    answer = await filed(tmp_path, PASSES, "x" * 300)
+    assert answer.verdict == "error"
+    assert "can't be deleted (File name too long); name a file that the program" in answer.reason
+
+
 async def test_a_folder_in_the_place_of_the_report_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out/r.json").mkdir(parents=True)
     answer = await filed(tmp_path, PASSES)

@@ -71,6 +71,24 @@ def test_a_file_that_cannot_be_written_stops_the_run_until_it_can(
     assert (desk.folder / "docs/tea.md").read_text() == "- tea\n"
 
 
+@pytest.mark.parametrize("append", ["true", "false"])
+def test_a_name_that_is_too_long_for_a_file_stops_the_run(desk: Desk, append: str) -> None:
+    suspended = desk.play(log(append), inputs={"text": "x" * 300}).state.suspended
+    assert suspended is not None
+    assert suspended.reason == "fatal"
+    assert "can't be written: File name too long" in suspended.message
+
+
+def test_a_link_to_itself_is_replaced_by_a_file_and_not_added_to(desk: Desk) -> None:
+    (desk.folder / "docs").mkdir()
+    (desk.folder / "docs/tea.md").symlink_to("tea.md")
+    suspended = desk.play(log()).state.suspended
+    assert suspended is not None
+    assert "can't be written: Too many levels of symbolic links" in suspended.message
+    assert desk.play(log("false")).outcome == "done"
+    assert (desk.folder / "docs/tea.md").read_text() == "- tea\n"
+
+
 def test_a_part_of_an_addition_is_completed_and_a_whole_one_is_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "log.md"
     file.write_text("old\n")

@@ -122,7 +122,8 @@ def invoke(argv: list[str]) -> int:
         return ERROR
     except OSError as error:
         # The journal tells its own failures; what is left is our output or a file of the user's.
-        _say(f"error: {error.strerror or error}")
+        place = "" if error.filename is None else f"{error.filename!r}: "
+        _say(f"error: {place}{error.strerror or error}")
         return ERROR
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)

@@ -13,21 +13,21 @@ class NotWritable(Exception):
 
 def refuse_unwritable(path: Path) -> None:
     """Raise NotWritable where `replace_file` would fail, or write over what is protected."""
-    real = path.resolve()
-    if real.is_dir():
+    real = Path(os.path.realpath(path))
+    if os.path.isdir(real):
         raise NotWritable(f"`{path}` is a folder")
-    if not real.parent.is_dir():
+    if not os.path.isdir(real.parent):
         raise NotWritable(f"`{path}` can't be written: there is no folder `{path.parent}`")
-    is_locked = real.exists() and not real.stat().st_mode & 0o222
-    if is_locked or not os.access(real if real.exists() else real.parent, os.W_OK):
+    is_locked = os.path.exists(real) and not real.stat().st_mode & 0o222
+    if is_locked or not os.access(real if os.path.exists(real) else real.parent, os.W_OK):
         raise NotWritable(f"`{path}` can't be written: it is read-only")
 
 
 def replace_file(path: Path, text: str) -> None:
     """Write a file as a whole or not at all; raises NotWritable. Line ends stay as they are."""
     refuse_unwritable(path)
-    real = path.resolve()
-    mode = real.stat().st_mode if real.exists() else 0o666 & ~_umask()
+    real = Path(os.path.realpath(path))
+    mode = real.stat().st_mode if os.path.exists(real) else 0o666 & ~_umask()
     try:
         with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as made:
             beside = Path(made.name)
@@ -44,7 +44,7 @@ def replace_file(path: Path, text: str) -> None:
 def size_of(path: Path) -> int:
     """How many bytes a file has; none where there is no file. Raises NotWritable."""
     refuse_unwritable(path)
-    return path.stat().st_size if path.exists() else 0
+    return path.stat().st_size if os.path.exists(path) else 0
 
 
 def add_to_file(path: Path, text: str, after: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class ReportFile:
         except (OutsideWorkspace, UnusableWorkspace) as error:
             raise CannotJudge(str(error)) from error
         except OSError as error:
-            cause = "is a folder" if path.is_dir() else f"can't be deleted ({error.strerror})"
+            cause = "is a folder" if os.path.isdir(path) else f"can't be deleted ({error.strerror})"
             raise CannotJudge(
                 f"what stands at {self.name!r}, where the report is to be written, {cause}; "
                 "name a file that the program writes"
@@ -48,7 +49,7 @@ class ReportFile:
         try:
             # Once more, because the program may have put a link there that leads out.
             path = resolve_inside(self.folder, self.name)
-            if not path.exists():
+            if not os.path.exists(path):
                 raise Unreadable(
                     "this run of the program did not write it, and one that was there before "
                     "does not count"
