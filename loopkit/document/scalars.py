@@ -50,16 +50,14 @@ def _number(text: str) -> str | int | float:
         return _integer(text[2:], 16)
     if _NOT_FINITE.fullmatch(text):
         raise UnusableNumber("is not a finite number")
-    return _finite(float(text)) if _FLOAT.fullmatch(text) else text
+    if not _FLOAT.fullmatch(text):
+        return text
+    if math.isinf(number := float(text)):
+        raise UnusableNumber("is too large for a number")
+    return number
 
 
 def _integer(digits: str, base: int) -> int:
     if len(digits.lstrip("+-0")) > _DIGITS or not _SMALLEST <= int(digits, base) <= _LARGEST:
         raise UnusableNumber("does not fit into 64 bits")
     return int(digits, base)
-
-
-def _finite(number: float) -> float:
-    if math.isinf(number):
-        raise UnusableNumber("is too large for a number")
-    return number

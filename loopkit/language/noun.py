@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import (
@@ -16,10 +17,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes import NotationError, parse_fields, parse_record, parse_type
 
@@ -56,14 +59,31 @@ def fault(
     return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
 
 
-def _id(text: str) -> str:
-    if not re.fullmatch(ID_PATTERN, text):
-        raise fault(
-            "bad-id",
-            f"`{text}` is not an id",
-            help="an id is lower case: a letter, then letters, digits and underscores",
-        )
-    return text
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """Beside `str`: a text that a pattern matches, which the published schema has as well."""
+
+    pattern: str
+    code: str
+    message: str
+    """What is wrong with any other text; it stands before this."""
+    remedy: str
+    flags: int = 0
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "pattern": self.pattern}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text, self.flags):
+            raise fault(self.code, f"`{text}` {self.message}", help=self.remedy)
+        return text
 
 
 def _duration(value: object) -> object:
@@ -80,7 +100,7 @@ FROM_LIST = BeforeValidator(_tuple)
 """Lets a list of a file be the tuple of a noun."""
 
 
-def _one_or_more(value: object) -> object:
+def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
@@ -129,9 +149,17 @@ BOUND_SCHEMA = {
     ],
 }
 
-Id = Annotated[str, AfterValidator(_id), Field(json_schema_extra={"pattern": ID_PATTERN})]
+Id = Annotated[
+    str,
+    Spelled(
+        ID_PATTERN,
+        "bad-id",
+        "is not an id",
+        "an id is lower case: a letter, then letters, digits and underscores",
+    ),
+]
 """A name that an author gives: lower case letters, digits, underscores."""
-Ids = Annotated[tuple[Id, ...], BeforeValidator(_one_or_more, json_schema_input_type=Id | list[Id])]
+Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
@@ -146,7 +174,7 @@ INPUT_FILE = "input_file"
 Texts = Annotated[tuple[str, ...], FROM_LIST]
 Phrases = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
 """One text, or a list of them."""
 Duration = Annotated[

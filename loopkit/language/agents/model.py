@@ -10,7 +10,7 @@ from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.noun import Duration, Id, Noun, Text, Written, _one_or_more, fault
+from loopkit.language.noun import Duration, Id, Noun, Text, Written, fault, one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -31,7 +31,7 @@ class Price(Noun):
 Models = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     Field(min_length=1),
-    BeforeValidator(_one_or_more, json_schema_input_type=str | list[str]),
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
 """A model, or a ladder of them."""
 Rate = Annotated[
@@ -103,7 +103,7 @@ class ModelAgent(CalledAgent):
             ],
             ...,
         ],
-        BeforeValidator(_one_or_more, json_schema_input_type=str | list[str | Fallback]),
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str | Fallback]),
     ] = ()
     """Who is asked, one after the other, where the model can't be had."""
     tools: dict[Id, Tool] = {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from loopkit.language.agents.calls import OnInDoubt
 from loopkit.language.datatypes import DataType, parse_record
@@ -19,6 +19,7 @@ from loopkit.language.noun import (
     Ids,
     Noun,
     PlainText,
+    Spelled,
     Text,
     Texts,
     Written,
@@ -128,39 +129,32 @@ SERVER_TOOL_PATTERN = r"^[a-z][a-z0-9_]*\.\S+$"
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
 
-def _server_tool(text: str) -> str:
-    if not re.fullmatch(SERVER_TOOL_PATTERN, text):
-        raise fault(
-            "bad-server-tool",
-            f"`{text}` does not name a tool of a server",
-            help="write SERVER.TOOL, such as `files.read_file`",
-        )
-    return text
-
-
-def _digest(text: str) -> str:
-    if not re.fullmatch(DIGEST_PATTERN, text):
-        raise fault(
-            "bad-digest",
-            f"`{text}` is not a digest",
-            help="copy the one that `loopkit mcp tools MACHINE` prints: `sha256:` and 64 digits",
-        )
-    return text
+ServerTool = Annotated[
+    str,
+    Spelled(
+        SERVER_TOOL_PATTERN,
+        "bad-server-tool",
+        "does not name a tool of a server",
+        "write SERVER.TOOL, such as `files.read_file`",
+    ),
+]
+Digest = Annotated[
+    str,
+    Spelled(
+        DIGEST_PATTERN,
+        "bad-digest",
+        "is not a digest",
+        "copy the one that `loopkit mcp tools MACHINE` prints: `sha256:` and 64 digits",
+    ),
+]
 
 
 class McpTool(ToolBase):
     """A tool of an MCP server."""
 
-    mcp: Annotated[
-        str, AfterValidator(_server_tool), Field(json_schema_extra={"pattern": SERVER_TOOL_PATTERN})
-    ]
+    mcp: ServerTool
     """`SERVER.TOOL`: the server as the machine calls it, and the tool as the server does."""
-    digest: (
-        Annotated[
-            str, AfterValidator(_digest), Field(json_schema_extra={"pattern": DIGEST_PATTERN})
-        ]
-        | None
-    ) = None
+    digest: Digest | None = None
     """The tool is this one, as the server describes it; another one is fatal."""
     timeout: Duration = 60.0
     """After that the call is given up, and the server ended."""
@@ -185,23 +179,18 @@ class McpTool(ToolBase):
         return self.timeout
 
 
-def _function(text: str) -> str:
-    if not re.fullmatch(FUNCTION_PATTERN, text, re.ASCII):
-        raise fault(
-            "bad-plugin",
-            f"`{text}` names no function",
-            help="write `package.module:function`, without `.py`",
-        )
-    return text
-
-
 class PythonTool(ToolBase):
     """A function of Python, in a process of its own."""
 
     python: Annotated[
         str,
-        AfterValidator(_function),
-        Field(json_schema_extra={"pattern": f"^{FUNCTION_PATTERN}$"}),
+        Spelled(
+            f"^{FUNCTION_PATTERN}$",
+            "bad-plugin",
+            "names no function",
+            "write `package.module:function`, without `.py`",
+            re.ASCII,
+        ),
     ]
     """`package.module:function`; it is called with the fields of `input` and `with` by name."""
     input: Fields = {}

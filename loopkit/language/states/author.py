@@ -1,29 +1,29 @@
 """The bases of the states that write an artifact, and of those that are told how by a template."""
 
-import re
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from loopkit.language.noun import Written, _one_or_more, fault
+from loopkit.language.noun import Spelled, Written, one_or_more
 from loopkit.language.states.output import Output, OutputName, named_output
 from loopkit.language.states.state import WorkingState
 
 NEED_PATTERN = r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 
 
-def _need(text: str) -> str:
-    if not re.fullmatch(NEED_PATTERN, text):
-        message = f"`{text}` is no artifact and no field of one"
-        raise fault("bad-path", message, help="write it like `plan`, or `plan.interfaces`")
-    return text
-
-
-Need = Annotated[str, AfterValidator(_need), Field(json_schema_extra={"pattern": NEED_PATTERN})]
+Need = Annotated[
+    str,
+    Spelled(
+        NEED_PATTERN,
+        "bad-path",
+        "is no artifact and no field of one",
+        "write it like `plan`, or `plan.interfaces`",
+    ),
+]
 Needs = Annotated[
     tuple[Need, ...],
-    BeforeValidator(_one_or_more, json_schema_input_type=Need | list[Need]),
+    BeforeValidator(one_or_more, json_schema_input_type=Need | list[Need]),
     Field(min_length=1),
 ]
 """Artifacts, and fields of artifacts."""

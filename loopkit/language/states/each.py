@@ -9,7 +9,7 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard import GuardError, GuardType, parse_path
 from loopkit.language.guard.paths import ITEMS
-from loopkit.language.noun import Id, Ids, Noun, _one_or_more, fault
+from loopkit.language.noun import Id, Ids, Noun, fault, one_or_more
 from loopkit.language.states.children import (
     BLOCKED,
     CANCELLED,
@@ -38,7 +38,7 @@ ItemPath = Annotated[str, AfterValidator(_path)]
 """A dotted path; `[]` behind a step goes through the items of a list."""
 ItemPaths = Annotated[
     tuple[ItemPath, ...],
-    BeforeValidator(_one_or_more, json_schema_input_type=ItemPath | list[ItemPath]),
+    BeforeValidator(one_or_more, json_schema_input_type=ItemPath | list[ItemPath]),
     Field(min_length=1),
 ]
 

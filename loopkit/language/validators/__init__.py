@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.kinds import one_of
-from loopkit.language.noun import Id
+from loopkit.language.noun import FROM_LIST, Id
 from loopkit.language.validators.acyclic import AcyclicRule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -44,11 +44,7 @@ else:
     Rule = one_of(RULE_NOUNS, unknown=("unknown-rule", "this is not a rule"))
 
 
-def _rules(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Rules = Annotated[tuple[Rule, ...], Field(min_length=1), BeforeValidator(_rules)]
+Rules = Annotated[tuple[Rule, ...], Field(min_length=1), FROM_LIST]
 Validator = Annotated[
     Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
     Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),

@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from loopkit.language.guard import GuardError
 from loopkit.language.guard.paths import ITEMS, parse_path
-from loopkit.language.noun import Noun, fault
-from loopkit.language.validators.rule import Example, FixedRule, Written
+from loopkit.language.noun import Noun, Written, fault
+from loopkit.language.validators.rule import Example, FixedRule
 
 
 class Acyclic(Noun):

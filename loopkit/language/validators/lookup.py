@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from loopkit.language.noun import INCLUDED_SCHEMA, Noun, fault
-from loopkit.language.validators.rule import Example, FixedRule, Written
+from loopkit.language.noun import INCLUDED_SCHEMA, Noun, Written, fault
+from loopkit.language.validators.rule import Example, FixedRule
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[^\s.]+)*$"
 LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")

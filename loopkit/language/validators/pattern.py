@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
-from loopkit.language.noun import Noun
-from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching, Written
+from loopkit.language.noun import Noun, Written
+from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching
 
 
 class Count(Noun):

@@ -5,26 +5,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from loopkit.language.noun import FUNCTION_PATTERN, Duration, Texts, fault
+from loopkit.language.noun import FUNCTION_PATTERN, Duration, Spelled, Texts
 from loopkit.language.validators.rule import Example, FixedRule
 
 PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
 
 
-def _plugin(text: str) -> str:
-    if not re.fullmatch(PLUGIN_PATTERN, text, re.ASCII):
-        raise fault(
-            "bad-plugin",
-            f"`{text}` names no function",
-            help="write `package.module:function`, without `.py`, or an installed plug-in's name",
-        )
-    return text
-
-
 PluginName = Annotated[
-    str, AfterValidator(_plugin), Field(json_schema_extra={"pattern": PLUGIN_PATTERN})
+    str,
+    Spelled(
+        PLUGIN_PATTERN,
+        "bad-plugin",
+        "names no function",
+        "write `package.module:function`, without `.py`, or an installed plug-in's name",
+        re.ASCII,
+    ),
 ]
 """`package.module:function`, or the name of an entry point of the group `loopkit.validators`."""
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from loopkit.language.noun import Texts
-from loopkit.language.validators.rule import Example, FixedRule, Written
+from loopkit.language.noun import Texts, Written
+from loopkit.language.validators.rule import Example, FixedRule
 
 
 class RequireRule(FixedRule):

@@ -9,16 +9,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from loopkit.language.noun import Id, Ids, Noun, PlainText, Text
+from loopkit.language.noun import Id, Ids, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.verdict import VerdictReading
 from loopkit.values import Value, field
-
-Place = tuple[str | int, ...]
-"""Where a text stands in its rule."""
-Written = Iterator[tuple[Place, str]]
-"""Texts of a rule, each with its place."""
-
 
 Matching = Callable[[str, int], str]
 """Makes a text that a pattern, or the name of one, matches so often; empty where nobody can."""
