@@ -198,7 +198,8 @@ def may_call_tools(machine: Machine) -> bool:
 
 def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
     for name, state in machine.states.items():
-        for agent in (*state.asks, *_judges_in(machine, state)):
+        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
+        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
             if agent in machine.agents and machine.agents[agent].is_called:
                 yield before + agent, machine.agents[agent]
         if state.child is not None:
@@ -206,8 +207,3 @@ def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[s
             if written not in seen:
                 seen.add(written)
                 yield from _asked_in(state.child, f"{before}{name} · ", seen)
-
-
-def _judges_in(machine: Machine, state: State) -> Iterator[str]:
-    for rules in validators_of(machine, state).values():
-        yield from (rule.asks for rule in rules if rule.asks is not None)

@@ -32,7 +32,8 @@ class Origins:
     def of_author(self, author: str) -> tuple[str, ...]:
         """Those of what an author wrote, the earliest first."""
         if author not in self._of_author:
-            before = (origin for origin in self._order if self._leads_to(origin, author))
+            known = (origin for origin in self._order if origin in self._graph.states)
+            before = (origin for origin in known if author in self._reached_from(origin))
             self._of_author[author] = self.in_order((*before, self.default_of(author)))
         return self._of_author[author]
 
@@ -41,7 +42,11 @@ class Origins:
         of the last one that is on every path before it."""
         if author in self._order:
             return author
-        return next((o for o in reversed(self._order) if self._is_before(o, author)), author)
+        for origin in reversed(self._order):
+            start = self._graph.machine.start
+            if origin == start or author not in self._graph.reachable(start, without=origin):
+                return origin
+        return author
 
     def of_state(self, judge: str) -> tuple[str, ...]:
         """Those of what a validate state judges, whoever wrote it."""
@@ -74,14 +79,6 @@ class Origins:
         """Those of some states that may work once a state, which may be no origin, has worked."""
         reached = self._reached_from(state)
         return tuple(name for name in names if name != state and name in reached)
-
-    def _is_before(self, origin: str, author: str) -> bool:
-        start = self._graph.machine.start
-        return origin == start or author not in self._graph.reachable(start, without=origin)
-
-    def _leads_to(self, origin: str, author: str) -> bool:
-        known = origin in self._graph.states
-        return known and author in self._reached_from(origin)
 
     def _reached_from(self, state: str) -> set[str]:
         """The states that forward edges lead to from one, itself included."""

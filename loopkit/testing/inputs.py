@@ -32,18 +32,13 @@ def inputs_of(
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
     elif not problems:
-        problems = list(_unusable(written, case, machine, filled))
+        own = (written.scenario.cases or {})[case].input
+        problems = [
+            # No run would start: a word chooses no agent, or a list has no valid items.
+            written.source.problem(_place(case, bool(own)), "wrong-input", fault.message, key=True)
+            for fault in unusable(machine, filled)
+        ]
     return (filled if isinstance(filled, dict) else {}), problems
-
-
-def _unusable(
-    written: LoadedScenario, case: str, machine: Machine, filled: object
-) -> Iterator[Problem]:
-    """What no run would start with: words that choose no agent, lists with no valid items."""
-    own = (written.scenario.cases or {})[case].input
-    for fault in unusable(machine, filled):
-        at = _place(case, bool(own))
-        yield written.source.problem(at, "wrong-input", fault.message, key=True)
 
 
 def shared_inputs(written: LoadedScenario, machine: Machine) -> dict[str, Any]:

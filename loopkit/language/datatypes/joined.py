@@ -117,10 +117,7 @@ def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
         waiting += [one.inside("allOf", number) for number in reversed(members)]
         reference = one.schema.get("$ref")
         steps = steps_of(reference) if isinstance(reference, str) else None
-        if steps is not None and _may_follow(str(reference), one):
+        may_follow = reference not in one.followed and len(one.followed) < MOST_FOLLOWED
+        if steps is not None and may_follow:
             followed = one.followed | {str(reference)}
             waiting.append(Part(part_at(root, steps), steps, followed, one.depth))
-
-
-def _may_follow(reference: str, part: Part) -> bool:
-    return reference not in part.followed and len(part.followed) < MOST_FOLLOWED

@@ -56,7 +56,9 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
             continue
         text = as_text(value)
         yield from _quoted(at, wanted, text, f"`{name}`")
-        yield from _equal(at, wanted, name, text)
+        if wanted.equals is not None and (expected := _plain(wanted.equals)) != _plain(text):
+            shown = _lines_of_diff(expected, _plain(text))
+            yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
         if "data" in wanted.model_fields_set and as_json(value) != as_json(wanted.data):
             shown = _lines_of_diff(as_json(wanted.data), as_json(value))
             yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
@@ -95,12 +97,6 @@ def _quoted(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Mis
         if piece.rstrip("\n") in text:
             message = f"{where} contains {one_line(piece)!r}"
             yield Miss((*at, "lacks", index), message, _shortened(text))
-
-
-def _equal(at: DocPath, wanted: ExpectedArtifact, name: str, text: str) -> Iterator[Miss]:
-    if wanted.equals is not None and _plain(wanted.equals) != _plain(text):
-        shown = _lines_of_diff(_plain(wanted.equals), _plain(text))
-        yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
 
 
 def _plain(text: str) -> str:

@@ -106,13 +106,9 @@ def paid_once(done: Performance) -> Iterator[Broken]:
         if (earlier := before.get(call.work)) in settled:
             yield NOT_TWICE, f"`{earlier}` was settled, and `{call.key}` asks for the same again"
         before[call.work] = call.key
-    yield from _commands_once(done)
-    for _, child in done.children:
-        yield from paid_once(child)
-
-
-def _commands_once(done: Performance) -> Iterator[Broken]:
     doubts = Counter(event.key.split(":")[1] for event in done.events if isinstance(event, InDoubt))
     for (place, index), count in Counter(done.company.run_commands).items():
         if count > 1 + doubts[place]:
             yield NOT_TWICE, f"the command of `{place}` ran {count} times for visit {index + 1}"
+    for _, child in done.children:
+        yield from paid_once(child)

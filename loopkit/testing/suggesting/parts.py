@@ -218,11 +218,6 @@ class Parts:
                 words.setdefault(choice.from_, str(word) if is_one else first_word(choice))
         return words
 
-    def _chooses(self, index: int) -> Iterator[AgentChoice]:
-        """The choices of agents that what a step writes decides."""
-        artifact = artifact_of(self._program.machine, self._way.steps[index].source)
-        return (c for c in self._program.machine.choices.values() if c.steps[0] == artifact)
-
     def _of_command(self, index: int, step: Step, state: CommandState) -> None:
         event = step.move.event
         if event == "limit":
@@ -282,7 +277,9 @@ class Parts:
         yield from facts_in_words(own)
         if own and step.move.edge is not None and step.move.edge.guard is not None:
             yield guard_in_words(step.move.edge)
-        for choice in self._chooses(index):
+        artifact = artifact_of(self._program.machine, step.source)
+        choices = self._program.machine.choices.values()
+        for choice in (one for one in choices if one.steps[0] == artifact):
             yield f"`{'.'.join(choice.steps[1:])}` is {first_word(choice)}"
         agents = self._program.machine.agents_at(step.source)
         flag = agents[0].infeasible if agents else None

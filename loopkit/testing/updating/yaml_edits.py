@@ -124,7 +124,8 @@ class YamlEditor:
         for kind, i1, i2, j1, j2 in moves:
             if kind == "equal":
                 continue
-            start = self._line(items[i1]) if i1 < len(items) else self._behind(items[-1])
+            is_inside = i1 < len(items)
+            start = self._starts[items[i1].span.line - 1] if is_inside else self._behind(items[-1])
             end = self._behind(items[i2 - 1]) if i2 > i1 else start
             yield Edit(start, end, "".join(f"{dash}{text}\n" for text in shown[j1:j2]))
 
@@ -139,9 +140,6 @@ class YamlEditor:
 
     def _row(self, node: Node) -> str:
         return self._rows[node.span.line - 1]
-
-    def _line(self, node: Node) -> int:
-        return self._starts[node.span.line - 1]
 
     def _behind(self, node: Node) -> int:
         return self._starts[node.span.end_line]

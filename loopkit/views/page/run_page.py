@@ -141,9 +141,8 @@ class RunPage:
         """What a step came to, in a few words."""
         work = step.work
         if work is None:
-            return "; ".join(
-                [step.waits or self._standing_at(step), *(note.text for note in step.notes)]
-            )
+            standing = self.status if step is self.steps.all[-1] else ""
+            return "; ".join([step.waits or standing, *(note.text for note in step.notes)])
         if work.report is not None:
             return counted(work.report)
         if work.answer is not None:
@@ -151,9 +150,6 @@ class RunPage:
         if work.artifact is not None and work.outcome == "done":
             return f"{work.artifact.name}, {plural(len(work.artifact.text), 'character', ',')}"
         return work.error or work.outcome
-
-    def _standing_at(self, step: Step) -> str:
-        return self.status if step is self.steps.all[-1] else ""
 
     def guard(self, edge: str) -> str:
         """The guard of a transition, or what it catches."""

@@ -19,8 +19,9 @@ SCHEMA = (
 
 def as_sarif(examined: Examined) -> str:
     rules = sorted({problem.code for problem in examined.problems})
+    known = [_rule(code) for code in rules]
     run = {
-        "tool": {"driver": _driver(rules)},
+        "tool": {"driver": {"name": "loopkit", "version": __version__, "rules": known}},
         # Spans count characters, and not the 16-bit units that are the default.
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": True}],
@@ -28,10 +29,6 @@ def as_sarif(examined: Examined) -> str:
         "results": [_result(problem, rules.index(problem.code)) for problem in examined.problems],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
-
-
-def _driver(rules: list[str]) -> dict[str, Any]:
-    return {"name": "loopkit", "version": __version__, "rules": [_rule(code) for code in rules]}
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def plot(points: Sequence[Point], title: str) -> str:
         *_legend(shares, (("clean runs", BLUE), ("process yield", GREEN))),
         *_line(spans, x, shares, lambda span: span.clean_share, BLUE),
         *_line(spans, x, shares, lambda span: span.process_yield, GREEN, "5 4"),
-        *_grid(costs, _usd),
+        *_grid(costs, "${:.4g}".format),
         *_legend(costs, (("cost of a finished run, mean", ORANGE),)),
         *_line(spans, x, costs, lambda span: span.mean_usd, ORANGE),
         *_times(spans, x),
@@ -215,7 +215,3 @@ def _round_up(usd: float) -> float:
     while unit * 10 < usd:
         unit *= 10
     return next(unit * step for step in (1, 2, 5, 10) if unit * step >= usd)
-
-
-def _usd(amount: float) -> str:
-    return f"${amount:.4g}"
