@@ -61,10 +61,6 @@ def _group(value: Any, groups: Groups) -> str:
     return groups[number]
 
 
-def _branch(value: Any, groups: Groups) -> str:
-    return _text(value[1][0], groups)
-
-
 def _one_of(value: Any, _groups: Groups) -> str:
     negated = str(value[0][0]) == "NEGATE"
     members = value[1:] if negated else value
@@ -111,28 +107,18 @@ def _first(fits: Callable[[str], bool]) -> str:
     return found
 
 
-def _recalled(value: Any, groups: Groups) -> str:
-    return groups.get(value, "")
-
-
-def _nothing(_value: Any, _groups: Groups) -> str:
-    return ""
-
-
 _MAKERS: Mapping[str, Callable[[Any, Groups], str]] = {
     "LITERAL": lambda value, _: chr(value),
     "NOT_LITERAL": lambda value, _: _first(lambda letter: ord(letter) != value),
     "ANY": lambda _value, _groups: "a",
     "IN": _one_of,
     "CATEGORY": _of_class,
-    "BRANCH": _branch,
+    "BRANCH": lambda value, groups: _text(value[1][0], groups),
     "SUBPATTERN": _group,
     "ATOMIC_GROUP": _text,
     "MAX_REPEAT": _repeated,
     "MIN_REPEAT": _repeated,
     "POSSESSIVE_REPEAT": _repeated,
-    "GROUPREF": _recalled,
-    "AT": _nothing,
-    "ASSERT": _nothing,
-    "ASSERT_NOT": _nothing,
+    "GROUPREF": lambda value, groups: groups.get(value, ""),
+    **dict.fromkeys(("AT", "ASSERT", "ASSERT_NOT"), lambda _value, _groups: ""),
 }
