@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from loopkit.journal import NewRecord
+from loopkit.journal import JournalError, NewRecord, Place, Placed, RecordOrder
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import AGAIN_S, Appointments
 from loopkit.serving.host import Host
@@ -211,6 +211,39 @@ async def test_moments_are_kept_in_their_order_whatever_order_they_were_told_in(
         at.now += hours(100)
         assert await at.goes_on_with() == [runs[20], runs[30]]
         assert at.appointments.waiting == 0
+
+
+class LostOrder:
+    """The order of records of a journal that can't be read any more."""
+
+    asked = 0
+
+    async def newest(self) -> Place:
+        return Place()
+
+    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+        self.asked += 1
+        raise JournalError("the disk is gone")
+
+
+async def test_a_journal_that_cannot_be_read_is_not_asked_without_a_pause() -> None:
+    waiting_run(written("letter", PATIENT))
+    async with desk() as at:
+        lost = LostOrder()
+        late = time.time() + hours(101)
+        appointments = Appointments(
+            at.host, cast("RecordOrder", lost), at.said.append, lambda: late
+        )
+        keeping = asyncio.create_task(appointments.run())
+        while not lost.asked:
+            await asyncio.sleep(0)
+        # What is due stays due, and each turn could ask once more.
+        assert appointments.waiting == 1
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert lost.asked < 50
+        appointments.stop()
+        await keeping
 
 
 async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:

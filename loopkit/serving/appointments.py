@@ -75,14 +75,16 @@ class Appointments:
         """Keep appointments until stopped."""
         begun = False
         while not self._stops.is_set():
-            # Of a journal that is locked or full every request is told; here it is tried again.
+            pause_s = POLL_S
+            # Every request says that a journal is locked or full; here it is tried again.
             with suppress(JournalError):
                 if not begun:
                     await self.begin()
                     begun = True
                 await self.look()
+                pause_s = self._seconds_to_next()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds_to_next()):
+                async with asyncio.timeout(pause_s):
                     await self._stops.wait()
 
     def stop(self) -> None:
