@@ -160,6 +160,11 @@ def test_programs_of_runs_do_not_see_the_token() -> None:
         (["missing.yaml", "--answer"], "missing.yaml"),
         (["--url", "runs.example"], "write `https://HOST`"),
         (["--url", "https://runs.example/path"], "write `https://HOST`"),
+        (["--url", "https://runs.example?run=1"], "write `https://HOST`"),
+        (["--url", "https://ann@runs.example"], "write `https://HOST`"),
+        (["--url", "https://runs.example:99999"], "write `https://HOST`"),
+        (["--url", "https://:443"], "write `https://HOST`"),
+        (["--url", "https://[::1"], "write `https://HOST`"),
         (["--host", "203.0.113.1"], "cannot listen at 203.0.113.1"),
     ],
 )
@@ -180,7 +185,7 @@ def test_a_port_that_is_taken_is_told_with_the_remedy() -> None:
 
 
 def test_a_server_that_others_can_reach_says_so_loudly() -> None:
-    with serving("--answer", "--host", "0.0.0.0", "--url", "https://runs.example") as server:
+    with serving("--answer", "--host", "0.0.0.0", "--url", "https://Runs.example:443/") as server:
         log = server.log.read_text()
         assert log.startswith("WARNING: the server listens at 0.0.0.0, where others can reach it")
         assert server.url == "https://runs.example"

@@ -28,6 +28,8 @@ from loopkit.serving.access import (
 
 HOST = "127.0.0.1"
 TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
+USUAL_PORTS = {"http": 80, "https": 443}
+"""Those that browsers leave out of an origin."""
 GIVE_IT = f"give it in {TOKEN} or with `--token-file`"
 STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
 """What the first signal to a server is answered with."""
@@ -143,11 +145,18 @@ def listening_at(
 
 
 def _origin(url: str) -> str:
-    """The origin of a URL, as browsers write it."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
-        raise Stop(USAGE, f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`")
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    """The origin of a URL, as browsers write it; raises Stop."""
+    remedy = f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`"
+    try:
+        parts = urlsplit(url.lower().removesuffix("/"))
+        port, usual = parts.port, USUAL_PORTS.get(parts.scheme)
+    except ValueError as error:
+        raise Stop(USAGE, remedy) from error
+    host = bracketed(parts.hostname or "")
+    given = host if port is None else f"{host}:{port}"
+    if not host or usual is None or parts.geturl() != f"{parts.scheme}://{given}":
+        raise Stop(USAGE, remedy)
+    return f"{parts.scheme}://{host if port == usual else given}"
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -82,7 +82,7 @@ def _tell(listening: Listening, machines: Sequence[Loaded], *, may_answer: bool)
     link = f"{listening.address}{listening.access.new_link()}"
     say(f"sign in, once and within ten minutes: {link}")
     listening.tell_token()
-    names = ", ".join(f"`{loaded.machine.name or 'machine'}`" for loaded in machines)
+    names = ", ".join(f"`{loaded.machine.label}`" for loaded in machines)
     if not may_answer:
         say("runs can only be read; add `--answer` to start and answer them")
     elif names:

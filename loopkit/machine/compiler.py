@@ -77,7 +77,7 @@ class Decider:
     def _compile(self) -> type[StateChart[Any]]:
         states = {STATE_PREFIX + name: self._state(name) for name in self._graph.states}
         return create_machine_class_from_definition(
-            f"Machine_{self._graph.machine.name or 'machine'}",
+            f"Machine_{self._graph.machine.label}",
             states,
             atomic_configuration_update=True,
             catch_errors_as_events=False,

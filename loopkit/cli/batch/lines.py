@@ -65,7 +65,7 @@ class Batch:
         places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
         # Escaped, because the name of a file need not be UTF-8.
         digest = digest_of(ascii((*places, self.key)))
-        return f"{self.machine.name or 'machine'}-{digest[:BATCH_CHARS]}"
+        return f"{self.machine.label}-{digest[:BATCH_CHARS]}"
 
     def lines(self) -> Iterator[Line | RefusedLine]:
         """The lines, in order; empty ones are left out. Raises OSError."""

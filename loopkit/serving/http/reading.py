@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from loopkit.drive.archive import read_record
 from loopkit.engine.records import Record
 from loopkit.language.datatypes import parse_record
 from loopkit.language.load import Loaded
@@ -115,10 +116,11 @@ async def list_events(call: Call) -> Response:
     row = await call.site.runs.row(run)
     if "text/event-stream" in call.request.headers.get("accept", ""):
         return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
-    stored = await call.site.stored.events(run, call.query["after"])
-    shown = stored[: max(call.query["limit"], 1)]
-    events = tuple(json.loads(event_line(run, one)) for one in shown)
-    return _json(EventList(events=events, next=shown[-1].seq if len(shown) < len(stored) else None))
+    records = await call.site.stored.journal.read(run, call.query["after"])
+    shown = records[: max(call.query["limit"], 1)]
+    events = tuple(json.loads(event_line(run, read_record(run, one))) for one in shown)
+    more = len(shown) < len(records)
+    return _json(EventList(events=events, next=shown[-1].seq if more else None))
 
 
 async def follow_all(call: Call) -> Response:
