@@ -10,6 +10,7 @@ from typing import Any
 from loopkit.agents.assignment import NotRunnable
 from loopkit.journal import JournalError
 from loopkit.language.datatypes import parse_record
+from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.serving.http.answers import BadRequest, status_of
@@ -51,15 +52,13 @@ async def start_run(call: Call) -> Response:
 async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
     """The run that a form starts; the same one for the same form, however often it is sent."""
     machine, starts = call.path["machine"], call.site.starts
-    key = once, canonical([machine, given])
-    started = starts.get(key) if once else None
-    if started is None:
-        started = asyncio.create_task(host_of(call).start(machine, given))
-        starts[key] = started
+    key = once, digest_of(canonical([machine, given]))
+    if not once or key not in starts:
+        starts[key] = asyncio.create_task(host_of(call).start(machine, given))
         while len(starts) > MOST_STARTS:
             del starts[next(iter(starts))]
     try:
-        return await started
+        return await starts[key]
     except Exception:
         starts.pop(key, None)
         raise
