@@ -182,7 +182,6 @@ __all__ = [
     "OF_FAULTLESS",
     "OF_PARTS",
     "OF_WHOLE",
-    "Check",
     "Subject",
     "check",
     "refuse_errors",

@@ -8,26 +8,16 @@ for name in suite.names:
 ```
 """
 
-from loopkit.testing.coverage import (
-    Coverage,
-    MachineCoverage,
-    Measured,
-    Tally,
-    coverage_text,
-    goals_of,
-)
+from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
 from loopkit.testing.coverage.goals import Goal
-from loopkit.testing.judging import judge, run_case
+from loopkit.testing.judging import run_case
 from loopkit.testing.junit import junit_xml
 from loopkit.testing.playing import Run, play
-from loopkit.testing.recording import NotRecordable, Recording, record
-from loopkit.testing.recording import target as recording_target
 from loopkit.testing.results import CaseResult, Failure
 from loopkit.testing.run_comparison import Difference, difference
 from loopkit.testing.selection import NotAnExpression, Selection, selection
 from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite, scenario_files
-from loopkit.testing.trace import Trace, trace
 
 __all__ = [
     "SUFFIX",
@@ -36,29 +26,19 @@ __all__ = [
     "Difference",
     "Failure",
     "Goal",
-    "MachineCoverage",
     "Machines",
-    "Measured",
     "NotAnExpression",
-    "NotRecordable",
-    "Recording",
     "Run",
     "Selection",
     "Suite",
     "Tally",
-    "Trace",
     "coverage_data",
     "coverage_text",
     "difference",
-    "goals_of",
-    "judge",
     "junit_xml",
     "load_suite",
     "play",
-    "record",
-    "recording_target",
     "run_case",
     "scenario_files",
     "selection",
-    "trace",
 ]

@@ -32,7 +32,7 @@ from loopkit.language.guard import parse as parse_guard
 from loopkit.language.severities import Severities
 from loopkit.language.template import parse as parse_template
 from loopkit.language.template.filters import FILTERS
-from loopkit.language.template.meter import metered
+from loopkit.language.template.meter import fresh_budget
 from loopkit.text import composed, indented, one_line, printable
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
@@ -97,7 +97,7 @@ def refused_by_server(text: str) -> None:
 
 def filtered(name: str) -> Callable[[str], object]:
     def run(text: str) -> object:
-        with metered():
+        with fresh_budget():
             return FILTERS[name](text)
 
     return run

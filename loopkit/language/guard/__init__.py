@@ -9,7 +9,7 @@ from loopkit.language.guard.evaluate import compile_guard
 from loopkit.language.guard.expand import expand, readable
 from loopkit.language.guard.grammar import KEYWORDS, parse
 from loopkit.language.guard.paths import parse_path, select
-from loopkit.language.guard.requirement import Requirement, parse_requirement
+from loopkit.language.guard.requirement import parse_requirement
 from loopkit.language.guard.tokens import GuardError, GuardProblem
 from loopkit.language.guard.tree import Guard
 from loopkit.language.guard.type_check import GuardType, check
@@ -20,7 +20,6 @@ __all__ = [
     "GuardError",
     "GuardProblem",
     "GuardType",
-    "Requirement",
     "check",
     "compile_guard",
     "expand",

@@ -96,7 +96,6 @@ __all__ = [
     "broken_fields",
     "fits",
     "keywords",
-    "location_of",
     "schema_faults",
     "schema_problem",
     "schema_problems",

@@ -5,8 +5,7 @@ plain data only, calls nothing, and ends within about a second.
 """
 
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.filters import untrusted
-from loopkit.language.template.plain_data import FieldedText, Record, to_text
+from loopkit.language.template.plain_data import FieldedText, Record
 from loopkit.language.template.rendering import MAX_OUTPUT, Template, check, parse
 from loopkit.language.template.shapes import Anything, Fields, Items, Scalar, Shape
 
@@ -23,6 +22,4 @@ __all__ = [
     "TemplateError",
     "check",
     "parse",
-    "to_text",
-    "untrusted",
 ]

@@ -7,19 +7,17 @@ over exactly the rows of facts that the states can produce.
 
 from loopkit.proof.bounds.agent_calls import AgentCalls, Price
 from loopkit.proof.bounds.assumptions import NotDetermined
-from loopkit.proof.bounds.exploring import MOST_CONFIGURATIONS, explore
+from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.extremes import Endless
 from loopkit.proof.bounds.present import present_of
-from loopkit.proof.bounds.result import Bounds, Expected, Extreme, Range, Stuck, Taken, Visit, Way
+from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken, Visit, Way
 from loopkit.proof.outcomes import Analysis
 
 __all__ = [
-    "MOST_CONFIGURATIONS",
     "AgentCalls",
     "Analysis",
     "Bounds",
     "Endless",
-    "Expected",
     "Extreme",
     "NotDetermined",
     "Price",

@@ -11,23 +11,19 @@ print(coverage_text(tally.coverage()))
 from loopkit.testing.coverage.coverage_report import coverage_text, data, percent
 from loopkit.testing.coverage.goals import goal_line, goal_text, goals_of
 from loopkit.testing.coverage.measured import (
-    Count,
     Coverage,
     MachineCoverage,
     Measured,
-    Status,
     Tally,
     impossible_goals,
 )
 from loopkit.testing.coverage.reached import Reached, reached
 
 __all__ = [
-    "Count",
     "Coverage",
     "MachineCoverage",
     "Measured",
     "Reached",
-    "Status",
     "Tally",
     "coverage_text",
     "data",

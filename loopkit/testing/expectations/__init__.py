@@ -52,4 +52,4 @@ def own_misses(run: Trace, expect: Expect) -> Iterator[Miss]:
         yield from judge(run, expect)
 
 
-__all__ = ["Miss", "judged_children", "misses", "own_misses"]
+__all__ = ["judged_children", "misses", "own_misses"]

@@ -1,6 +1,6 @@
 """Real runs as cases of scenario files, which replay them offline to the same events."""
 
-from loopkit.testing.recording.case import NotRecordable, refuse_unrecordable
+from loopkit.testing.recording.case import NotRecordable
 from loopkit.testing.recording.recording import Recording, record
 from loopkit.testing.recording.target import Target, target
 
@@ -9,6 +9,5 @@ __all__ = [
     "Recording",
     "Target",
     "record",
-    "refuse_unrecordable",
     "target",
 ]

@@ -6,6 +6,6 @@ print(suggestions.as_cases)
 ```
 """
 
-from loopkit.testing.suggesting.search import Suggestion, Suggestions, empty_suite, suggest
+from loopkit.testing.suggesting.search import Suggestions, empty_suite, suggest
 
-__all__ = ["Suggestion", "Suggestions", "empty_suite", "suggest"]
+__all__ = ["Suggestions", "empty_suite", "suggest"]

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping
 
-from loopkit.views.diagram.marks import Mark, Marks
+from loopkit.views.diagram.marks import Marks
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
 from loopkit.views.diagram.svg import svg
@@ -13,4 +13,4 @@ from loopkit.views.diagram.svg import svg
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid, "svg": svg}
 """The writer of each format."""
 
-__all__ = ["FORMATS", "Arrow", "Drawing", "Mark", "Marks", "Node", "drawing", "mermaid", "svg"]
+__all__ = ["FORMATS", "Arrow", "Drawing", "Marks", "Node", "drawing", "mermaid", "svg"]
