@@ -146,27 +146,49 @@ async def test_closing_a_journal_frees_its_runs(folder: Path) -> None:
         assert (await two.claim("r")).epoch == 2
 
 
-async def test_an_owner_that_was_replaced_can_write_no_more(folder: Path) -> None:
+@pytest.mark.parametrize("appends", [0, 2])
+async def test_an_owner_that_was_replaced_can_write_no_more(folder: Path, appends: int) -> None:
     async with opened(folder) as one, opened(folder) as two:
         zombie = await created(one)
+        for number in range(appends):
+            await zombie.append([worked(number)])
         for lock in (folder / "locks").iterdir():
             lock.unlink()
+        with pytest.raises(RunBusy):
+            await one.claim("r")
         owner = await two.claim("r")
-        with pytest.raises(ClaimLost, match=r"taken over by process .* \(epoch 1, now 2\)"):
-            await zombie.append([worked(1)])
+        await two.post("r", "answer", "a", "1", NOW)
+        lost = pytest.raises(ClaimLost, match=r"taken over by process .* \(epoch 1, now 2\)")
+        with lost:
+            await zombie.append([worked(7)])
+        with lost:
+            await zombie.append([], consumes=["a"])
         await zombie.release()
-        assert await owner.append([worked(3)]) == 3
-        assert await data_of(two) == ['{"number": 3}']
+        assert await owner.append([worked(8)], consumes=["a"]) == appends + 3
+        assert (await data_of(two))[appends:] == ['{"number": 8}']
 
 
-async def test_a_writer_that_missed_a_record_is_stopped(folder: Path) -> None:
+HARM = {
+    "stands at record 4 and not at 3": "INSERT INTO records VALUES (1, 4, 1, 0, 'worked', '{}')",
+    "stands at record 2 and not at 3": "DELETE FROM records WHERE seq = 3",
+}
+
+
+@pytest.mark.parametrize("conflict", HARM)
+async def test_a_writer_whose_records_are_not_the_last_is_stopped(
+    folder: Path, conflict: str
+) -> None:
     async with opened(folder) as journal:
         claim = await created(journal)
+        for number in range(2):
+            await claim.append([worked(number)])
         with database(folder) as db:
-            db.execute("INSERT INTO records VALUES (1, 2, 1, 0, 'worked', '{}')")
-        with pytest.raises(SequenceConflict, match="stands at record 2 and not at 1"):
-            await claim.append([worked()])
-        assert len(await journal.read("r")) == 2
+            db.execute(HARM[conflict])
+        stored = len(await journal.read("r"))
+        for _ in range(2):
+            with pytest.raises(SequenceConflict, match=conflict):
+                await claim.append([worked(7)])
+        assert len(await journal.read("r")) == stored
 
 
 @contextmanager

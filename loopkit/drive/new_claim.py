@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 
@@ -31,17 +32,20 @@ class NewClaim:
     def seq(self) -> int:
         return self._claim.seq if self._claim else 0
 
-    async def append(
+    def append(
         self,
         records: Sequence[NewRecord],
         consumes: Sequence[str] = (),
         *,
         releases: bool = False,
         unless: Sequence[str] = (),
-    ) -> int:
+    ) -> Coroutine[Any, Any, int]:
         """What every claim does; raises RunExists where another process drew the same id."""
         if self._claim is not None:
-            return await self._claim.append(records, consumes, releases=releases, unless=unless)
+            return self._claim.append(records, consumes, releases=releases, unless=unless)
+        return self._store(records, releases=releases)
+
+    async def _store(self, records: Sequence[NewRecord], *, releases: bool) -> int:
         self._claim = await self._journal.create(
             self._run, machine=self._machine, definition=self._definition, records=records
         )

@@ -47,6 +47,9 @@ class Presence:
         """Whether the process that announced itself as `name` is alive; raises `OSError`."""
         if self._folder is None:
             return name == self.name
+        if name == self.name:
+            # Also where somebody has removed the file.
+            return self._descriptor is not None
         # Names come out of a database; one that no process wrote must not lead elsewhere.
         return _NAME.fullmatch(name) is not None and _held(self._folder / name)
 

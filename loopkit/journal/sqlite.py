@@ -21,7 +21,7 @@ from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Reco
 from loopkit.journal.presence import Presence
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import NewRun, Tenure
-from loopkit.journal.writer import Outcome, Writer
+from loopkit.journal.writer import Job, Writer
 
 T = TypeVar("T")
 _LONGEST_START_S = 5.0
@@ -32,12 +32,16 @@ _LOOK_AGAIN_S = 0.02
 class SqliteClaim:
     """A `Claim` on a run in a SQLite journal."""
 
+    __slots__ = ("_append_lock", "_released", "_seen", "_seq", "_tenure", "_writer")
+
     def __init__(self, writer: Writer, tenure: Tenure, seq: int) -> None:
         self._writer = writer
         self._tenure = tenure
         self._seq = seq
         self._append_lock = asyncio.Lock()
         self._released = False
+        self._seen = 0
+        """The version of the file in which the run was seen to stand where this claim left it."""
         writer.claims += 1
 
     @property
@@ -68,25 +72,34 @@ class SqliteClaim:
             if self._released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
             # One object for each of a thousand runs, where a function with cells would be eight.
-            work = partial(
-                store.append,
-                tenure=self._tenure,
-                expected=self._seq,
-                records=records,
-                consumes=consumes,
-                releases=releases,
-                unless=unless,
+            job = self._writer.write(
+                partial(self._append, records, consumes, releases=releases, unless=unless)
             )
-            outcome = self._writer.write(work)
             try:
-                await outcome
+                await job
             finally:
                 # Also for a caller who was cancelled: what is written is written.
-                if _succeeded(outcome):
-                    self._seq = outcome.result()
+                if _succeeded(job):
+                    self._seq = job.result()
                     if releases:
                         self._let_go()
             return self._seq
+
+    def _append(
+        self,
+        records: Sequence[NewRecord],
+        consumes: Sequence[str],
+        db: sqlite3.Connection,
+        *,
+        releases: bool,
+        unless: Sequence[str],
+    ) -> int:
+        if self._seen != self._writer.version:
+            store.refuse_others(db, self._tenure, self._seq)
+            self._seen = self._writer.version
+        return store.append(
+            db, self._tenure, self._seq, records, consumes, releases=releases, unless=unless
+        )
 
     async def inbox(self) -> list[InboxMessage]:
         return await self._writer.read(lambda db: store.inbox(db, self._tenure))
@@ -96,11 +109,11 @@ class SqliteClaim:
             # A journal that was closed has let go of all its claims.
             if self._released or self._writer.closed:
                 return True
-            outcome = self._writer.write(lambda db: store.release(db, self._tenure, unless))
+            job = self._writer.write(lambda db: store.release(db, self._tenure, unless))
             try:
-                return await outcome
+                return await job
             finally:
-                if _succeeded(outcome) and outcome.result():
+                if _succeeded(job) and job.result():
                     self._let_go()
 
     def _let_go(self) -> None:
@@ -292,18 +305,18 @@ class SqliteJournal:
     async def _take_claim(
         self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]]
     ) -> SqliteClaim:
-        outcome = self._writer.write(work)
+        job = self._writer.write(work)
         try:
-            await outcome
+            await job
         except asyncio.CancelledError:
             # Nobody holds this claim, so nobody else would ever release it.
-            if _succeeded(outcome):
-                await self._granted(outcome).release()
+            if _succeeded(job):
+                await self._granted(job).release()
             raise
-        return self._granted(outcome)
+        return self._granted(job)
 
-    def _granted(self, outcome: Outcome[tuple[Tenure, int]]) -> SqliteClaim:
-        return SqliteClaim(self._writer, *outcome.result())
+    def _granted(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
+        return SqliteClaim(self._writer, *job.result())
 
 
 def _open(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
@@ -340,5 +353,5 @@ def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence
             raise
 
 
-def _succeeded(outcome: Outcome[T]) -> bool:
-    return outcome.done() and outcome.exception() is None
+def _succeeded(job: Job[T]) -> bool:
+    return job.done() and job.exception() is None

@@ -6,7 +6,7 @@ would have shared a transaction with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from loopkit.journal.errors import JournalError
 from loopkit.journal.port import NewRecord
@@ -34,17 +34,17 @@ def refuse_time(what: str, at: float) -> None:
         raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
 
 
-def refuse_records(records: Iterable[NewRecord]) -> None:
+def refuse_records(records: Sequence[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
+    # A step of a run stores several: of those that are as usual no message is made.
+    texts = "".join([record.type + record.text for record in records])
+    are_usual = texts.isascii() and "\0" not in texts and len(texts) <= MAX_TEXT_BYTES
+    if are_usual and not [True for record in records if not -_MAX_TIME_S < record.at < _MAX_TIME_S]:
+        return
     for number, record in enumerate(records, 1):
-        # A step of a run stores several: of one that is as usual no message is made.
-        kind, data = record.type, record.text
-        text = kind + data
-        is_usual = text.isascii() and "\0" not in text and len(text) <= MAX_TEXT_BYTES
-        if not (is_usual and -_MAX_TIME_S < record.at < _MAX_TIME_S):
-            refuse_text(f"the type of record {number}", kind)
-            refuse_text(f"the data of record {number} ({kind})", data)
-            refuse_time(f"record {number} ({kind})", record.at)
+        refuse_text(f"the type of record {number}", record.type)
+        refuse_text(f"the data of record {number} ({record.type})", record.text)
+        refuse_time(f"record {number} ({record.type})", record.at)
 
 
 def refuse_messages(ids: Iterable[str]) -> None:

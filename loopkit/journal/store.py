@@ -101,6 +101,18 @@ def claim(
     return tenure, _insert(db, tenure, head.seq, [record])
 
 
+def refuse_others(db: sqlite3.Connection, tenure: Tenure, expected: int) -> None:
+    """Raise why nothing can be appended to a run that others have written to."""
+    head = _head(db, tenure.run_id, tenure.run)
+    if head.epoch != tenure.epoch:
+        raise ClaimLost(
+            f"run {tenure.run!r} was taken over by {_newest_owner(db, tenure.run_id)}; "
+            f"this claim on it (epoch {tenure.epoch}, now {head.epoch}) appends nothing more"
+        )
+    if head.seq != expected:
+        raise SequenceConflict(tenure.run, expected=expected, found=head.seq)
+
+
 def append(
     db: sqlite3.Connection,
     tenure: Tenure,
@@ -111,15 +123,10 @@ def append(
     releases: bool = False,
     unless: Sequence[str] = (),
 ) -> int:
-    """Add `records` behind `expected` and consume messages; the new last `seq`."""
-    head = _head(db, tenure.run_id, tenure.run)
-    if head.epoch != tenure.epoch:
-        raise ClaimLost(
-            f"run {tenure.run!r} was taken over by {_newest_owner(db, tenure.run_id)}; "
-            f"this claim on it (epoch {tenure.epoch}, now {head.epoch}) appends nothing more"
-        )
-    if head.seq != expected:
-        raise SequenceConflict(tenure.run, expected=expected, found=head.seq)
+    """Add `records` behind `expected`, where the run stands, and consume messages.
+
+    The new last `seq`.
+    """
     seq = _insert(db, tenure, expected, records)
     for message_id in consumes:
         _consume(db, tenure, message_id, seq)

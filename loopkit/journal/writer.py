@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from loopkit.journal.errors import JournalError, JournalUnusable
 from loopkit.journal.faults import is_busy, unusable
@@ -27,25 +27,19 @@ _LONGEST_TURN_S = 0.01
 """How long one run may go on before the event loop has its turn, for timers and signals."""
 
 
-class Outcome(asyncio.Future[T]):
-    """What a job comes to. Nobody can cancel it: a waiting caller is cancelled when it is known."""
+class Job(asyncio.Future[T]):
+    """What somebody asked for, and what it comes to.
+
+    Nobody can cancel it: a waiting caller is cancelled when it is known.
+    """
+
+    def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
+        super().__init__()
+        self.work = work
+        self.writes = writes
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
-
-
-class Job(NamedTuple, Generic[T]):
-    """What somebody asked for."""
-
-    work: Callable[[sqlite3.Connection], T]
-    outcome: Outcome[T]
-    writes: bool
-
-
-class _Done(NamedTuple):
-    outcome: Outcome[Any]
-    result: Any = None
-    error: Exception | None = None
 
 
 class Writer:
@@ -64,18 +58,20 @@ class Writer:
         self._jobs: list[Job[Any]] = []
         self._locked_since: float | None = None
         self._turn_began = 0.0
+        self.version = 0
+        """Of the file in this transaction: another one where another connection wrote since."""
         self.claims = 0
         """How many runs are written to now."""
         self.closed = False
         # Whoever waits for another process's commit waits in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
-        """The outcome of `work`, which writes nothing."""
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> Job[T]:
+        """The job of `work`, which writes nothing."""
         return self._ask(work, writes=False)
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> Outcome[T]:
-        """The outcome of `work` once it is durable.
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> Job[T]:
+        """The job of `work`, which is done once that is durable.
 
         Raises `JournalUnusable` where the journal can only be read.
         """
@@ -89,27 +85,26 @@ class Writer:
             return
         self.closed = True
         if self._jobs:
-            await asyncio.wait([job.outcome for job in self._jobs])
+            await asyncio.wait(self._jobs)
         try:
             self._connection.close()
         except sqlite3.Error as error:
             raise unusable(error, self._place) from error
 
-    def _ask(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> Outcome[T]:
+    def _ask(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> Job[T]:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
-        outcome: Outcome[T] = Outcome()
-        job = Job(work, outcome, writes)
-        loop, waiting = outcome.get_loop(), self._jobs[-1:]
+        job = Job(work, writes=writes)
+        loop, waiting = job.get_loop(), self._jobs[-1:]
         self._jobs.append(job)
         # A loop that was closed too early serves nothing any more; what it left is done as well.
-        if waiting and waiting[0].outcome.get_loop() is loop:
-            return outcome
+        if waiting and waiting[0].get_loop() is loop:
+            return job
         if self.claims <= 1 and time.monotonic() - self._turn_began < _LONGEST_TURN_S:
             self._serve()
         else:
             loop.call_soon(self._take_turn)
-        return outcome
+        return job
 
     def _take_turn(self) -> None:
         self._turn_began = time.monotonic()
@@ -124,7 +119,7 @@ class Writer:
         for do, some in ((self._answer, reads), (self._commit, writes)):
             try:
                 if some:
-                    _tell(do(some))
+                    _tell(some, do(some))
             except _Locked as error:
                 locked, waiting = error, [*waiting, *some]
         if not waiting:
@@ -137,29 +132,30 @@ class Writer:
         self._locked_since = self._locked_since or now
         if now - self._locked_since < _LONGEST_WAIT_S:
             self._jobs = jobs
-            jobs[-1].outcome.get_loop().call_later(_LOOK_AGAIN_S, self._serve)
+            jobs[-1].get_loop().call_later(_LOOK_AGAIN_S, self._serve)
         else:
             self._locked_since = None
-            _tell(_Done(job.outcome, error=self._explained(locked.error)) for job in jobs)
+            _tell(jobs, [self._explained(locked.error) for _ in jobs])
 
-    def _answer(self, jobs: Sequence[Job[Any]]) -> list[_Done]:
+    def _answer(self, jobs: Sequence[Job[Any]]) -> list[Any]:
+        """What each job gives, or why it gives nothing."""
         return [self._read(job) for job in jobs]
 
-    def _read(self, job: Job[Any]) -> _Done:
+    def _read(self, job: Job[Any]) -> Any:
         try:
-            return self._perform(job)
+            return job.work(self._connection)
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) and is_busy(error):
                 raise _Locked(error) from error
-            return _Done(job.outcome, error=self._explained(error))
+            return self._explained(error)
 
-    def _commit(self, jobs: Sequence[Job[Any]], *, apart: bool = False) -> list[_Done]:
-        """Do all jobs in one transaction; `apart`, each in a savepoint of its own."""
-        run = self._attempt if apart else self._perform
+    def _commit(self, jobs: Sequence[Job[Any]], *, apart: bool = False) -> list[Any]:
+        """The same of jobs that are done in one transaction; `apart`, each in a savepoint."""
+        connection = self._connection
         try:
             self._begin()
-            done = [run(job) for job in jobs]
-            self._connection.execute("COMMIT")
+            done = [self._attempt(job) if apart else job.work(connection) for job in jobs]
+            connection.execute("COMMIT")
         except _Locked:
             raise
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
@@ -167,7 +163,7 @@ class Writer:
             if not apart and len(jobs) > 1 and not isinstance(error, sqlite3.Error):
                 # One of them is refused. Nothing of the others is lost: all are done again.
                 return self._commit(jobs, apart=True)
-            return [_Done(job.outcome, error=self._explained(error)) for job in jobs]
+            return [self._explained(error) for _ in jobs]
         return done
 
     def _begin(self) -> None:
@@ -177,19 +173,17 @@ class Writer:
             if is_busy(error):
                 raise _Locked(error) from error
             raise
+        (self.version,) = self._connection.execute("PRAGMA data_version").fetchone()
 
-    def _perform(self, job: Job[Any]) -> _Done:
-        return _Done(job.outcome, job.work(self._connection))
-
-    def _attempt(self, job: Job[Any]) -> _Done:
+    def _attempt(self, job: Job[Any]) -> Any:
         self._connection.execute("SAVEPOINT job")
         try:
-            done = self._perform(job)
+            done = job.work(self._connection)
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - fails this job and none of its group
             self._connection.execute("ROLLBACK TO job")
-            done = _Done(job.outcome, error=self._explained(error))
+            done = self._explained(error)
         self._connection.execute("RELEASE job")
         return done
 
@@ -212,12 +206,13 @@ class _Locked(Exception):
         self.error = error
 
 
-def _tell(done: Iterable[_Done]) -> None:
-    for one in done:
+def _tell(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
+    for job, result in zip(jobs, done, strict=True):
         try:
-            if one.error is None:
-                one.outcome.set_result(one.result)
+            if isinstance(result, Exception):
+                job.set_exception(result)
             else:
-                one.outcome.set_exception(one.error)
+                job.set_result(result)
         except RuntimeError:
+            # The loop of this one was closed too early.
             continue
