@@ -42,7 +42,7 @@ from loopkit.language.load import Loaded
 from loopkit.machine.program import ResolvedMachine
 from loopkit.observability import observers
 from loopkit.scenario import Scenario
-from loopkit.text import is_broken
+from loopkit.text import is_broken, printable
 from loopkit.text.run_ids import ancestors_of, root_of
 from loopkit.views.page.facts import RunFacts, read_facts
 
@@ -293,14 +293,15 @@ class App(ClaimedRuns):
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.
 
-        Raises NotRunnable for a run that is over, and for a child.
+        The reason is stored without control characters. Raises NotRunnable for a run that is over,
+        and for a child.
         """
         refuse_child(run, "cancel")
         before = await self.state_of(run)
         refuse_over(before)
         await self.machine_of(before)
         message_id = f"cancel:{secrets.token_hex(8)}"
-        await self.journal.post(run, CANCEL, message_id, reason, self.clock.now())
+        await self.journal.post(run, CANCEL, message_id, printable(reason), self.clock.now())
         try:
             await self._cancel(await self.journal.claim(run), run)
         except RunBusy as busy:

@@ -1,4 +1,4 @@
-"""Answers to requests: JSON, and errors with the status that says what became of them."""
+"""Answers to requests: JSON, and errors as JSON or as a page, each with its status."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def json_answer(data: Any, status: int = 200) -> Response:
 
 
 def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:
-    """An error as every error is told: a message, and each problem with its place."""
+    """An error as JSON: a message, and each problem with its place."""
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
@@ -75,7 +75,7 @@ def error_page(
     has_nav: bool = True,
     is_signed_out: bool = False,
 ) -> Response:
-    """The same for people; `has_nav` where they may go to other pages."""
+    """The same as a page; `has_nav` where the reader may go to other pages."""
     names = {
         "title": TITLES.get(status, "This did not work"),
         "message": message,
@@ -123,7 +123,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 async def tell_http(request: Request, error: Exception) -> Response:
-    """The answer to a path or method that there is not."""
+    """The answer to a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     answer = _error(request, error.status_code, str(error.detail).lower())
     answer.headers.update(error.headers or {})
@@ -138,7 +138,7 @@ async def tell_known(request: Request, error: Exception) -> Response:
 
 
 def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any]:
-    """Tells a bug to whoever runs the server, and nothing of it to a client."""
+    """Reports a bug to whoever runs the server, and no detail of it to a client."""
 
     async def tell_bug(request: Request, bug: Exception) -> Response:
         told = "".join(traceback.format_exception(bug)[-4:]).rstrip()

@@ -16,7 +16,7 @@ from loopkit.serving.tools.standing import RUN, STANDING
 from loopkit.serving.tools.toolbox import ServedTool
 
 MOST_CONFIGURATIONS = 10_000
-"""Configurations that are looked at for a bound of the progress; above it is less exact."""
+"""How many configurations are explored for a bound of the progress; above it is less exact."""
 _OF_RUN: Mapping[str, Any] = {
     "type": "object",
     "properties": {"run": RUN},
@@ -71,7 +71,7 @@ def _tool(name: str, machine: Machine) -> ServedTool:
 
 
 def most_asked(machine: Machine) -> float | None:
-    """For how much agents are asked at most in a run, if that is known."""
+    """How many pieces of work a run can ask of agents at most; none where that is not known."""
     measures: tuple[Measure, ...] = ("runs",)
     bounds = explore(Analysis.of_machine(machine), most=MOST_CONFIGURATIONS, measures=measures)
     return bounds.runs.worst.total

@@ -35,7 +35,7 @@ from loopkit.views.summary import status_of
 MOST_FORMS = 3
 """How often a user is asked one question whose answers are not taken."""
 LED_WITHIN_S = 45.0
-"""Clients give a tool a minute or so."""
+"""How long `next` and `submit` wait for a run that works: clients wait about a minute."""
 Answer = dict[str, Any] | UserAsked
 
 
@@ -175,7 +175,7 @@ class MachineToolbox:
         return await self._led(run, before, call)
 
     async def _submitted(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        """Deliver what a request asks for; what was found in it, and where the run stands then."""
+        """Deliver what a request asks for; the verdicts on it, and where the run stands then."""
         run, request = named_request(arguments)
         before = await self._length(run)
         if call.caller.reply is not None:
@@ -211,7 +211,7 @@ class MachineToolbox:
         return row.seq
 
     async def _driven(self, run: str, before: int, call: _Call) -> Answer:
-        """Wait until a run stops, and tell of it; `before` events of it were there already."""
+        """Wait until a run stops, and say where it stands; it had `before` events already."""
         call.run = run
         self._waiting[run] += 1
         if call.is_given_up:
@@ -226,7 +226,7 @@ class MachineToolbox:
         return await standing(self._host.app, run, self._pages)
 
     async def _followed(self, run: str, before: int, call: _Call) -> None:
-        """Wait until this process has let go of a run; its progress is told meanwhile."""
+        """Wait until this process has let go of a run, and report its progress meanwhile."""
         if call.caller.tell is None:
             await self._host.stopped(run)
             return
@@ -246,7 +246,7 @@ class MachineToolbox:
         return history
 
     async def _most_asked(self, run: str) -> float | None:
-        """For how much agents are asked at most in a run, by the proof."""
+        """What `most_asked` says of a run that still has the definition which is served."""
         state = await self._host.app.state_of(run)
         loaded = self._host.machines[state.machine]
         if state.definition != loaded.digest:

@@ -1,4 +1,4 @@
-"""The progress of a call that drives a run: a word for each event that a person is told of."""
+"""The progress of a call that drives a run: a message for each event that the console shows."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ WIDTH = 300
 class RunProgress:
     """Turns the events of a run and its children into progress, which rises with each.
 
-    Its whole part counts for how much agents were asked, as the proof does, and its fraction what
-    was told. The end is one more.
+    Its whole part counts the pieces of work that agents were asked for, as the proof does; its
+    fraction rises with each message. The end is one more.
     """
 
     def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
         self._tell = tell
         self._redact = redact
         self._early: list[tuple[str, Stored]] | None = []
-        """What was heard before it was known what the run had done."""
+        """Events that came before the history was read."""
         self._most: float | None = None
         self._family = FamilyProgress()
         self._asked: set[tuple[str, str]] = set()
-        """What agents were asked for in this call, by the run and the name of the work."""
+        """The pieces of work that agents were asked for in this call, each with its run."""
         self._told = 0
 
     def hear(self, run: str, stored: Stored) -> None:
-        """Tell what has happened, if it is anything for a person."""
+        """Report an event, if the console would show it."""
         if self._early is not None:
             self._early.append((run, stored))
         else:
@@ -43,10 +43,10 @@ class RunProgress:
     def begin(
         self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
     ) -> None:
-        """Know what the runs of a family have done, parents first, and tell what was heard since.
+        """Know what the runs of a family have done, parents first, and report what came since.
 
-        The first `before` events of the root were before this call. `most` is for how much agents
-        are asked at most in a whole run, where that is known.
+        The first `before` events of the root were before this call. `most` is how many pieces of
+        work a whole run can ask of agents, where that is known.
         """
         self._most = most
         known: dict[str, int] = {}
