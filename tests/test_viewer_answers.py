@@ -764,8 +764,9 @@ async def test_without_answer_the_question_is_shown_with_the_line_that_answers_i
     for path in ("answer", "deliver", "resume", "cancel"):
         await user.post(f"/runs/{run}/{path}", "question=ask:1&choice=send&by=ann")
         assert user.status == 403
-    await user.open("/start/letter")
-    assert user.status == 403
+    for path in ("/start/letter", f"/runs/{run}/cancel"):
+        await user.open(path)
+        assert user.status == 403
 
 
 async def test_without_answer_what_is_wanted_is_shown_with_the_line_that_delivers_it(

@@ -9,7 +9,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
-from loopkit.serving.host import THIS_SERVER, Host
+from loopkit.serving.host import THIS_SERVER
 from loopkit.serving.http.answers import BadRequest, json_answer
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
@@ -87,10 +87,9 @@ class Ended(Record, frozen=True, kw_only=True):
 
 async def start_run(call: Call) -> Response:
     body: Begin = call.body
-    host = _host(call)
-    if body.machine not in host.machines:
+    if body.machine not in call.host.machines:
         raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
-    run = await host.start(body.machine, body.input)
+    run = await call.host.start(body.machine, body.input)
     return json_answer(Driven(run=run, driver=THIS_SERVER).plain(), 201)
 
 
@@ -108,7 +107,7 @@ async def answer_run(call: Call) -> Response:
     )
     run = call.path["run"]
     try:
-        taken = await _host(call).answer(run, answer, body.question)
+        taken = await call.host.answer(run, answer, body.question)
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to answer the same") from twice
     return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
@@ -120,7 +119,7 @@ async def reply_to_run(call: Call) -> Response:
     text = None if body.artifact is None else text_or_json(body.artifact)
     run = call.path["run"]
     try:
-        taken = await _host(call).reply(run, Delivery(text=text, by=body.by), body.question)
+        taken = await call.host.reply(run, Delivery(text=text, by=body.by), body.question)
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to deliver the same") from twice
     return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
@@ -134,19 +133,14 @@ def _refuse_name(by: str) -> None:
 
 async def resume_run(call: Call) -> Response:
     run = call.path["run"]
-    await _host(call).resume(run)
+    await call.host.resume(run)
     return json_answer(Driven(run=run, driver=THIS_SERVER).plain())
 
 
 async def cancel_run(call: Call) -> Response:
     run, body = call.path["run"], call.body
-    message = await _host(call).cancel(run, body.reason)
+    message = await call.host.cancel(run, body.reason)
     return json_answer(Ended(run=run, message=message).plain())
-
-
-def _host(call: Call) -> Host:
-    assert call.site.host is not None
-    return call.site.host
 
 
 CHANGING: Sequence[Endpoint] = (

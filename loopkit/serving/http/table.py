@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from loopkit.engine.records import Record
+from loopkit.serving.host import Host
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.bodies import record_of
 from loopkit.serving.http.library import BaseRoute, Request, Response, Route
@@ -41,6 +42,13 @@ class Call:
     query: Mapping[str, Any]
     body: Any
     """The record that the endpoint takes; none where it takes none."""
+
+    @property
+    def host(self) -> Host:
+        """Who starts runs and goes on with them; raises BadRequest on a server without one."""
+        if self.site.host is None:
+            raise BadRequest(ONLY_SHOWS, 403)
+        return self.site.host
 
 
 @dataclass(frozen=True)

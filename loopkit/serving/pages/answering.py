@@ -10,11 +10,10 @@ from loopkit.drive.posted_deliveries import reply_to, without_secrets
 from loopkit.drive.posting import answer_to
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.journal import JournalError, RunUnreadable
-from loopkit.serving.host import Host
 from loopkit.serving.http.answers import status_of
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
-from loopkit.serving.pages.forms import path_of, to_page, typed_in
+from loopkit.serving.pages.forms import to_page, typed_in
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.run_pages import made
 from loopkit.views.page.answered import Faults, read_answer, read_delivery, said
@@ -28,7 +27,7 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", 
 
 async def to_question(call: Call) -> Response:
     """Leads to the page of the run whoever asks for the address of a form."""
-    return to_page(call, f"{path_of(call.path['run'])}#h-question")
+    return to_page(call, call.path["run"], at="#h-question")
 
 
 async def answer_question(call: Call) -> Response:
@@ -38,16 +37,16 @@ async def answer_question(call: Call) -> Response:
     if asked is None or asked.question.wanted is not None:
         before = answer_to(page.facts.history, question)
         if before is not None and _is_same(before, typed):
-            return to_page(call, path_of(run))
+            return to_page(call, run)
         return await _tell_late(call, typed, _who_answered(before))
     answer, faults = await made(lambda: read_answer(asked, typed))
     if faults:
         return await _send_back(call, typed, faults)
     try:
-        await host_of(call).answer(run, answer, question)
+        await call.host.answer(run, answer, question)
     except (AnswerRefused, NotRunnable, JournalError) as error:
         return await _refuse(call, typed, error)
-    return to_page(call, path_of(run), answer.by)
+    return to_page(call, run, answer.by)
 
 
 async def deliver_artifact(call: Call) -> Response:
@@ -59,23 +58,17 @@ async def deliver_artifact(call: Call) -> Response:
         again = Delivery(text=typed.one("artifact"), by=typed.one("by").strip())
         again = without_secrets(again, page.facts.engine.program.machine)
         if before is not None and (before.text, before.by) == (again.text, again.by):
-            return to_page(call, path_of(run))
+            return to_page(call, run)
         told = "This is no longer wanted." if before is None else f"{before.by} has delivered it."
         return await _tell_late(call, typed, told)
     delivery, faults = read_delivery(asked.question.wanted, typed)
     if faults:
         return await _send_back(call, typed, faults)
     try:
-        await host_of(call).reply(run, delivery, question)
+        await call.host.reply(run, delivery, question)
     except (AnswerRefused, NotRunnable, JournalError) as error:
         return await _refuse(call, typed, error)
-    return to_page(call, path_of(run), delivery.by)
-
-
-def host_of(call: Call) -> Host:
-    """Who starts runs and goes on with them; pages that change something are for nobody else."""
-    assert call.site.host is not None
-    return call.site.host
+    return to_page(call, run, delivery.by)
 
 
 def _open(page: RunPage, question: str) -> Asked | None:

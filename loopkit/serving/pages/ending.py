@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.agents.assignment import NotRunnable
+from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.table import Call, Endpoint
-from loopkit.serving.pages.answering import host_of
-from loopkit.serving.pages.forms import path_of, to_page, typed_in
+from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint
+from loopkit.serving.pages.forms import to_page, typed_in
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.pages.shown import page
 
@@ -19,35 +19,37 @@ OURS = ("this server", "nobody")
 async def resume_run(call: Call) -> Response:
     run = call.path["run"]
     try:
-        driver = await host_of(call).go_on(run)
+        driver = await call.host.go_on(run)
     except NotRunnable as error:
         return await run_page(call, run, 409, {"told": str(error)})
     if driver in OURS:
-        return to_page(call, path_of(run))
+        return to_page(call, run)
     return await run_page(call, run, 409, {"told": f"The run goes on already: {driver}."})
 
 
 async def ask_whether(call: Call) -> Response:
+    if call.site.host is None:
+        raise BadRequest(ONLY_SHOWS, 403)
     shown = await page_of(call, call.path["run"])
     if shown.state.is_over or shown.parent:
-        return to_page(call, path_of(call.path["run"]))
+        return to_page(call, call.path["run"])
     return await page(call, "cancel.html", {"page": shown})
 
 
 async def cancel_run(call: Call) -> Response:
     run, typed = call.path["run"], await typed_in(call.request)
     try:
-        told = await host_of(call).cancel(run, typed.one("reason").strip())
+        told = await call.host.cancel(run, typed.one("reason").strip())
     except NotRunnable as error:
         return await run_page(call, run, 409, {"told": str(error)})
     if (await page_of(call, run)).state.is_over:
-        return to_page(call, path_of(run))
+        return to_page(call, run)
     return await run_page(call, run, 202, {"told": told})
 
 
 async def to_run(call: Call) -> Response:
     """Leads to the page of the run whoever asks for the address of a form."""
-    return to_page(call, path_of(call.path["run"]))
+    return to_page(call, call.path["run"])
 
 
 ENDING: Sequence[Endpoint] = (

@@ -11,6 +11,7 @@ from loopkit.serving.http.bodies import body_of, decoded
 from loopkit.serving.http.library import RedirectResponse, Request, Response
 from loopkit.serving.http.table import Call
 from loopkit.views.page.fields import Typed
+from loopkit.views.page.run_page import path_of
 
 MOST_BYTES = 20_000_000
 """Of a form: browsers write most characters of an artifact as three bytes, or as nine."""
@@ -43,16 +44,11 @@ def remembered_name(request: Request) -> str:
     return unquote(request.cookies.get(BY, ""))
 
 
-def to_page(call: Call, path: str, by: str = "") -> Response:
-    """The way on behind a form, so that nobody sends it again; remembers who has sent it."""
-    answer = RedirectResponse(path, 303)
+def to_page(call: Call, run: str, by: str = "", at: str = "") -> Response:
+    """Leads on to the page of a run, so that nobody sends a form again; remembers who sent it."""
+    answer = RedirectResponse(path_of(run) + at, 303)
     if by:
         secure = call.site.access.is_encrypted(call.request.headers.get("host", ""))
         named: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": secure}
         answer.set_cookie(BY, quote(by, safe=""), max_age=REMEMBERED_S, **named)
     return answer
-
-
-def path_of(run: str) -> str:
-    """Where the page of a run is."""
-    return f"/runs/{quote(run, safe='/')}"

@@ -15,9 +15,8 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.serving.http.answers import BadRequest, status_of
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint
-from loopkit.serving.pages.answering import host_of
-from loopkit.serving.pages.forms import path_of, to_page, typed_in
+from loopkit.serving.http.table import Call, Endpoint
+from loopkit.serving.pages.forms import to_page, typed_in
 from loopkit.serving.pages.shown import page
 from loopkit.text.json_text import canonical
 from loopkit.views.page.answered import Faults
@@ -28,8 +27,6 @@ MOST_STARTS = 1_000
 
 
 async def show_start(call: Call) -> Response:
-    if call.site.host is None:
-        raise BadRequest(ONLY_SHOWS, 403)
     return await _page(call, _machine(call))
 
 
@@ -46,7 +43,7 @@ async def start_run(call: Call) -> Response:
         return await _page(call, loaded, typed, faults, told, 422)
     except (NotRunnable, JournalError) as error:
         return await _page(call, loaded, typed, told=str(error), status=status_of(error) or 500)
-    return to_page(call, path_of(run))
+    return to_page(call, run)
 
 
 async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
@@ -54,7 +51,7 @@ async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
     machine, starts = call.path["machine"], call.site.starts
     key = once, digest_of(canonical([machine, given]))
     if not once or key not in starts:
-        starts[key] = asyncio.create_task(host_of(call).start(machine, given))
+        starts[key] = asyncio.create_task(call.host.start(machine, given))
         while len(starts) > MOST_STARTS:
             del starts[next(iter(starts))]
     try:
@@ -66,7 +63,7 @@ async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
 
 def _machine(call: Call) -> Loaded:
     name = call.path["machine"]
-    loaded = host_of(call).machines.get(name)
+    loaded = call.host.machines.get(name)
     if loaded is None:
         raise BadRequest(f"there is no machine `{name}` here", 404)
     return loaded

@@ -28,6 +28,11 @@ from loopkit.views.version_diff import KeptVersion, versions_of
 from loopkit.views.versions import made_in_words
 
 
+def path_of(run: str) -> str:
+    """Where a server has the page of a run."""
+    return f"/runs/{quote(run)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """All versions of one artifact, oldest first."""
@@ -73,8 +78,7 @@ class RunPage:
 
     @cached_property
     def path(self) -> str:
-        """Where a server shows it."""
-        return f"/runs/{quote(self.run)}"
+        return path_of(self.run)
 
     @property
     def status(self) -> str:
