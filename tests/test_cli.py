@@ -629,13 +629,15 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
             ("rating (int, at least 1, at most 5): ", "4\n"),
             ("note (str, optional): ", "\n"),
             ("leave it as it is): ", "nowhere.md\n"),
+            ("leave it as it is): ", "~no one/mine.md\n"),
             ("leave it as it is): ", "mine.md\n"),
         ],
     )
     assert code == 0, screen
     assert "`channel` takes `print` or `web`; `radio` is not" in screen
     assert "`rating` takes a whole number, at least 1, at most 5; `9` is not" in screen
-    assert "`nowhere.md` can't be read" in screen
+    assert "`nowhere.md` can't be read: No such file" in screen
+    assert "Could not determine home directory" in screen
     assert "My text." in screen
 
 

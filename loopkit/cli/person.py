@@ -17,6 +17,7 @@ import click
 
 from loopkit.cli.answer_words import read_words
 from loopkit.cli.exit_codes import Stop, say
+from loopkit.cli.files import read_text
 from loopkit.drive.beside_choice import AnswerRefused, heeded
 from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
@@ -196,9 +197,9 @@ def _edit(question: Waiting, ask: Ask) -> str | None:
         if not said:
             return None
         try:
-            return Path(said).expanduser().read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            click.echo(f"  `{said}` can't be read: {error}", err=True)
+            return read_text(Path(said).expanduser())
+        except (Stop, RuntimeError) as error:
+            click.echo(f"  {printable(str(error))}", err=True)
     return None
 
 
