@@ -79,12 +79,12 @@ class Token:
 
     text: str
     is_new: bool
-    """Whether nobody knows it yet."""
+    """Whether it was made for this start."""
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody gets to know it, as a new one is shown only at a terminal."""
-        # What is no terminal is a log.
+        """Whether it is new and not shown, because standard error is not a terminal."""
+        # Anything else may be a log.
         return self.is_new and (sys.stderr is None or not sys.stderr.isatty())
 
 
@@ -115,7 +115,7 @@ class Listening:
     access: Access
 
     def warn(self, reach: str) -> None:
-        """Say so where others can reach the server; `reach` is what they could do then."""
+        """Warn if others can reach the server; `reach` says what the token would let them do."""
         if not is_loopback(self.host):
             say(
                 f"WARNING: the server listens at {self.host}, where others can reach it, and "
@@ -123,7 +123,7 @@ class Listening:
             )
 
     def tell_token(self) -> None:
-        """Show a new token to whoever sits at a terminal, and nobody else."""
+        """Show a new token, but only at a terminal."""
         if self.token.is_secret:
             say(f"programs need a token of yours: {GIVE_IT}")
         elif self.token.is_new:

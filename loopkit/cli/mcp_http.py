@@ -39,7 +39,7 @@ class Place:
 
     @classmethod
     def given(cls, host: str, port: int, urls: Sequence[str], token_file: Path | None) -> Place:
-        """Raises Stop where nobody could use the server."""
+        """Raises Stop where no client could know the token."""
         token = read_token(token_file)
         if token.is_secret:
             raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
@@ -47,7 +47,7 @@ class Place:
 
 
 def refuse_place() -> None:
-    """Raise Stop where it is given where to listen, and nobody will."""
+    """Raise Stop where options of a server over HTTP are given without `--http`."""
     context = click.get_current_context()
     for name, option in OPTIONS.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -55,7 +55,7 @@ def refuse_place() -> None:
 
 
 def serve_at(place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption) -> int:
-    """Serve until a signal comes; the exit code that tells of it."""
+    """Serve until a signal comes; the exit code for it."""
     try:
         from loopkit.serving.mcp.streamable import PATH, StreamableServer
     except ImportError as error:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 SHORTEST_TOKEN = 16
-"""Characters: nobody guesses that many."""
+"""Characters: more than can be guessed."""
 LINK_LASTS_S = 600.0
 MOST_SESSIONS = 1_000
 MOST_WRONG = 10
@@ -73,9 +73,9 @@ class Access:
     """Gives seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
     _wrong: deque[float] = field(default_factory=deque)
-    """When somebody has tried a wrong token on the page."""
+    """When a wrong token was typed into the page, oldest first."""
     _codes: dict[str, float] = field(default_factory=dict)
-    """Of links that have not been used: until when they work."""
+    """The codes of links that have not been used, and until when they work."""
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -96,13 +96,13 @@ class Access:
         return Refusal(401, f"{sign_in} `Authorization: Bearer TOKEN`")
 
     def _is_foreign(self, method: str, origin: str | None, *, by_token: bool) -> bool:
-        """Whether a page that is not the server's own has sent a request that matters."""
+        """Whether a page of another origin has sent a request that has to be refused."""
         if not self.has_pages:
             return origin is not None and origin not in self.origins
         return method not in SAFE_METHODS and not by_token and origin not in self.origins
 
     def _is_browsers(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether a browser that shows no token may ask for it."""
+        """Whether a browser may ask for it without a token."""
         return is_open(path) or self.is_signed_in(headers.get("cookie", ""))
 
     def _by_token(self, authorization: str) -> bool | None:
@@ -116,7 +116,7 @@ class Access:
         return secrets.compare_digest(given.encode(), self.token.encode())
 
     def try_token(self, given: str) -> bool | None:
-        """Whether what somebody has typed is the token; none where too many were wrong lately."""
+        """Whether what was typed is the token; none after too many wrong ones within `WRONG_S`."""
         while self._wrong and self._wrong[0] <= self.clock() - WRONG_S:
             self._wrong.popleft()
         if len(self._wrong) >= MOST_WRONG:
@@ -161,5 +161,5 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Whether a path can be asked for by anybody: there people sign in, or pages get their look."""
+    """Whether a path needs no token: the pages that sign in, and the style sheets and scripts."""
     return path == LOGIN or path.startswith((f"{LOGIN}/", ASSETS))

@@ -27,9 +27,9 @@ from loopkit.serving.host import Host, bug_text
 from loopkit.text.run_ids import is_child, root_of
 
 POLL_S = 1.0
-"""How often it is looked for what other processes have written."""
+"""How often it looks for what other processes have written."""
 AGAIN_S = 5.0
-"""After how long a run is looked at again that somebody drives just now."""
+"""After how long a run that is being driven is looked at again."""
 LISTED = 100
 """Runs that are read at once at the start."""
 STOPS = ("waiting", "suspended")
@@ -37,7 +37,7 @@ STOPS = ("waiting", "suspended")
 
 
 class Moment(NamedTuple):
-    """When there is something to do for a run that nobody drives."""
+    """When a run that is not being driven has something to do."""
 
     at: float
     """Unix time."""
@@ -62,7 +62,7 @@ class Appointments:
         self._say = say
         self._clock = clock
         self._queue: list[tuple[float, Moment]] = []
-        """When to look at each, which is later than its moment where it was not the time yet."""
+        """When to look at each; later than its moment, if that has been put off."""
         self._place = Place()
         self._stops = asyncio.Event()
 
@@ -88,7 +88,7 @@ class Appointments:
                     await self._stops.wait()
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Take up no more runs."""
         self._stops.set()
 
     async def begin(self) -> None:

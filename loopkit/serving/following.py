@@ -1,8 +1,8 @@
-"""Following a journal: one reader for all who want to see what runs do, whoever drives them.
+"""Following a journal: one reader for all followers, whichever process drives the runs.
 
-Each follower has nothing but a place in the order of all records. What was written last is kept
-for all of them at once; who is farther behind reads from the journal. So a slow follower costs no
-memory and no time of anybody else, and one that went away goes on at its place.
+A follower is only a place in the order of all records. The newest records are kept once for all
+followers; one that is farther behind reads from the journal. So a slow follower costs the others
+neither memory nor time, and one that went away can continue at its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_KEPT_BYTES = 16_000_000
 
 
 class Told(NamedTuple):
-    """A record as followers are told of it."""
+    """A record as followers get it."""
 
     place: Place
     run: str
@@ -63,7 +63,7 @@ class Follower:
 
     @property
     def era(self) -> int:
-        """Of which journal the places are: another one may have been put in its place."""
+        """The number of the journal that places belong to, which may be replaced by another."""
         return self._order.era
 
     async def newest(self) -> Place:
@@ -71,7 +71,7 @@ class Follower:
         return await self._order.newest()
 
     async def known_place(self, place: Place) -> Place:
-        """A place that somebody remembers; the beginning where it was another journal's."""
+        """The place that a client names; the beginning where it belongs to another journal."""
         return place if place <= await self._order.newest() else Place()
 
     async def has(self, run: str) -> bool:
@@ -80,7 +80,7 @@ class Follower:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """While somebody wants to know what is new."""
+        """Count one more follower while it lasts."""
         self.followers += 1
         self._wanted.set()
         try:
@@ -161,7 +161,7 @@ class Follower:
             self._kept_bytes -= len(gone.data)
 
     def close(self) -> None:
-        """Let every follower know that nothing comes any more."""
+        """End every follower."""
         self.is_closed = True
         self._wanted.set()
         self._wake()

@@ -24,7 +24,7 @@ from loopkit.text import one_line
 from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
-"""Told of each durable event of a family, with the id of its run."""
+"""Gets each durable event of a family, with the id of its run."""
 
 
 THIS_SERVER = "this server"
@@ -110,7 +110,7 @@ class Host:
         return await self._taken(run, is_new=is_new)
 
     async def _taken(self, run: str, *, is_new: bool) -> Taken:
-        """Go on with a run to which something was posted, unless that is long done."""
+        """Go on with a run to which something was posted, unless it was posted before."""
         stopped = None if is_new else (await self.app.state_of(root_of(run))).suspended
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
             # It stopped for another reason since, and nobody has asked for it to be resumed.
@@ -118,7 +118,7 @@ class Host:
         return Taken(is_new, await self.go_on(run))
 
     async def go_on(self, run: str) -> str:
-        """See to it that what was posted to a run is followed; who drives it, as in `Taken`."""
+        """Drive a run on unless another process does; who drives it, as in `Taken`."""
         try:
             await self.resume(root_of(run))
         except RunBusy as busy:
@@ -144,7 +144,7 @@ class Host:
 
     @contextmanager
     def hearing(self, run: str, hear: Hear) -> Iterator[None]:
-        """Be told of the events of a run and its children that this process drives."""
+        """Pass on the events of a run and its children that this process drives, while it lasts."""
         root = root_of(run)
         self._hearing[root].append(hear)
         try:
@@ -201,6 +201,6 @@ class Host:
 
 
 def bug_text(bug: Exception) -> str:
-    """What is said of a bug that has stopped a run."""
+    """What is printed about a bug that has stopped a run."""
     told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
     return f"internal error, a bug in loopkit; the run can be resumed\n{told}"

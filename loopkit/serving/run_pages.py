@@ -1,6 +1,6 @@
-"""The pages of runs: what they show, read and made once for as long as a run stays the same.
+"""The pages of runs, each made once for as long as its run stays the same.
 
-They are made in a thread of their own, so that a long run keeps nobody waiting who drives others.
+They are made in a thread of their own, so that the page of a long run does not delay other runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEPT_ENGINES = 20
 
 @cache
 def _thread() -> ThreadPoolExecutor:
-    """The one in which pages are made: an engine can be asked by one thread only."""
+    """The thread in which pages are made: an engine can be used by one thread only."""
     return ThreadPoolExecutor(1, "pages")
 
 
@@ -43,16 +43,16 @@ async def made(make: Callable[[], T]) -> T:
 
 @dataclass
 class _Kept:
-    """What is known of a run that somebody looks at."""
+    """What is known of a run whose page was asked for."""
 
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: GrowingSteps = field(default_factory=GrowingSteps)
     page: RunPage | None = None
-    """The last one, where it stays the same until something happens in the run."""
+    """The last page, if it stays the same until the next event of the run."""
 
     def go_on(self, run: str, news: Sequence[Stored]) -> None:
-        """Take what has happened since; raises RunDamaged."""
+        """Apply the events since the last look; raises RunDamaged."""
         # Whoever has the page of before may read it still.
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
@@ -101,7 +101,7 @@ class RunPages:
         return kept
 
     async def _engine(self, state: RunState) -> Engine:
-        """The engine of a run's definition: not one that drives runs, but to be asked."""
+        """The engine of a run's definition, for questions about the run; it drives none."""
         digest = state.definition
         if digest not in self._engines:
             machine = await self._stored.machine_of(state)

@@ -70,7 +70,7 @@ class ShownRuns:
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int
     ) -> tuple[list[RunSummary], str | None]:
-        """Runs that nobody began, newest first, and before which to go on, if there may be more."""
+        """Root runs, newest first, and the run before which to continue, if there may be more."""
         found: list[RunSummary] = []
         looked_at = 0
         skipping = () if status is None or status in ENDS else ENDS

@@ -1,7 +1,7 @@
 """Connections of clients: how many there are at once, and how long each may take.
 
-Whoever only holds connections open takes them from nobody: where there are too many, the one goes
-that has asked nothing for the longest time.
+Idle connections can't keep others out: where there are too many, the one that has asked nothing
+for the longest time is closed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from loopkit.serving.http.library import H11Protocol
 
 MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
-"""How long a client may take to send all lines of a request in front of its body."""
+"""How long a client may take to send the lines of a request that precede its body."""
 LONGEST_READ_S = 30.0
-"""How long a client may read nothing of what it is being sent."""
+"""How long a client may read nothing of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -39,7 +39,7 @@ class Room:
     longest_head_s: float = LONGEST_HEAD_S
     longest_read_s: float = LONGEST_READ_S
     idle: dict[Connection, None] = field(default_factory=dict)
-    """Those of which no request is being answered; first the one that has been so longest."""
+    """Connections without a request that is being answered, the longest idle one first."""
 
 
 class Connection(H11Protocol):
@@ -90,14 +90,14 @@ class Connection(H11Protocol):
         self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, left)
 
     def _look_at_reading(self, left: int) -> None:
-        """Cut off who has read nothing meanwhile; who reads slowly may go on."""
+        """Cut off a client that has read nothing meanwhile; one that reads slowly may go on."""
         if self.transport.get_write_buffer_size() < left:
             self._await_reading()
         else:
             self.transport.abort()
 
     def _look(self) -> None:
-        """Wait for a request where none is being answered; what comes bit by bit is none yet."""
+        """Wait for a request where none is being answered; an incomplete one does not count."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked:
             self.end_wait()
@@ -109,7 +109,7 @@ class Connection(H11Protocol):
         self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
 
     def end_wait(self) -> None:
-        """Be no connection that may go for others."""
+        """Leave the connections that may be closed to make room."""
         self.room.idle.pop(self, None)
         if self._too_late is not None:
             self._too_late.cancel()

@@ -34,10 +34,10 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-"""Of every response that does not say otherwise itself."""
+"""Headers of every response that does not set them itself."""
 
 ONCE = ("host", "origin", "authorization", "cookie", "content-type", "content-length")
-"""Headers of which a second one could be read by somebody else."""
+"""Headers that may come only once: a proxy and this server could read different ones."""
 
 
 class Gate:

@@ -21,9 +21,9 @@ from loopkit.views.run_data import AskedQuestion, RunData, RunSummary, ShownVers
 from loopkit.views.version_diff import KeptVersion, versions_of
 
 PING_S = 15
-"""How often a stream in which nothing happens shows that it lives."""
+"""How often a quiet stream sends a comment, which shows that it is alive."""
 CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
-"""Of what models wrote: it is text, whatever it looks like, and no browser runs any of it."""
+"""The policy for texts of models: no browser runs any of them, whatever they look like."""
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
 LISTED = Parameter("limit", "integer", "The most that are listed.", 50, 200)
@@ -97,7 +97,7 @@ async def list_machines(call: Call) -> Response:
 
 
 def offered(loaded: Loaded) -> OfferedMachine:
-    """What is told of a machine that can be started."""
+    """A machine that can be started, with the schema of its input."""
     machine = loaded.machine
     return OfferedMachine(
         name=machine.label,

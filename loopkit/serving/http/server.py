@@ -11,11 +11,11 @@ from loopkit.serving.http.connections import Connection, Room
 from loopkit.serving.http.library import ASGIApp, Config, Server
 
 BACKLOG = 512
-"""Connections that wait to be taken."""
+"""Connections that wait to be accepted."""
 AT_ONCE = 16
-"""Connections that are taken before it is looked whether there is room for them."""
+"""Connections that are accepted before it is checked whether there is room for them."""
 TICKS = 100
-"""Of a tenth of a second, between two looks at connections."""
+"""Between two looks at connections, each a tenth of a second."""
 LONGEST_END_S = 1
 """How long clients have to read what they are being sent when the server ends."""
 
@@ -58,7 +58,7 @@ class HttpServer(Server):
             listening.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Let go of clients that were cut off and do not read the rest, either."""
+        """Close connections of clients that were cut off and do not read the rest either."""
         if counter % TICKS == 0:
             every = self.server_state.connections
             closing = {each.transport for each in every if each.transport.is_closing()}

@@ -78,7 +78,7 @@ def _followed(access: Access, request: Request) -> Response:
 
 
 def _local(address: str) -> str:
-    """Where somebody wanted to go, if that is a page of this server; else the first page."""
+    """The page that was asked for, if it is one of this server; else the first page."""
     return address if LOCAL.fullmatch(address) and not is_broken(address) else HOME
 
 

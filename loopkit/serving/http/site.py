@@ -30,9 +30,9 @@ class Site:
     """Who starts runs and goes on with them; none where everything is read-only."""
     access: Access
     say: Callable[[str], None]
-    """What goes wrong is said with it, to whoever runs the server."""
+    """Reports what goes wrong to whoever runs the server."""
     machines: Sequence[Loaded] = ()
-    """Those that were named when the server was started; nobody can start another one."""
+    """Those that were named when the server was started; only these can be started."""
     longest_send_s: float = 20.0
     """How long a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
@@ -43,7 +43,7 @@ class Site:
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
     """The runs that forms have started, by form and input: one that is sent twice starts one."""
     appointments: Appointments | None = field(init=False)
-    """When it goes on with runs by itself."""
+    """The moments at which it goes on with runs by itself."""
     _following: asyncio.Task[None] | None = None
     _keeping: asyncio.Task[None] | None = None
 
@@ -66,7 +66,7 @@ class Site:
         *,
         may_answer: bool = False,
     ) -> Site:
-        """A site over the journal of a state folder, of which it writes nothing unless it may.
+        """A site over the journal of a state folder; it writes only with `may_answer`.
 
         Raises NotRunnable and JournalError.
         """

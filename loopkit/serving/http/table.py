@@ -1,6 +1,6 @@
 """The table of an API: each endpoint once, with what it takes and gives.
 
-It is served, and described, by what stands in this table.
+The server and its description are both made from this table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One thing that can be asked of a server."""
+    """One request that a server answers."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -64,7 +64,7 @@ class Endpoint:
     takes: type[Record] | None = None
     gives: type[Record] | None = None
     media: Mapping[str, Any] = field(default_factory=dict)
-    """The schemas of what it gives besides, by content type."""
+    """The schemas of its other answers, by content type."""
 
     @property
     def name(self) -> str:

@@ -164,7 +164,7 @@ def _program(context: ServerRequestContext[Any]) -> str:
 
 
 class _Teller:
-    """Sends the progress of a call, as fast as its client reads; nobody waits for it."""
+    """Sends the progress of a call as fast as its client reads; the call does not wait for it."""
 
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._context = context
@@ -203,7 +203,7 @@ class _Teller:
 
 @asynccontextmanager
 async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller | None]:
-    """What tells the progress of a call, if its client wants to know; all of it before the end."""
+    """Sends the progress of a call if its client asks for it; all of it is sent before the end."""
     if (context.meta or {}).get("progress_token") is None:
         yield None
         return

@@ -26,7 +26,7 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", 
 
 
 async def to_question(call: Call) -> Response:
-    """Leads to the page of the run whoever asks for the address of a form."""
+    """Answers a GET of the address of a form: leads to the page of the run."""
     return to_page(call, call.path["run"], at="#h-question")
 
 

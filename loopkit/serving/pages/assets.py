@@ -1,4 +1,4 @@
-"""Style sheets and scripts of the pages; whoever is not signed in gets them, too."""
+"""Style sheets and scripts of the pages; they need no token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def show_asset(call: Call) -> Response:
     name = call.path["name"]
     if name not in MEDIA:
         raise BadRequest("there is nothing of that name", 404)
-    # An address that says what it gives never gives anything else.
+    # An address with the version never gives another one.
     is_named = call.query["v"] == asset_version(name)
     headers = {"cache-control": FOR_EVER if is_named else "no-cache"}
     return Response(asset(name), media_type=MEDIA[name], headers=headers)

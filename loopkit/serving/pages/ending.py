@@ -48,7 +48,7 @@ async def cancel_run(call: Call) -> Response:
 
 
 async def to_run(call: Call) -> Response:
-    """Leads to the page of the run whoever asks for the address of a form."""
+    """Answers a GET of the address of a form: leads to the page of the run."""
     return to_page(call, call.path["run"])
 
 

@@ -40,7 +40,7 @@ def _pairs(body: str) -> dict[str, list[str]]:
 
 
 def remembered_name(request: Request) -> str:
-    """The name that somebody has given before in this browser."""
+    """The name that was given last in this browser."""
     return unquote(request.cookies.get(BY, ""))
 
 

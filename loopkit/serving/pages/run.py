@@ -61,7 +61,7 @@ async def run_page(
 
 
 def answering(call: Call) -> dict[str, Any]:
-    """What the forms of a page need, where nobody has typed anything yet."""
+    """What the forms of a page need before anything is typed."""
     return {
         "may_answer": call.site.host is not None,
         "by": remembered_name(call.request),

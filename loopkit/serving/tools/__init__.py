@@ -1,1 +1,1 @@
-"""What servers offer as tools, whoever speaks with them: machines, outside agents, validators."""
+"""What servers offer as tools, over any protocol: machines, outside agents, validators."""

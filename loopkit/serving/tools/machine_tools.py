@@ -1,4 +1,4 @@
-"""Machines as tools: what each is called with, and what every tool tells of a run."""
+"""Machines as tools: their arguments, and the tools that all machines share."""
 
 from __future__ import annotations
 

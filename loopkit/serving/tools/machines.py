@@ -167,7 +167,7 @@ class MachineToolbox:
     # -- what is wanted from outside ---------------------------------------------------------
 
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        """What a run wants; one that nobody drives any more is driven on first."""
+        """What a run wants; one that was interrupted is driven on first."""
         run = await self._outside.run_in(arguments)
         before = await self._length(run)
         if await self._is_left_alone(root_of(run)):
@@ -198,7 +198,7 @@ class MachineToolbox:
         return (await self._form(root) if may_ask else None) or told
 
     async def _is_left_alone(self, root: str) -> bool:
-        """Whether a run has only to be driven on, and nobody does."""
+        """Whether a run was interrupted, so that it only has to be driven on."""
         state = await self._host.app.state_of(root)
         [row] = await self._host.app.journal.runs(run=root)
         is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
@@ -218,7 +218,7 @@ class MachineToolbox:
             self._leave(run)
         await self._followed(run, before, call)
         if call.is_given_up:
-            # Nobody hears it, and the journal may be closed.
+            # Nobody gets the answer, and the journal may be closed.
             return {}
         self._leave(run)
         if call.caller.may_be_asked and (asked := await self._form(run)) is not None:
@@ -313,4 +313,4 @@ class _Call:
         self.run = ""
         """The run that it waits for."""
         self.is_given_up = False
-        """Whether nobody hears the answer."""
+        """Whether its client has cancelled it."""

@@ -25,9 +25,9 @@ from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 MOST_LISTED = 50
 """Runs that are looked at where the client names none."""
 TAKEN_WITHIN_S = 45.0
-"""How long it is waited until whoever drives a run has taken a delivery."""
+"""How long `submit` waits until the process that drives the run has taken the delivery."""
 LOOK_AGAIN_S = 0.1
-"""How long it waits before it looks again whether a delivery was taken."""
+"""How long it pauses between two looks at that."""
 TOLD = "`request` of `next` says which"
 _SUBMITTED: Mapping[str, Any] = {
     "type": "object",
@@ -95,7 +95,7 @@ LEADING = (
 
 
 class OutsideAgents:
-    """What is wanted from outside by runs of the machines of a host, and its way to them."""
+    """What runs of the machines of a host want from outside, and how it is delivered to them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -143,7 +143,7 @@ class OutsideAgents:
         return state.question is not None and state.question.question == request
 
     async def verdicts(self, run: str, request: str) -> list[dict[str, Any]]:
-        """What was found in what was delivered to a request, by all who have judged it."""
+        """The reports of all states that have judged what was delivered to a request."""
         app = self._host.app
         events = [stored.event for stored in await app.events(run)]
         machine = await app.machine_of(await app.state_of(run))

@@ -1,4 +1,4 @@
-"""What a run wants from somebody outside, as tools tell it: the prompt, and how to deliver."""
+"""Requests to outside agents, as tools give them: the prompt, and how to deliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run stands, as tools tell it: its result, or what it waits for and who can help."""
+"""Where a run stands, as tools answer: its result, or what it waits for and who can help."""
 
 from __future__ import annotations
 

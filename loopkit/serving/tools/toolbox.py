@@ -36,7 +36,7 @@ class UserAsked:
     schema: Mapping[str, Any]
     """JSON Schema of a form of single values."""
     matter: str
-    """What the reply is about, for whoever asked. No client may make one up."""
+    """What the reply is about; only the toolbox that asked can make one."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls a tool, and what can be said to them meanwhile."""
+    """Who calls a tool, and how they are reached meanwhile."""
 
     user: str = "the user of a client"
     """What the person is called who uses the client."""
     may_be_asked: bool = False
     """Whether the client shows forms to that person."""
     tell: Callable[[Progress], None] | None = None
-    """Takes the progress of the call, and never waits; none where nobody wants to know."""
+    """Takes the progress of the call, and never waits; none where the client did not ask for it."""
     reply: UserReply | None = None
     """Where the call was made before, and something was asked."""
     program: str = "a client"
@@ -77,7 +77,7 @@ class Caller:
 
 
 NOBODY = Caller()
-"""A caller that nothing is said to before the answer."""
+"""A caller that gets nothing but the answer."""
 
 
 class Toolbox(Protocol):
@@ -93,4 +93,4 @@ class Toolbox(Protocol):
     async def call(
         self, name: str, arguments: Mapping[str, Any], caller: Caller
     ) -> dict[str, Any] | UserAsked:
-        """What a tool answers; raises CallRefused. The arguments were checked by nobody."""
+        """What a tool answers; raises CallRefused. The arguments have not been checked."""

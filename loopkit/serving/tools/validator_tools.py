@@ -127,7 +127,7 @@ class Choice:
 def choose(
     validators: Sequence[StandaloneValidator], fixed: Mapping[str, Any], *, judges: bool
 ) -> Choice:
-    """Those that need only a draft and inputs; with `judges` also those that ask somebody."""
+    """The validators that need only a draft and inputs; with `judges` also those with a judge."""
     tools: list[ValidatorTool] = []
     left_out: dict[str, str] = {}
     for validator in validators:

@@ -15,7 +15,7 @@ from loopkit.views.page.fields import NEEDED, Typed, read_fields
 LONGEST_NAME = 200
 """Characters of a name."""
 LEFT, SAID = "workspace", "text"
-"""What is delivered: what lies in the workspace, or a text."""
+"""The choices of what to deliver: the workspace as it is, or a text."""
 Faults = dict[str, str]
 """What is wrong, by the name of the field in the page."""
 
@@ -52,7 +52,7 @@ def read_answer(asked: Asked, typed: Typed) -> tuple[HumanAnswer, Faults]:
 
 
 def _edit(asked: Asked, typed: Typed) -> str | None:
-    """The text that was edited; none where nobody has changed it."""
+    """The edited text; none where it was not changed."""
     if asked.edited is None or not typed.all("edit"):
         return None
     now = typed.one("edit")
@@ -75,7 +75,7 @@ def is_name(by: str) -> bool:
 
 
 def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
-    """What somebody outside delivers, and what is wrong with what was typed."""
+    """The delivery that was typed in, and what is wrong with it."""
     faults: Faults = {}
     is_left = wanted.is_left and typed.one("what") != SAID
     text = None if is_left else typed.one("artifact")
@@ -89,7 +89,7 @@ def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
 
 
 def said(typed: Typed) -> Iterator[tuple[str, str]]:
-    """Everything that somebody has typed, by the names of the fields, so that it is not lost."""
+    """Everything that was typed, by the names of the fields, so that it is not lost."""
     for name, values in typed.pairs.items():
         if name in ("question", "by"):
             continue

@@ -23,7 +23,7 @@ ABOUT_WIDTH = 400
 ONE_LINE = 200
 """A text of at most so many characters is one line, where its schema says so."""
 MOST_RADIOS = 6
-"""So many values are shown beside each other; of more one is picked from a list."""
+"""Up to so many values are shown beside each other; more are in a list."""
 YES, NO = "true", "false"
 NEEDED = "is needed"
 _INT = re.compile(r"[+-]?[0-9]+")
@@ -33,7 +33,7 @@ _LEFT_OUT = object()
 
 
 class Typed:
-    """What somebody has sent with a form: for each name all values, in their order."""
+    """What was sent with a form: for each name all values, in their order."""
 
     def __init__(self, pairs: Mapping[str, Sequence[str]]) -> None:
         self.pairs = pairs
@@ -58,7 +58,7 @@ class FormField:
     name: str
     control: Control
     about: str
-    """What it is for, and what it takes as far as that is not to be seen; may be empty."""
+    """What it is for and what it takes, as far as its control does not show that; may be empty."""
     values: tuple[str, ...]
     """Those to choose from."""
     value: str
@@ -209,10 +209,7 @@ def read_fields(
 
 
 def read_field(field: FormField, sent: Sequence[str]) -> object:
-    """The value that a field was filled in with; raises NotFilledIn.
-
-    One that is not given is no value, so that its default counts, if it has one.
-    """
+    """The value that was typed into a field, or `_LEFT_OUT`; raises NotFilledIn."""
     datatype = field.datatype
     text = plain_ends(sent[0]) if sent else ""
     if field.control == "choices":
@@ -231,7 +228,7 @@ def read_field(field: FormField, sent: Sequence[str]) -> object:
 
 
 def _nothing(field: FormField) -> object:
-    """What a field is that was left empty."""
+    """The value of a field that was left empty; raises NotFilledIn where it needs one."""
     datatype = field.datatype
     if field.is_required:
         raise NotFilledIn(NEEDED)

@@ -91,7 +91,7 @@ class RunPage:
 
     @property
     def may_resume(self) -> bool:
-        """Whether it goes on as soon as somebody drives it again."""
+        """Whether it can be resumed."""
         return self.status in ("suspended", "interrupted")
 
     @property
@@ -240,7 +240,7 @@ class RunPage:
 
     @property
     def parent(self) -> str:
-        """The run to which it belongs; empty for one that somebody started."""
+        """The root of its family; empty for the root itself."""
         return root_of(self.run) if is_child(self.run) else ""
 
     @property

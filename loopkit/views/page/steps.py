@@ -30,7 +30,7 @@ NOTED = frozenset(
     ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
      "repaired", "resumed", "refused", "merged", "cancelled")
 )  # fmt: skip
-"""Events that are told in a line of their own, as on the console."""
+"""Events that get a line of their own, as on the console."""
 NOTE_WIDTH = 400
 CallStatus = Literal["open", "answered", "failed", "in doubt"]
 
@@ -40,7 +40,7 @@ class Call:
     """One try of a call, and what came of it."""
 
     seq: int
-    """Of its intent, by which its texts can be asked for."""
+    """Of its intent; the address of its texts has this number."""
     began: float
     """Unix time."""
     intent: Intended
