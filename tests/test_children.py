@@ -365,6 +365,19 @@ def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: D
     assert "`b`" not in told.text
 
 
+def test_an_item_that_did_not_begin_again_is_not_what_it_was_before(desk: Desk) -> None:
+    """What is found in the first version of `b` is gone with it, though `b` was cancelled then."""
+    rule = '{require: \'outcome != "failed"\', each: "[]", message: "No."}'
+    judged = JUDGED.replace("by: [", f"by: [{rule}, ").replace("max: 1", "max: 2")
+    visits = {"a": [["good"], ["bad", "bad"], ["very good"]], "b": [["good"], ["very good"]]}
+    parts = {key: [{"agents": {"writer": w}} for w in said] for key, said in visits.items()}
+    script = scenario(children={"tasks": {"*": {"agents": {"writer": []}}, **parts}})
+    machine = tasks(stop_on=["failed"]).replace(GUARDED, judged)
+    run = desk.play(machine, script, listed("a", "b"))
+    assert order(run) == ["+a", "-a", "+b", "-b", "+a", "-a", "+a", "-a", "+b", "-b"]
+    assert run.outcome == "done"
+
+
 def test_an_item_with_another_input_is_run_again(desk: Desk) -> None:
     again = '{text: "{{ task.id }}{{ revision }}"}'
     machine = tasks().replace(GUARDED, JUDGED).replace('{text: "{{ task.id }}"}', again)

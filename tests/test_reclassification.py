@@ -20,7 +20,7 @@ DESIGNS = ["NO API 1", "NO API 2", "S3"]
 
 def waiting(durable: Desk, designs: list[str] = DESIGNS, text: str = ESCALATING) -> Played:
     """A run whose design has failed as often as it may."""
-    agents = {"planner": ["P1", "P2"], "designer": designs, "coder": ["ok"]}
+    agents = {"planner": ["P1", "P2", "P3"], "designer": designs, "coder": ["ok"]}
     run = durable.play(text, scenario(agents=agents))
     assert run.state.state == "escalated"
     return run
@@ -278,3 +278,56 @@ def test_decisions_name_the_origin_that_the_person_gave(durable: Desk) -> None:
     done = answered(durable, run, origins={finding(run): ("planning",)})
     edges = [event.edge for event in done.of(Decided) if event.source == "escalated"]
     assert edges == ["escalated[0].planning"]
+
+
+def test_what_a_person_gives_to_a_later_state_waits_for_it(durable: Desk) -> None:
+    run = waiting(durable, ["NO PLAN NO API", "NO PLAN NO API 2", "S3"])
+    gap, interface = finding(run), finding(run, 1)
+    given = {gap: ("design",), interface: ("planning",)}
+    done = answered(durable, run, origins=given)
+    assert told(done)[-2:] == [
+        ("planning", "So: An interface is missing."),
+        ("design", "So: A unit is missing."),
+    ]
+    assert done.outcome == "done"
+
+
+FROM_BEST = """
+loopkit: 1
+origins: [plan, text]
+limits: {total_revisions: 6}
+agents: {planner: {model: some/planner}, writer: {model: some/writer}}
+states:
+  plan: {agent: planner, prompt: Plan., on_error: {content: failed}, next: text}
+  text: {agent: writer, prompt: "Write {{ plan }}.", next: check}
+  check:
+    validate: text
+    by:
+      - {not_matches: X, message: No X., origin: plan}
+      - {not_matches: A, message: No A.}
+      - {not_matches: B, message: No B.}
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: text}, max: 1}
+      - {target: ask}
+  ask:
+    human: What now?
+    choices: [back, stop]
+    transitions:
+      - {guard: choice == "back", revise: {origin: [plan, text]}, from: best, max: 1}
+      - {target: failed}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_the_best_version_is_looked_for_among_those_that_are_the_states_by_what_a_person_says(
+    durable: Desk,
+) -> None:
+    agents = {"planner": ["P"], "writer": ["A B", "X", "fine"]}
+    run = durable.play(FROM_BEST, scenario(agents=agents))
+    done = durable.answer(run.state.run, "back", origins={finding(run): ("text",)})
+    prompt = done.prompts("writer")[2]
+    assert prompt.startswith("Write P.\n\nYour previous version:\n\n```\nX\n```")
+    assert "Fix this problem:\n\n- No X. (line 1)\n" in prompt
+    assert done.outcome == "done"

@@ -93,6 +93,8 @@ def _kept(
 ) -> dict[str, Mapping[str, Any]]:
     before, visit = active.state.children.get(name, {}), active.state.visit
     known = {item.key: item for item in items}
+    version = active.state.artifacts.get(name)
+    now: Mapping[str, Any] = version.data if version is not None and version.is_data else {}
     lost = {
         key
         for key in known
@@ -101,6 +103,8 @@ def _kept(
         or child.ended is None
         or not child.ended.result["success"]
         or child.started.input != inputs[key]
+        # At its last visit an item may not have begun, and then it has none of its own there.
+        or now.get(key, child.ended.result) != child.ended.result
         or key in keyed
     }
     dependents: dict[str, list[str]] = {}

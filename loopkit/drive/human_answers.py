@@ -74,7 +74,9 @@ def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact |
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
-    return before.replace(**plain, text=answer.edit, edited=True)
+    # Whoever writes it all the same says that it can be done.
+    can_be_done = {"infeasible": False, "missing": ()}
+    return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)
 
 
 __all__ = ["AnswerRefused", "complete_work"]

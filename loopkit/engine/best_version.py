@@ -43,13 +43,13 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
     """
     if plan.restores:
         shown = run.best_round()
-        return shown if shown is not None and _leads(edge, shown) else None
+        return shown if shown is not None and _leads(run, edge, shown) else None
     report = run.last_report
     rounds = run.rounds_at.get(report.state) if report is not None else None
     if rounds is None:
         return None
     since = rounds.since_valid if plan.judged is not None else rounds
-    return best_of(entry for entry in since if _leads(edge, entry))
+    return best_of(entry for entry in since if _leads(run, edge, entry))
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
@@ -58,8 +58,13 @@ def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
 
-def _leads(edge: Edge, entry: Round) -> bool:
-    return edge.origin is None or entry.report.origin == edge.origin
+def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
+    """Whether what a round found goes where an edge leads, as a person says of the last one."""
+    if edge.origin is None:
+        return True
+    report, last = entry.report, run.reports[entry.report.state]
+    is_last = attempt_at(last.author, last.attempt, last.made_from) == entry.attempt
+    return ((is_last and last.origin) or report.origin) == edge.origin
 
 
 def gone_back(run: RunState, event: Best) -> RunState:

@@ -311,7 +311,7 @@ def _decide(state: RunState, event: Decided) -> None:
         state.left_because = event.left_because
     state.is_revision = bool(event.spends)
     state.route = state.route.plus(event.edge)
-    state.then_used = state.then_used or event.edge.endswith(".limit")
+    state.then_used = state.then_used or event.edge == f"{event.source}.limit"
 
 
 def _alert(state: RunState, event: Alerted) -> None:

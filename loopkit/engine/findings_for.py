@@ -8,6 +8,7 @@ from operator import attrgetter
 from loopkit.engine.events import Deferral
 from loopkit.engine.findings import Finding
 from loopkit.engine.state import RunState
+from loopkit.language.facts import COMPLETE
 from loopkit.machine.program import Program
 from loopkit.machine.report_items import ReportItems
 
@@ -61,7 +62,7 @@ def waiting_findings(
     waiting: list[tuple[Deferral, tuple[Finding, ...]]] = []
     for deferral in reversed(deferrals):
         wanted = {*deferral.findings} - seen
-        known = run.rounds_at[deferral.by].open
+        known = _open_at(run, deferral.by)
         found = tuple(
             f for f in known if f.id in wanted and f.blocking and deferral.to in f.origins
         )
@@ -69,3 +70,10 @@ def waiting_findings(
         if found:
             waiting.append((deferral, found))
     return reversed(waiting)
+
+
+def _open_at(run: RunState, judge: str) -> Iterator[Finding]:
+    """What is open where a state has judged, of whom a person says that it is."""
+    report = run.reports[judge]
+    said = {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
+    return (said.get(found.id, found) for found in run.rounds_at[judge].open)

@@ -295,6 +295,16 @@ def test_a_second_limit_suspends(durable: Desk) -> None:
     assert [event.edge for event in played.of(Decided)][-1] == "draft.limit"
 
 
+def test_a_way_back_to_an_origin_of_that_name_is_no_limit(desk: Desk) -> None:
+    machine = (
+        THEN.replace("LIMIT", "agent_calls: 2")
+        .replace("limits:", "origins: [limit]\nlimits:")
+        .replace("  draft:", "  limit:")
+        .replace("{revise: draft}", "{revise: {origin: limit}}")
+    )
+    assert desk.play(machine, SPENDING).outcome == "enough"
+
+
 def test_without_then_a_limit_suspends_and_a_higher_one_goes_on(durable: Desk) -> None:
     machine = THEN.replace(", then: enough", "").replace(
         "  enough: {final: failure, result: plan}\n", ""

@@ -316,3 +316,38 @@ def test_an_edited_version_that_was_judged_is_picked_like_any_other(durable: Des
     durable.answer(run, "again", edit="mine")
     durable.answer(run, "accept")
     assert durable.answer(run, "accept").result == {"plan": "ab"}
+
+
+DECLINED = """
+loopkit: 1
+agents: {author: {model: some/model, schema: {steps: [str], blocked: bool}, infeasible: blocked}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{max_chars: 20}]
+    transitions:
+      - {guard: valid, target: accepted}
+      - {guard: infeasible, target: gate}
+      - {target: refused}
+  gate:
+    human: It says that it cannot be done.
+    edit: plan
+    choices: [judge, stop]
+    transitions:
+      - {guard: choice == "judge", revise: judge}
+      - {target: refused}
+  accepted: {final: success, result: plan}
+  refused: {final: failure, result: plan}
+"""
+
+
+@pytest.mark.parametrize(("plan", "outcome"), [("my own plan", "accepted"), ("x" * 21, "refused")])
+def test_what_a_person_writes_where_the_author_could_not_is_judged(
+    durable: Desk, plan: str, outcome: str
+) -> None:
+    script = scenario(agents={"author": [{"data": {"steps": [], "blocked": True}}]})
+    run = durable.play(DECLINED, script).state.run
+    played = durable.answer(run, "judge", edit=plan)
+    assert [report.verdict for report in played.reports[:1]] == ["infeasible"]
+    assert (played.outcome, played.result) == (outcome, {"plan": plan})
