@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, closest, did_you_mean
-from loopkit.language.datatypes import DataType, conform, misfit, parse_record, what_it_takes
+from loopkit.language.datatypes import DataType, first_misfit, parse_record, what_it_takes
 from loopkit.language.datatypes.datatype import WORDS
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.states.children import ChildrenState
@@ -64,8 +65,10 @@ def _wrong(
         if made:
             yield subject.source.problem(path, "child-input", message, help=remedy)
     elif _is_fixed(value):
-        for told in _misfits(value, known):
-            yield subject.source.problem(path, "child-input", f"`{path[-1]}` {told}")
+        # What can't be judged a run tells, if it comes to that.
+        with suppress(NotJudged):
+            if why := first_misfit(value, known):
+                yield subject.source.problem(path, "child-input", f"`{path[-1]}` {why}")
     else:
         for step, inner, wanted in _parts(value, known):
             yield from _wrong(subject, state, (*path, step), inner, wanted)
@@ -77,17 +80,6 @@ def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, 
         yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
     elif isinstance(value, list) and known.items is not None:
         yield from ((index, inner, known.items) for index, inner in enumerate(value))
-
-
-def _misfits(value: object, known: DataType) -> Iterator[str]:
-    """The first reason why a written value is not of a type."""
-    try:
-        _, faults = conform(value, known)
-    except NotJudged:
-        return  # which a run tells, if it comes to that
-    for where, what in faults[:1]:
-        plain = misfit(value, known) if known.scalar else ""
-        yield plain or "does not fit: " + (f"{where}: {what}" if where else what)
 
 
 def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> str:

@@ -18,6 +18,13 @@ _KEY_BEFORE = re.compile(r" *(?:- +)*[^\s#][^:]*: +(?=\S)")
 _INDENTED_START = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+ +\S")
 _SAME_COLUMN = "the keys of one mapping, and the items of one list, start in the same column"
 _CLOSERS = {"{": "}", "[": "]"}
+_MISPLACED = {
+    "sequence entries are not allowed here": (
+        "a list cannot start on the line of its key",
+        "put the first `- ` on the next line, or write `[a, b]`; quote it, if it is text",
+    ),
+    "mapping keys are not allowed here": ("`? ` without quotes starts a key", slips.QUOTE_IT),
+}
 
 
 def too_deep(failure: Failure) -> Problem | None:
@@ -115,22 +122,12 @@ def _unclosed_bracket(failure: Failure) -> Problem:
     )
 
 
-def misplaced_item(failure: Failure) -> Problem | None:
-    if failure.reason != "sequence entries are not allowed here":
+def misplaced(failure: Failure) -> Problem | None:
+    """Recognise a list or a key that starts where there can be none."""
+    if failure.reason not in _MISPLACED:
         return None
-    return Problem(
-        "unquoted-text",
-        "a list cannot start on the line of its key",
-        failure.span(failure.at),
-        help="put the first `- ` on the next line, or write `[a, b]`; quote it, if it is text",
-    )
-
-
-def misplaced_key(failure: Failure) -> Problem | None:
-    if failure.reason != "mapping keys are not allowed here":
-        return None
-    message = "`? ` without quotes starts a key"
-    return Problem("unquoted-text", message, failure.span(failure.at), help=slips.QUOTE_IT)
+    message, remedy = _MISPLACED[failure.reason]
+    return Problem("unquoted-text", message, failure.span(failure.at), help=remedy)
 
 
 def missing_value(failure: Failure) -> Problem | None:

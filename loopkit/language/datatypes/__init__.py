@@ -7,7 +7,7 @@ templates may know about it without running anything.
 """
 
 from loopkit.language.datatypes.common import common_type
-from loopkit.language.datatypes.conformance import conform, fault_texts, salvaged
+from loopkit.language.datatypes.conformance import conform, fault_texts, first_misfit, salvaged
 from loopkit.language.datatypes.datatype import (
     DataType,
     NotationError,
@@ -40,6 +40,7 @@ __all__ = [
     "fault_texts",
     "field_place",
     "file_places",
+    "first_misfit",
     "inner_types",
     "is_json_schema",
     "misfit",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.datatype import DataType, misfit
 from loopkit.language.json_schema import broken_fields, schema_faults
 from loopkit.text import is_broken
 
@@ -19,6 +19,14 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     """
     unstorable = list(_unstorable(value, ""))
     return filled(value, datatype), unstorable or schema_faults(value, datatype.schema)
+
+
+def first_misfit(value: object, datatype: DataType) -> str:
+    """Why a value is not of a type, for a person; nothing where it is. Raises NotJudged."""
+    _, faults = conform(value, datatype)
+    if not faults:
+        return ""
+    return misfit(value, datatype) or f"does not fit: {fault_texts(faults)[0]}"
 
 
 def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:

@@ -64,6 +64,12 @@ class DataType(Value, frozen=True):
         """A whole number with both ends known, so that the proof can try each value."""
         return self.scalar == "int" and self.minimum is not None and self.maximum is not None
 
+    @property
+    def bounds_in_words(self) -> list[str]:
+        """`at least 1`, `at most 9`: the ends that are known."""
+        ends = (("least", self.minimum), ("most", self.maximum))
+        return [f"at {which} {end:g}" for which, end in ends if end is not None]
+
     def field(self, name: str) -> DataType | None:
         """The type of a field; none where there is no such field, or nothing is known of it."""
         return (self.fields or {}).get(name, self.others)
@@ -78,10 +84,7 @@ class DataType(Value, frozen=True):
 
 def described(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
-    low, high = datatype.minimum, datatype.maximum
-    words = ["|".join(datatype.values) or datatype.scalar or "JSON"]
-    words += [f"at least {low:g}"] if low is not None else []
-    words += [f"at most {high:g}"] if high is not None else []
+    words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
     words += (
         [f"default {json.dumps(datatype.default, ensure_ascii=False)}"]
         if datatype.has_default
@@ -105,11 +108,8 @@ def misfit(value: object, datatype: DataType) -> str:
 
 def what_it_takes(datatype: DataType) -> str:
     """What a single value of a type may be, for a person: `takes a whole number, at least 1`."""
-    low, high = datatype.minimum, datatype.maximum
-    words = [" or ".join(f"`{one}`" for one in datatype.values) or WORDS[datatype.scalar or "str"]]
-    words += [f"at least {low:g}"] if low is not None else []
-    words += [f"at most {high:g}"] if high is not None else []
-    return f"takes {', '.join(words)}"
+    kinds = " or ".join(f"`{one}`" for one in datatype.values) or WORDS[datatype.scalar or "str"]
+    return f"takes {', '.join((kinds, *datatype.bounds_in_words))}"
 
 
 def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, DataType]]:

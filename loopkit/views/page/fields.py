@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loopkit.language.datatypes import DataType, conform, misfit
+from loopkit.language.datatypes import DataType, first_misfit, misfit
 from loopkit.language.json_schema import NotJudged
 from loopkit.text import one_line, printable
 from loopkit.text.editing import plain_ends
@@ -118,13 +118,13 @@ def _field(name: str, datatype: DataType) -> FormField:
 
 
 def _about(datatype: DataType, control: Control) -> str:
-    low, high = datatype.minimum, datatype.maximum
     items = datatype.items.scalar if datatype.items is not None else None
     numbers = {"int": ["whole numbers"], "num": ["numbers"]}
-    ends = [f"at least {low:g}"] if low is not None else []
-    ends += [f"at most {high:g}"] if high is not None else []
     kinds = {
-        "number": ["a whole number" if datatype.scalar == "int" else "a number", *ends],
+        "number": [
+            "a whole number" if datatype.scalar == "int" else "a number",
+            *datatype.bounds_in_words,
+        ],
         "lines": [*numbers.get(items or "", ()), "one on each line"],
         "choices": ["any of these"],
         "json": ["as JSON"],
@@ -242,13 +242,9 @@ def _nothing(field: FormField) -> object:
 def _fault(value: object, datatype: DataType) -> str:
     """What is wrong with a value, in words that say what the field takes where there are any."""
     try:
-        _, faults = conform(value, datatype)
+        return first_misfit(value, datatype)
     except NotJudged as error:
         return f"could not be checked: {error}"
-    if not faults:
-        return ""
-    where, what = faults[0]
-    return misfit(value, datatype) or f"does not fit: {f'{where}: ' if where else ''}{what}"
 
 
 def _number(text: str, datatype: DataType) -> object:
