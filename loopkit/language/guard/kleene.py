@@ -34,7 +34,7 @@ _OPERATIONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_ORDERS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -89,7 +89,7 @@ def _compared(left: object, op: ast.cmpop, right: object) -> object:
     if type(op) in _OPERATIONS:
         return _OPERATIONS[type(op)](left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):
-        return _ORDERS[type(op)](left, right)
+        return ORDERS[type(op)](left, right)
     # Nothing is less than none; what is evaluated has tested for it before.
     return UNKNOWN
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from loopkit.language.guard.grammar import parse
+from loopkit.language.guard.kleene import ORDERS
 from loopkit.language.guard.tokens import GuardError
 from loopkit.language.guard.tree import names_in
 from loopkit.language.guard.type_check import check_untyped
@@ -96,14 +96,6 @@ def _member(data: object, step: str) -> object:
     return None
 
 
-_ORDERS: dict[type[ast.cmpop], Callable[..., bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-
-
 def _truth(node: ast.expr, data: _Data) -> bool:
     match node:
         case ast.UnaryOp(operand=operand):
@@ -142,7 +134,7 @@ def _compared(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
             return not data.is_in(left, right)
         case _:
             alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
-            return alike and _ORDERS[type(op)](left, right)
+            return alike and ORDERS[type(op)](left, right)
 
 
 def _kind(value: object) -> type | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
@@ -17,9 +16,7 @@ from loopkit.testing.coverage.reached import reached
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.playing import Run
 from loopkit.testing.suites import Suite
-from loopkit.views.diagram import Marks
-
-Status = Literal["covered", "missed", "impossible"]
+from loopkit.views.diagram.marks import Mark, Marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Measured:
     """One goal, and whether cases cover it."""
 
     goal: Goal
-    status: Status
+    status: Mark
     """`impossible` where no run of the machine can reach the goal."""
     cases: tuple[str, ...]
     """The cases that cover it, as `FILE::CASE`, in the order in which they were played."""

@@ -27,7 +27,7 @@ from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.reports import Found, report
-from loopkit.testing.properties.texts import Texts, named_in
+from loopkit.testing.properties.texts import Texts, named_in, quoted_in
 from loopkit.testing.properties.values import TEXT, value_of
 from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
@@ -42,7 +42,6 @@ FAULTS = (
     "refusal", "authentication", "quota", "region_outage", "context_too_long", "content_policy",
     "crash",
 )  # fmt: skip
-_WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")
 WRITTEN_FILE = "written.txt"
 """What agents write into a folder that is an artifact."""
@@ -213,9 +212,8 @@ class Lines:
     @cached_property
     def _words(self) -> Sequence[str]:
         """The texts that guards and conditions name."""
-        words = [one or other for text in self._guards for one, other in _WORD.findall(text)]
         rules = [r for name in self.program.machine.states for r in self._rules(name)]
-        return tuple(dict.fromkeys([*words, *named_in(rules)[0]]))
+        return tuple(dict.fromkeys([*quoted_in(self._guards), *named_in(rules)[0]]))
 
     @cached_property
     def _numbers(self) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopkit.language import Rule
@@ -66,9 +66,13 @@ class Texts:
 def named_in(rules: Sequence[Rule]) -> tuple[list[str], list[float]]:
     """The texts and the numbers that the conditions of rules name."""
     texts = [text for rule in rules for _, text in rule.conditions]
-    words = [one or other for text in texts for one, other in _QUOTED.findall(text)]
     numbers = [float(n) for text in texts for n in _NUMBER.findall(_QUOTED.sub("", text))]
-    return list(dict.fromkeys(words)), list(dict.fromkeys(numbers))
+    return list(dict.fromkeys(quoted_in(texts))), list(dict.fromkeys(numbers))
+
+
+def quoted_in(texts: Iterable[str]) -> Iterator[str]:
+    """The texts in quotes that guards and conditions name."""
+    return (one or other for text in texts for one, other in _QUOTED.findall(text))
 
 
 def _filled(text: str, least: int) -> str:

@@ -13,8 +13,7 @@ from loopkit.language.guard.kleene import Held
 from loopkit.machine.edges import Edge
 from loopkit.validators.judges.form import words_for
 from loopkit.validators.judges.report_form import ReportForm
-
-VERDICTS = ("pass", "warn", "fail")
+from loopkit.validators.judges.text_form import DEFAULT_WORDS
 
 
 def todo(head: str, lines: Iterable[str], **known: Any) -> dict[str, Any]:
@@ -89,7 +88,7 @@ def reading_in_words(
     reading: VerdictReading, verdict: str, patterns: Mapping[str, str]
 ) -> Iterator[str]:
     """What a text says for a verdict that is read out of it."""
-    words = words_for(reading.words or {word.upper(): word for word in VERDICTS}, verdict)
+    words = words_for(reading.words or DEFAULT_WORDS, verdict)
     where = (
         f"as {_pattern(reading.pattern, patterns)}" if reading.pattern else "in a line by itself"
     )

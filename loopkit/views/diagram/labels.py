@@ -19,6 +19,7 @@ from loopkit.language import (
 )
 from loopkit.machine.edges import ERROR_EVENTS, TOTAL, Edge
 from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.program import AMOUNTS
 from loopkit.text import one_line
 
 MAX_CHARS = 200
@@ -27,8 +28,6 @@ TIE = "\u00a0"
 """A space at which no line ends."""
 WORD_WIDTH = 48
 """Columns after which even a word is broken."""
-SPENT = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
-"""The limits that lead to `limits.then`."""
 
 
 def state_texts(machine: Machine, name: str) -> Iterator[str]:
@@ -132,7 +131,7 @@ def _counter(graph: Graph, counter: str) -> str:
 def limit_texts(limits: Limits) -> Iterator[str]:
     """Which limits there are, and where they are looked at."""
     yield "in any agent, run or validate state"
-    for name in SPENT:
+    for name in AMOUNTS:
         if (value := getattr(limits, name)) is not None:
             yield f"{name} {_duration(value) if name == 'time' else f'{value:.12g}'}"
 
