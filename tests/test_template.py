@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loopkit.language import template as t
 from loopkit.language.template import Anything, FieldedText, Fields, Items, Scalar, TemplateError
-from loopkit.language.template.filters import FILTERS, TESTS, mark_of
+from loopkit.language.template.filters import FILTERS, TESTS, mark_of, untrusted
 from loopkit.language.template.rendering import _compiled
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
@@ -384,15 +384,15 @@ def test_untrusted_text_is_fenced_as_data():
 
 
 def test_the_fence_is_the_same_for_the_same_text_and_another_for_another():
-    assert t.untrusted("a") == t.untrusted("a")
-    assert t.untrusted("a").split("\n")[-1] != t.untrusted("b").split("\n")[-1]
+    assert untrusted("a") == untrusted("a")
+    assert untrusted("a").split("\n")[-1] != untrusted("b").split("\n")[-1]
 
 
 def test_fenced_text_cannot_forge_the_end_of_its_fence():
     text = "harmless"
     for _ in range(20):
-        text += "\n" + t.untrusted(text).split("\n")[-1]
-        fenced = t.untrusted(text).split("\n")
+        text += "\n" + untrusted(text).split("\n")[-1]
+        fenced = untrusted(text).split("\n")
         assert fenced.count(fenced[-1]) == 1
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from loopkit.language import guard as guards
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
@@ -227,19 +226,9 @@ class Flow:
 
     def _refuses_faults(self, edge: Edge) -> bool:
         """Whether an edge is never taken on the report of an answer that is no artifact."""
-        if edge.guard is None:
-            return False
-        try:
-            guard = guards.expand(guards.parse(edge.guard), self._named)
-        except guards.GuardError:
-            # What is wrong with the guard is told by the checks; until then it promises nothing.
-            return False
-        return truth(guard.tree, FAULTY) is False
-
-    @cached_property
-    def _named(self) -> dict[str, guards.Guard]:
-        """The named guards that can be read."""
-        return guards.readable(self._graph.machine.guards)
+        guard = self._graph.guard_of(edge)
+        # A guard that can't be read promises nothing.
+        return guard is not None and truth(guard.tree, FAULTY) is False
 
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}

@@ -7,11 +7,13 @@ diagram read this instead of each reading the YAML in a way of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
 from loopkit.language import Bound, Machine, Rule, State, ValidateState, rules_of
+from loopkit.language import guard as guards
 from loopkit.machine.components import strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 from loopkit.machine.junctions import Junctions
@@ -54,6 +56,18 @@ class Graph:
     def on(self, state: str, event: EdgeEvent) -> tuple[Edge, ...]:
         """The edges that an event can take out of a state, in their order."""
         return self._by_event.get((state, event), ())
+
+    def guard_of(self, edge: Edge) -> guards.Guard | None:
+        """The whole guard of an edge; none where it has none, or one that the checks tell."""
+        if edge.guard is None:
+            return None
+        with suppress(guards.GuardError):
+            return guards.expand(guards.parse(edge.guard), self._named_guards)
+        return None
+
+    @cached_property
+    def _named_guards(self) -> dict[str, guards.Guard]:
+        return guards.readable(self.machine.guards)
 
     @cached_property
     def _by_event(self) -> dict[tuple[str, str], tuple[Edge, ...]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from loopkit.language import guard as guards
 from loopkit.language.facts import CAME_FROM
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
@@ -51,7 +49,7 @@ class Junctions:
         """Whether a person may go back to an origin from here, or a guard asks for the state."""
         if not self._graph.states[name].knows_before:
             return False
-        guarded = [(edge, self._guard(edge)) for edge in self._graph.on(name, "done")]
+        guarded = [(edge, self._graph.guard_of(edge)) for edge in self._graph.on(name, "done")]
         return any(edge.origin or (guard and CAME_FROM in guard.names) for edge, guard in guarded)
 
     def state_of(self, node: str) -> str:
@@ -103,7 +101,7 @@ class Junctions:
         known = {CAME_FROM: before.source}
         passed: list[frozenset[str]] = []
         for edge in self._graph.outgoing[before.state]:
-            guard = self._guard(edge) if edge.event == "done" else None
+            guard = self._graph.guard_of(edge) if edge.event == "done" else None
             parts = frozenset() if guard is None else frozenset(_needed(guard.tree, known))
             is_unread = guard is None and edge.guard is not None
             if guard is not None and truth(guard.tree, known) is False:
@@ -113,18 +111,6 @@ class Junctions:
             yield edge
             if edge.event == "done" and not edge.back and not is_unread:
                 passed.append(parts)
-
-    def _guard(self, edge: Edge) -> guards.Guard | None:
-        """The guard of an edge; none where it has none, or one that the checks have to tell."""
-        if edge.guard is None:
-            return None
-        with suppress(guards.GuardError):
-            return guards.expand(guards.parse(edge.guard), self._named)
-        return None
-
-    @cached_property
-    def _named(self) -> dict[str, guards.Guard]:
-        return guards.readable(self._graph.machine.guards)
 
 
 def _needed(tree: ast.expr, known: Mapping[str, object]) -> Iterator[str]:

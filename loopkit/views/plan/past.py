@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.engine.events import Event, Failed, Intended, Replied, Usage
+from loopkit.engine.events import Event, Failed, Intended, Replied
 from loopkit.engine.state import RunState
+from loopkit.engine.telemetry import known_usd
 from loopkit.text import plural
 from loopkit.views.plan.figures import usd
 
@@ -38,7 +39,7 @@ def past_of(runs: Iterable[PastRun]) -> Past | None:
             by_state[name] += amount / len(ended)
     return Past(
         calls=[state.usage.agent_calls for state, _ in ended],
-        usd=[_known(state.usage) for state, _ in ended],
+        usd=[known_usd(state.usage) for state, _ in ended],
         outcomes=Counter(state.finished.outcome for state, _ in ended if state.finished),
         by_state=by_state,
     )
@@ -48,13 +49,8 @@ def _paid(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
     """(state, USD) of each call that was paid."""
     states = {event.key: event.state for event in events if isinstance(event, Intended)}
     for event in events:
-        if isinstance(event, Replied | Failed) and (amount := _known(event.usage)):
+        if isinstance(event, Replied | Failed) and (amount := known_usd(event.usage)):
             yield states[event.key], amount
-
-
-def _known(usage: Usage) -> float | None:
-    """What was spent, without what is only held."""
-    return None if usage.cost_usd is None else usage.cost_usd - usage.held_usd
 
 
 def past_text(past: Past, machine: str) -> Iterator[str]:
