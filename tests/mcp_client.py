@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
 from typing import Any, Self, TextIO, TypeVar, cast
 
 from mcp import Client, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
-T = TypeVar("T")
-LEAVING = """
-import sys
-import loopkit.cli
+from tests import warm
 
-code = loopkit.cli.invoke(sys.argv[1:])
-print("loaded:", *(name for name in ("litellm", "rich") if name in sys.modules), file=sys.stderr)
-sys.exit(code)
-"""
-"""A server that says at its end whether it has loaded what it does not need."""
+T = TypeVar("T")
 ABOUT = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -58,9 +51,8 @@ class McpServer:
         self.asked: list[types.ElicitRequestFormParams] = []
         self._shows_forms = shows_forms
         self._errors = cast("TextIO", TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115
-        self._server = StdioServerParameters(
-            command=sys.executable, args=["-c", LEAVING, "mcp", *options], cwd=folder, env=env
-        )
+        program, *arguments = warm.command("-m", "loopkit", "mcp", *options)
+        self._server = StdioServerParameters(command=program, args=arguments, cwd=folder, env=env)
         self._loop = asyncio.new_event_loop()
         self._over, self._open = asyncio.Event(), threading.Event()
         self._thread = threading.Thread(
@@ -141,15 +133,16 @@ class RawServer:
         self, folder: Path, *options: str, capabilities: dict[str, Any] | None = None
     ) -> None:
         """`capabilities` are those of the client, such as `{"elicitation": {}}` for forms."""
-        self.process = Popen(
-            [sys.executable, "-m", "loopkit", "mcp", *options],
-            cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, encoding="utf-8",
-        )  # fmt: skip
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self.stderr = self.process.stderr
+        (read, stdin), (stdout, write), (stderr, tell) = os.pipe(), os.pipe(), os.pipe()
+        streams = read, write, tell
+        self.process = warm.Process(["-m", "loopkit", "mcp", *options], streams, cwd=folder)
+        for number in streams:
+            os.close(number)
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(stdin, "w", encoding="utf-8"),
+            os.fdopen(stdout, encoding="utf-8"),
+            os.fdopen(stderr, encoding="utf-8"),
+        )
         self.say(0, "initialize", {**ABOUT, "capabilities": capabilities or {}})
         self.say(None, "notifications/initialized", {})
 
@@ -157,7 +150,7 @@ class RawServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait(LONGEST_S)
         for stream in (self.stdin, self.stdout, self.stderr):
             # What was written and not read is nobody's business any more.
@@ -206,5 +199,6 @@ class RawServer:
 
     def end(self) -> tuple[int, str, str]:
         """Go away: the exit code, and what is read until then."""
-        out, errors = self.process.communicate(timeout=LONGEST_S)
-        return self.process.returncode, out, errors
+        self.stdin.close()
+        out, errors = self.stdout.read(), self.stderr.read()
+        return self.process.wait(LONGEST_S), out, errors

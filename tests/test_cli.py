@@ -463,6 +463,7 @@ NEVER = ("litellm", "rich", "mcp")
             (RUN_PLAN, [*NEVER]),
             (["runs", "ls"], [*NEVER]),
             (["mcp", "validators", "--help"], [*NEVER]),
+            (["mcp", "machines", PLAN_REVIEW], ["litellm", "rich"]),
         ],
     ],
     ids=["looks", "schema", "runs"],
@@ -478,7 +479,7 @@ def test_a_command_loads_nothing_that_it_does_not_need(
         "    print('loaded', told, *(m for m in absent if m in sys.modules), file=sys.stderr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(commands)],
+        [sys.executable, "-c", code, json.dumps(commands)], stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if line.startswith("loaded ")]

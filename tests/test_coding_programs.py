@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.support import ROOT, plan
+from tests.warm import command
 
 PAGE = (ROOT / "docs/coding-programs.md").read_text(encoding="utf-8")
 
@@ -42,7 +43,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "machines/plan_review.yaml", tmp_path / "machines")
     program = tmp_path / "bin/loopkit"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m loopkit "$@"\n', encoding="utf-8")
+    line = shlex.join(command("-m", "loopkit"))
+    program.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return tmp_path
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from loopkit.app import App
 from loopkit.views.summary import status_of
 from tests.mcp_client import ABOUT, McpServer, RawServer
 from tests.waiting import until
+from tests.warm import command
 
 SLOW = """
 loopkit: 1
@@ -132,7 +132,7 @@ def test_a_second_signal_ends_the_server_and_its_programs_at_once() -> None:
 
 def test_a_run_of_a_killed_server_goes_on_in_the_next_session_as_its_user_says() -> None:
     with at_work() as server:
-        server.process.kill()
+        server.process.send_signal(signal.SIGKILL)
         server.process.wait(300)
     [run] = runs()
     Path("go").touch()
@@ -242,7 +242,7 @@ def test_a_client_that_says_no_end_or_hears_nothing_ends_the_server(
     Path("asked").write_text(f"{json.dumps(asked)}\n", encoding="utf-8")
     with Path(said).open("rb") as stdin, Path(heard).open("wb") as stdout:
         done = subprocess.run(
-            [sys.executable, "-m", "loopkit", "mcp", "machines", "note.yaml"],
+            command("-m", "loopkit", "mcp", "machines", "note.yaml"),
             stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 4

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan
 from tests.test_outside import GOOD, OUTSIDE_ARCHITECT, PLAIN, code_fix, outside
+from tests.warm import command
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 PERSON = """
@@ -379,9 +379,8 @@ async def client_over(transport: str, mode: Mode, *machines: str) -> AsyncIterat
             async with client_of(server.url, mode) as client:
                 yield client
         return
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "loopkit", "mcp", "machines", *machines], cwd=Path.cwd()
-    )
+    program, *arguments = command("-m", "loopkit", "mcp", "machines", *machines)
+    parameters = StdioServerParameters(command=program, args=arguments, cwd=Path.cwd())
     async with Client(stdio_client(parameters), mode=mode) as client:
         yield client
 

@@ -18,6 +18,8 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +31,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, mkdtemp
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
@@ -73,16 +75,16 @@ class Process:
         if self._files:
             self._files[0].write(given.encode())
             self._files[0].seek(0)
-        self._told, theirs = socket.socketpair()
+        self._told = socket.socket(socket.AF_UNIX)
+        self._told.connect(_server(has_litellm, tuple(under)))
         wanted = {
             "argv": list(map(str, argv)),
             "cwd": str(cwd or Path.cwd()),
             "env": dict(os.environ if env is None else env),
             "is_terminal": is_terminal,
         }
-        with theirs:
-            passed = [*streams, *(file.fileno() for file in self._files)]
-            socket.send_fds(_server(has_litellm, tuple(under)), [b"."], [theirs.fileno(), *passed])
+        passed = [*streams, *(file.fileno() for file in self._files)]
+        socket.send_fds(self._told, [b"."], passed)
         self._lines = self._told.makefile("rw", encoding="utf-8")
         print(json.dumps(wanted), file=self._lines, flush=True)
         self.pid = int(self._lines.readline())
@@ -134,31 +136,61 @@ def ran_loopkit(*argv: str, **more: Any) -> CompletedProcess[str]:
     return ran(["-m", "loopkit", *argv], **more)
 
 
+IN_ITS_PLACE = """
+import json, os, signal, socket, sys
+
+address, *argv = sys.argv[1:]
+wanted = {"argv": argv, "cwd": os.getcwd(), "env": {**os.environ}, "is_terminal": False}
+told = socket.socket(socket.AF_UNIX)
+told.connect(address)
+socket.send_fds(told, [b"."], [0, 1, 2])
+lines = told.makefile("rw", encoding="utf-8")
+print(json.dumps(wanted), file=lines, flush=True)
+process = int(lines.readline())
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(process, number))
+code = int(lines.readline())
+os._exit(code if code >= 0 else 128 - code)
+"""
+
+
+def command(*argv: str) -> list[str]:
+    """The command line of such a program for others to start, who have its streams and its code."""
+    return [sys.executable, "-I", "-S", "-c", IN_ITS_PLACE, _server(False, ()), *argv]
+
+
 @cache
-def _server(has_litellm: bool, under: tuple[str, ...]) -> socket.socket:
-    """Where a process is asked for; one of each kind for each process that asks."""
-    ours, theirs = socket.socketpair()
-    with theirs:
+def _server(has_litellm: bool, under: tuple[str, ...]) -> str:
+    """The address where a process is asked for; one of each kind for each process that asks."""
+    folder = mkdtemp()
+    address = f"{folder}/asked"
+    alive, ours = os.pipe()
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.bind(address)
+        asked.listen(100)
+        numbers = [asked.fileno(), alive]
         server = subprocess.Popen(
             [
                 *under, sys.executable, "-m", "tests.warm",
-                str(theirs.fileno()), str(int(has_litellm)),
+                *map(str, numbers), str(int(has_litellm)),
             ],
-            cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+            cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=numbers,
         )  # fmt: skip
+    os.close(alive)
 
     def end() -> None:
-        ours.close()
+        os.close(ours)
         server.wait()
+        shutil.rmtree(folder)
 
     atexit.register(end)
-    return ours
+    return address
 
 
 # -- in the process that waits -----------------------------------------------------------------
 
 
-def main(asked: socket.socket, has_litellm: bool) -> None:
+def main(asked: socket.socket, alive: int, has_litellm: bool) -> None:
     """Wait to be asked; returns in no process but those that are asked for."""
     for module in pkgutil.walk_packages(import_module("loopkit").__path__, "loopkit."):
         if not module.name.startswith(NOT_IMPORTED):
@@ -171,37 +203,56 @@ def main(asked: socket.socket, has_litellm: bool) -> None:
         assert import_module("loopkit.cli").invoke(["test", cases]) == 0, told.getvalue()
     gc.collect()
     gc.freeze()
+    _serve(asked, alive)
+
+
+def _serve(asked: socket.socket, alive: int) -> None:
+    """Start what is asked for and tell how it ends; returns in the processes themselves.
+
+    All ends when the other end of the pipe `alive` is closed.
+    """
+    # What ends wakes the loop by a byte in this pipe.
+    woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    tellers: dict[int, socket.socket] = {}
     while True:
-        data, descriptors, _, _ = socket.recv_fds(asked, 1, 4)
-        if not data:
+        ready, _, _ = select.select([asked, woken, alive], [], [])
+        if woken in ready:
+            os.read(woken, 1 << 16)
+            _tell_ends(tellers)
+        if alive in ready:
             os._exit(0)
-        if os.fork() == 0:
-            asked.close()
-            _keep(*descriptors)
-            return
-        for descriptor in descriptors:
-            os.close(descriptor)
-        _forget_the_dead()
-
-
-def _forget_the_dead() -> None:
-    while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-        pass
-
-
-def _keep(teller: int, *streams: int) -> None:
-    """Start the process and tell how it ended; returns in the process itself."""
-    with socket.socket(fileno=teller) as told, told.makefile("rw", encoding="utf-8") as lines:
-        wanted = json.loads(lines.readline())
-        process = os.fork()
-        if process:
-            print(process, file=lines, flush=True)
-            for descriptor in streams:
+        if asked not in ready:
+            continue
+        teller, _ = asked.accept()
+        _, streams, _, _ = socket.recv_fds(teller, 1, 3)
+        with teller.makefile("rb") as lines:
+            wanted = json.loads(lines.readline())
+        if not (process := os.fork()):
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for each in (asked, teller, *tellers.values()):
+                each.close()
+            for descriptor in (woken, waking, alive):
                 os.close(descriptor)
-            ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-            print(ended, file=lines, flush=True)
-            os._exit(0)
-    _become(wanted, streams)
+            _become(wanted, streams)
+            return
+        teller.sendall(b"%d\n" % process)
+        tellers[process] = teller
+        for descriptor in streams:
+            os.close(descriptor)
+
+
+def _tell_ends(tellers: dict[int, socket.socket]) -> None:
+    """Tell of each process that has ended how it did."""
+    while tellers:
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if not process:
+            return
+        # Nobody may want to hear it any more.
+        with tellers.pop(process) as teller, suppress(BrokenPipeError):
+            teller.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
 def _become(wanted: Mapping[str, Any], streams: Sequence[int]) -> None:
@@ -261,5 +312,5 @@ def play() -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2] == "1")
+    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3] == "1")
     play()
