@@ -707,8 +707,8 @@ def test_a_variable_that_makes_no_sense_is_told_and_the_run_goes_on(
 def test_without_the_libraries_a_line_names_what_to_install(
     collected: Collector, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # As where the package is not installed.
-    for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
+    # As where the package is not installed. Another thread may import something meanwhile.
+    for name in [name for name in [*sys.modules] if name.startswith("opentelemetry")]:
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("library", "observer", "sdk"):
         monkeypatch.delitem(sys.modules, f"loopkit.observability.otel.{name}", raising=False)
