@@ -103,6 +103,19 @@ def test_what_is_no_journal_is_told_by_every_command_and_left_as_it_is(
     assert (JOURNAL.read_bytes() if JOURNAL.is_file() else b"") == before
 
 
+def test_looking_for_runs_makes_no_folder_that_would_get_those_of_projects_below(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    STATE.rmdir()
+    STATE.parent.rmdir()
+    assert [run(["runs", "ls"]), run(["stats"])] == [0, 0]
+    for argv in (*COMMANDS[1:-1], ("runs", "rm", "m-1"), ("report", "m-1", "-o", "m.md")):
+        capsys.readouterr()
+        assert run(list(argv)) == 2, argv
+        assert "there is no run `m-1`" in capsys.readouterr().err, argv
+    assert not STATE.parent.exists()
+
+
 def test_an_empty_file_is_a_journal_without_runs(capsys: pytest.CaptureFixture[str]) -> None:
     JOURNAL.touch()
     assert run(["runs", "ls"]) == 0

@@ -76,6 +76,16 @@ def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
     assert older[:3] == [first, "finished", "failed (failure)"]
 
 
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_list_of_no_run_at_most_is_refused_instead_of_telling_that_there_are_none(
+    limit: str,
+) -> None:
+    started(SHORT_OF_WORDS)
+    refused = ran_loopkit("runs", "ls", "--limit", limit)
+    assert refused.returncode == 2
+    assert "--limit" in refused.stderr
+
+
 def test_what_was_spent_and_what_is_only_held_are_told_apart_in_the_list() -> None:
     usage = Usage(agent_calls=2, cost_usd=0.0053, held_usd=0.0047)
     assert cost(usage) == "$0.0006 · up to $0.0047 held"

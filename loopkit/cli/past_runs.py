@@ -1,4 +1,4 @@
-"""The finished runs of a machine, read from the journal where there is one."""
+"""The finished runs of a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from loopkit.app import App
 from loopkit.cli.stored_runs import with_app
 from loopkit.drive.archive import state_after
 from loopkit.journal import RunUnreadable
-from loopkit.journal.folder import DATABASE, state_folder
 from loopkit.views.plan.past import Past, PastRun, past_of
 
 NEWEST = 200
@@ -14,9 +13,7 @@ NEWEST = 200
 
 
 def past_runs(machine: str) -> Past | None:
-    """What the newest runs of a machine took; nothing is made where no journal is."""
-    if not (state_folder() / DATABASE).exists():
-        return None
+    """What the newest runs of a machine took."""
 
     async def read(app: App) -> list[PastRun]:
         found: list[PastRun] = []

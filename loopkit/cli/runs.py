@@ -53,7 +53,13 @@ command.add_command(diff)
 )
 @run_argument(required=False)
 @click.option("--machine", help="List only runs of this machine.")
-@click.option("--limit", default=50, show_default=True, help="The maximum number of runs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="The maximum number of runs.",
+)
 def ls(run: str | None, machine: str | None, limit: int) -> int:
     """List runs, newest first; with RUN, the runs that it has begun, in the order of their list.
 

@@ -16,8 +16,7 @@ from loopkit.cli.files import write
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.wrapping import echo_wrapped
 from loopkit.drive.archive import read_record
-from loopkit.journal import History, RunUnreadable, UnknownRun
-from loopkit.journal.folder import DATABASE, state_folder
+from loopkit.journal import History, RunUnreadable
 from loopkit.text import plural
 from loopkit.views.stats import csv_rows
 from loopkit.views.stats.of_machine import Totals
@@ -74,8 +73,7 @@ def command(
             if drawing is not None:
                 points.append(point_of(found))
 
-    if run or (state_folder() / DATABASE).exists():
-        with_app(read)
+    with_app(read)
     printer.end(totals)
     if drawing is not None:
         names = [one.machine for one in totals.machines]
@@ -97,9 +95,6 @@ async def _all(app: App, machine: str | None) -> AsyncIterator[Read]:
 
 async def _named(app: App, runs: tuple[str, ...], machine: str | None) -> AsyncIterator[Read]:
     """The figures of runs and of those that they have begun, each once."""
-    for run in runs:
-        if not await app.journal.has(run):
-            raise UnknownRun(run)
     waiting, seen = list(reversed(runs)), set[str]()
     while waiting:
         run = waiting.pop()

@@ -1,4 +1,4 @@
-"""Work with stored runs: the journal is opened for it, and closed behind it."""
+"""Work with stored runs: the journal is opened for it where there is one, and closed behind it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli.exit_codes import Stop, report_errors
-from loopkit.journal.folder import state_folder
+from loopkit.journal.folder import is_unused, state_folder
 
 Result = TypeVar("Result")
 OFFERED = 50
@@ -20,8 +20,10 @@ OFFERED = 50
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
     """What the work comes to; raises Stop for what a user can cause."""
 
+    folder = state_folder()
+
     async def use_app() -> Result:
-        async with App.open(state_folder()) as app:
+        async with App.open(None if is_unused(folder) else folder) as app:
             return await work(app)
 
     with report_errors():

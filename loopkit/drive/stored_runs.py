@@ -12,7 +12,7 @@ from loopkit.drive.repair.files import changed_file, found_file
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
-from loopkit.journal import Journal
+from loopkit.journal import Journal, UnknownRun
 from loopkit.language import Machine
 from loopkit.language.load import load_resolved, named_file
 from loopkit.scenario import Scenario, read_resolved
@@ -29,12 +29,11 @@ class StoredRuns:
         self.journal = journal
 
     async def run_named(self, beginning: str) -> str:
-        """The id of the one run that begins like this; what begins none as it is.
-
-        Raises NotRunnable where several do.
-        """
+        """The id of the one run that begins like this; raises UnknownRun, or NotRunnable."""
         found = await self.journal.named(beginning, limit=MOST_NAMED)
-        if beginning in found or not found:
+        if not found:
+            raise UnknownRun(beginning)
+        if beginning in found:
             return beginning
         if len(found) > 1:
             more = ", …" if len(found) == MOST_NAMED else ""

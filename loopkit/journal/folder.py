@@ -24,6 +24,20 @@ def state_folder(start: Path | None = None) -> Path:
     return here / STATE_FOLDER
 
 
+def is_unused(folder: Path) -> bool:
+    """Whether there are no runs yet, so that looking for one need not make the folder.
+
+    Where one is made, the runs of all projects below go there from then on.
+    """
+    try:
+        return folder / DATABASE not in folder.iterdir()
+    except FileNotFoundError:
+        return not folder.is_symlink()
+    except OSError:
+        # Whoever opens it says why that can't be done.
+        return False
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Make the folder (0700) where missing, and keep all others who open it waiting.
