@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +305,7 @@ def run_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def kept(desk: Desk) -> int:
-    with sqlite3.connect(desk.folder / ".loopkit/trees.db") as db:
+    with closing(sqlite3.connect(desk.folder / ".loopkit/trees.db")) as db:
         count: int = db.execute("SELECT count(*) FROM contents").fetchone()[0]
     return count
 

@@ -552,6 +552,7 @@ async def test_a_full_disk_fails_the_append_whole_and_room_makes_the_journal_usa
 
 
 FORBIDDEN = """
+import urllib.parse  # while the files of the interpreter can be read
 if os.geteuid() == 0:
     os.setegid(65534), os.seteuid(65534)
 try:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def test_a_run_that_can_not_be_read_hides_no_other_one_that_wants_something(
 ) -> None:
     async def lead(host: Host, call: Call) -> None:
         broken, run = [(await call("machine"))["run"] for _ in range(2)]
-        with sqlite3.connect(tmp_path / ".loopkit" / "journal.db") as journal:
+        with closing(sqlite3.connect(tmp_path / ".loopkit" / "journal.db")) as journal, journal:
             (row,) = journal.execute("SELECT id FROM runs WHERE run = ?", [broken]).fetchone()
             journal.execute("UPDATE records SET data = '[]' WHERE run_id = ?", [row])
         assert (await call("next"))["run"] == run

@@ -56,20 +56,24 @@ class TestARunThatStopped:
         assert_same(made, played)
         assert load_suite(made.path).case(made.case).expect is not None
 
-    def test_at_a_limit_and_was_resumed_is_played_to_its_end(self, durable: Desk) -> None:
+    @pytest.mark.parametrize("raised", [(5.0,), (1.1, 5.0)], ids=["enough", "too-little-first"])
+    def test_at_a_limit_and_was_resumed_is_played_to_its_end(
+        self, durable: Desk, raised: tuple[float, ...]
+    ) -> None:
         script = scenario(
             agents={
                 "writer": [{"reply": "no", "cost_usd": 0.7}, {"reply": "longer", "cost_usd": 0.6}],
                 "critic": {"by[1]": [PASS], "by[2]": [PASS]},
             }
         )
-        stopped = durable.play(LIMITED, script)
-        played = durable.resume(stopped.state.run, {"cost_usd": 5.0})
+        played = durable.play(LIMITED, script)
+        for limit in raised:
+            played = durable.resume(played.state.run, {"cost_usd": limit})
         assert played.outcome == "done"
         made = taped(durable, played)
         assert_same(made, played)
-        (resume,) = load_suite(made.path).case(made.case).resumes
-        assert resume.limits.named == {"cost_usd": 5.0}
+        resumes = load_suite(made.path).case(made.case).resumes
+        assert [one.limits.named["cost_usd"] for one in resumes] == [*raised]
 
     def test_with_a_limit_of_its_own_has_it_in_the_case(self, durable: Desk) -> None:
         script = scenario(agents={"writer": [{"reply": "no", "cost_usd": 0.3}] * 2, "critic": []})

@@ -142,6 +142,30 @@ def test_a_function_that_plays_an_agent_is_recorded_as_one_without_tools(tmp_pat
     assert "tool_calls" not in text
 
 
+NOTE = """
+loopkit: 1
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  write: {agent: writer, prompt: Write., on_error: {content: failed}, next: done}
+  done: {final: success, result: write}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("said", ["a text", {"steps": [1]}, "[" * 900 + "]" * 900])
+def test_a_function_that_plays_an_agent_without_tools_is_recorded(
+    tmp_path: Path, said: Any
+) -> None:
+    desk = Desk(tmp_path, in_memory=False)
+    machine = loopkit.load(desk.write("machine.yaml", NOTE))
+    done = loopkit.run(machine, agents={"writer": lambda *_: said}, state=tmp_path / ".loopkit")
+    assert done.outcome == "done"
+    stored = asyncio.run(run_of(desk, done.run))
+    made = taped(desk, stored)
+    assert_same(made, stored)
+    assert "tools" not in made.path.read_text()
+
+
 @pytest.mark.parametrize("limit", [2, 3])
 def test_a_limit_on_tool_calls_is_reached_in_the_replay_too(durable: Desk, limit: int) -> None:
     machine = MACHINE.replace("MORE", "reask: 2")

@@ -414,7 +414,7 @@ async def test_tolerant_takes_data_out_of_fences_and_prose(content):
         ('{"a": 1} and {"a": 2}', "several different values"),
         ('```json\n{"a": 1}\n```\n```json\n{"a": 2}\n```', "several different values"),
         ('cut off: {"nodes": [{"id": "a"}, {"id": "b"', "at line 1, column 44"),
-        ('{"nodes": [{"id": "a"},]}', "at line 1, column 24"),
+        ('{"nodes": [{"id": "a"},]}', "at line 1, column 2"),
         ('{"a": [1, 2, {"b": 1}, oops]} {"a": 1}', "at line 1, column 24"),
         ("{'a': {\"b\": 1}}", "property name"),
         ('```json\n{"a": 1,}\n```', "in the fence, "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from loopkit.values import Value
 
@@ -29,21 +30,23 @@ class CannotInclude(Exception):
 
 def read_included(folder: Path, relative: str) -> str:
     """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
-    root = folder.resolve()
+    root, data = folder.resolve(), None
     try:
         path = (root / relative).resolve()
-        data = path.read_bytes() if path.is_relative_to(root) and path.is_file() else None
-        is_folder = path.is_relative_to(root) and path.is_dir()
+        mode = path.stat().st_mode if path.is_relative_to(root) else None
+        data = path.read_bytes() if mode is not None and S_ISREG(mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
     except (OSError, ValueError, RuntimeError) as error:
         # Links in a circle are a RuntimeError before Python 3.13.
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
-    if not path.is_relative_to(root):
+    if mode is None:
         raise CannotInclude(
             f"`{relative}` lies outside the folder of the machine file",
             "move it beside the machine file, or below",
         )
-    if is_folder:
+    if S_ISDIR(mode):
         raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:
         raise CannotInclude(

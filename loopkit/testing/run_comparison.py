@@ -1,9 +1,9 @@
 """Comparison of two runs, without what no replay can repeat.
 
 What is left out: times and durations, ids of runs and processes, which model is asked and what its
-provider calls it, how its tokens divide, what was reserved before a call or left uncounted after
-it, the remedies that follow from that, and whether it is there at all. Everything else counts:
-types, states, visits, facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
+provider calls it, whether it can call tools, how its tokens divide, what was reserved before a call
+or left uncounted after it, the remedies that follow from that, and whether it is there at all.
+Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROCESS = frozenset(
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("model", "session", "played", "kept", "by", "counted"),
+    "replied": ("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),

@@ -16,6 +16,7 @@ from loopkit.engine.events import (
     Usage,
 )
 from loopkit.language import Machine
+from loopkit.text.json_text import parse_json
 
 NOTHING: dict[str, Any] = {}
 """Stands for a result that nobody asked for."""
@@ -145,10 +146,7 @@ def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
 
 def _said(text: str) -> dict[str, Any]:
     """A reply: as data where that is the same text."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"reply": text}
+    data = parse_json(text)
     is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
     return {"data": data} if is_data else {"reply": text}
 

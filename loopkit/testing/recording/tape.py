@@ -109,7 +109,7 @@ class Tape:
     def _made_after_all(self, intent: Intended) -> None:
         """Forget that a limit refused the call: after a resume it is made."""
         known = self.attempts.get(intent.task)
-        if known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
+        while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
             known.calls.pop()
 
     def _asked_again(self, before: RunState, intent: Intended) -> None:
