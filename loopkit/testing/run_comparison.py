@@ -3,7 +3,8 @@
 What is left out: times and durations, ids of runs and processes, which model is asked and what its
 provider calls it, whether it can call tools, how its tokens divide, what was reserved before a call
 or left uncounted after it, the remedies that follow from that, and whether it is there at all.
-Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback, counters, cost, usage.
+Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback,
+counters, cost, usage.
 """
 
 from __future__ import annotations
