@@ -149,6 +149,36 @@ def test_what_becomes_of_a_call_in_doubt_is_said(policy: str, said: str, durable
     assert f"{'':<17}{lost}" in told(played.stored)
 
 
+AGAIN = (
+    LOOP.replace("{revise: draft}", "{revise: draft, max: 0}")
+    .replace("cap_reached, target: dropped}", "cap_reached, target: ask}")
+    .replace(
+        "  done:",
+        """  ask:
+    human: Shall it be judged again?
+    choices: [again, drop]
+    transitions: [{guard: choice == "again", revise: check}, {target: dropped}]
+  done:""",
+    )
+)
+JUDGED_AGAIN = scenario(
+    agents={
+        "writer": ["plan"],
+        "critic": {"facts": [fails("No date."), PASS], "style": [PASS, PASS]},
+    },
+    answers={"ask": ["again"]},
+)
+
+
+def test_judging_a_version_again_is_told_without_a_number(desk: Desk) -> None:
+    played = desk.play(AGAIN, JUDGED_AGAIN)
+    assert played.outcome == "done"
+    led = [line.strip() for line in told(played.stored) if "→ check" in line]
+    assert led == ["→ check", "→ check"]
+    progress, at = until(played, Intended, 4)
+    assert shown(progress, at).startswith("check · attempt 2 · asks critic")
+
+
 DOUBT = scenario(agents={"writer": ["first", "second"], "critic": {"facts": [PASS]}})
 
 

@@ -72,7 +72,7 @@ def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact |
         return None
     before = run.artifacts.get(state.edit)
     if before is None:
-        return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit)
+        return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
     # Whoever writes it all the same says that it can be done.
     can_be_done = {"infeasible": False, "missing": ()}

@@ -202,8 +202,6 @@ class Flow:
         if state.output_at(name) is not None:
             whole = set() if self._may_be_faulty(name) else self._whole(name)
             gained |= {("artifact", self._artifact(name)), *whole}
-        if state.edits is not None:
-            gained.add(("artifact", state.edits))
         if state.judges is not None:
             judged = self._authors_whole(state.judges) if self._refuses_faults(edge) else set()
             gained |= {("report", name), ANY_REPORT, *judged}

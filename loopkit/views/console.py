@@ -319,8 +319,8 @@ def _finding(finding: Finding) -> str:
 
 def _decided(event: Decided, *_: object) -> Iterator[Line]:
     told = ""
-    if event.spends:
-        told = f"   revision {event.feedback[0].revision} of {event.feedback[0].max_revisions}"
+    if (revision := event.revision) is not None:
+        told = f"   revision {revision.revision} of {revision.max_revisions}"
     if event.best is not None:
         told += f", from attempt {event.best.attempt} of {event.best.author}, the best"
     yield _row("", "", word=f"→ {event.target}{told}", tone="faint")

@@ -110,7 +110,7 @@ def _entered(now: Progress, event: Entered) -> Progress:
 
 
 def _decided(now: Progress, event: Decided) -> Progress:
-    told = event.feedback[0] if event.spends else None
+    told = event.revision
     return replace(
         now,
         revision=told.revision if told else 0,

@@ -351,3 +351,18 @@ def test_what_a_person_writes_where_the_author_could_not_is_judged(
     played = durable.answer(run, "judge", edit=plan)
     assert [report.verdict for report in played.reports[:1]] == ["infeasible"]
     assert (played.outcome, played.result) == (outcome, {"plan": plan})
+
+
+def test_what_a_person_writes_where_nothing_was_is_sent_as_theirs(durable: Desk) -> None:
+    machine = (
+        DECLINED.replace("prompt: Write.,", "prompt: Write., on_error: {fatal: gate},")
+        .replace("infeasible, target: gate}", "infeasible, target: refused}")
+        .replace("revise: judge}", 'revise: draft, feedback: "Mend it."}')
+    )
+    refused = {"fault": "authentication"}
+    script = scenario(agents={"author": [[refused], {"data": {"steps": [], "blocked": False}}]})
+    run = durable.play(machine, script).state.run
+    played = durable.answer(run, "judge", edit="my own plan")
+    assert played.prompts("author")[-1] == (
+        f"Write.\n\n{previous('my own plan', edited=True)}\n\nMend it."
+    )

@@ -118,6 +118,11 @@ class Decided(Event, frozen=True, kw_only=True):
     best: Best | None = None
     """The version to which the edge goes back, where that is an earlier one."""
 
+    @property
+    def revision(self) -> Feedback | None:
+        """What a revise edge tells, with its number; none where the same work is judged again."""
+        return self.feedback[0] if self.spends and self.feedback else None
+
 
 class Alerted(Event, frozen=True, kw_only=True):
     """A figure of the run has passed the threshold that its machine sets."""

@@ -71,7 +71,7 @@ class RunSpans:
                 # What is worked on from here on has spans of its own.
                 self._since = stored.seq, stored.at
             case Decided() as event:
-                self._revision = event.feedback[0].revision if event.spends else 0
+                self._revision = event.revision.revision if event.revision else 0
             case ChildEnded() as event:
                 self._usage = self._usage.plus(event.usage)
             case Intended() as event:
