@@ -182,7 +182,7 @@ def _watch(
 ) -> None:
     told = FAMILY if active.program.children else FIRST
     go_on = f"resume with: {resume_line(active.state.run)}"
-    interruption.watch(active, person, watcher, go_on, told)
+    interruption.watch(active, go_on, told, watcher=watcher, person=person)
 
 
 async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) -> bool:

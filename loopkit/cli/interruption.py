@@ -71,16 +71,17 @@ class Interruption:
     def watch(
         self,
         active: Stoppable,
-        person: PersonAtTerminal | None,
-        watcher: Watcher,
         go_on: str,
         told: str = FIRST,
+        *,
+        watcher: Watcher | None = None,
+        person: PersonAtTerminal | None = None,
     ) -> None:
         """Know what there is to be stopped; one that was to stop before begins no work.
 
         `go_on` says how to go on after a second signal.
         """
-        self._active, self._person, self._watcher = active, person, watcher
+        self._active, self._person, self._watcher = active, person, watcher or Watcher()
         self._go_on, self._told = go_on, told
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)

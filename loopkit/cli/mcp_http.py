@@ -15,7 +15,6 @@ from click.core import ParameterSource
 from loopkit.cli.exit_codes import USAGE, Stop, say
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.listening import GIVE_IT, STOPPING, Token, listening_at, read_token
-from loopkit.cli.watching import Watcher
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import Appointments
 from loopkit.serving.host import Host
@@ -88,7 +87,7 @@ async def _serve(
 ) -> None:
     async with host:
         keeping = asyncio.create_task(appointments.run())
-        interruption.watch(server, None, Watcher(), "the runs can be resumed", STOPPING)
+        interruption.watch(server, "the runs can be resumed", STOPPING)
         try:
             await server.serve_on(listening)
         finally:

@@ -18,7 +18,6 @@ from loopkit.cli.machine import load_checked
 from loopkit.cli.machine_files import machine_files
 from loopkit.cli.mcp_http import PORT, Place, refuse_place, serve_at
 from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
-from loopkit.cli.watching import Watcher
 from loopkit.journal.folder import state_folder
 from loopkit.language.load import Loaded
 from loopkit.outside.redaction import redactor
@@ -84,7 +83,7 @@ class _Serving:
 
     async def go_on(self, interruption: Interruption) -> None:
         """Serve, and finish the steps in hand at the end; a signal ends the process then."""
-        interruption.watch(self, None, Watcher(), "the runs can be resumed", STOPPING)
+        interruption.watch(self, "the runs can be resumed", STOPPING)
         serving = asyncio.ensure_future(self._serve(self._toolbox))
         stopped = asyncio.ensure_future(self._stopped.wait())
         await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)

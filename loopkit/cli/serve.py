@@ -15,7 +15,6 @@ from loopkit.cli.exit_codes import USAGE, Stop, report_errors, say
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.listening import STOPPING, Listening, listening_at, listening_options, read_token
 from loopkit.cli.machine import load_checked
-from loopkit.cli.watching import Watcher
 from loopkit.journal.folder import state_folder
 from loopkit.language.load import Loaded
 
@@ -71,7 +70,7 @@ async def _serve(
 ) -> None:
     async with site:
         go_on = "runs that it drove can be resumed" if site.host is not None else ""
-        interruption.watch(server, None, Watcher(), go_on, STOPPING)
+        interruption.watch(server, go_on, STOPPING)
         await server.serve_on(listening)
 
 

@@ -158,7 +158,7 @@ async def _drive(
     watcher = Watcher()
     if output != "quiet":
         watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
-    interruption.watch(driver, None, watcher, "to continue, run the same command again")
+    interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
     await driver.survey()
     _say(driver.tally.news())
     try:
