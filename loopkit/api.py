@@ -30,7 +30,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
 from loopkit.journal import JournalError
 from loopkit.journal.folder import STATE_FOLDER
-from loopkit.language.input_faults import InputFault, InvalidInput
+from loopkit.language.input_faults import InvalidInput, json_data
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
@@ -117,9 +117,8 @@ def plan(
     ProblemsFound, InvalidInput, and NotDetermined if a probability is missing.
     """
     loaded = _sound(machine)
-    return plan_of(
-        loaded.machine, partial_input(loaded.machine, _as_input(input)), assume, answer_tokens
-    )
+    inputs = partial_input(loaded.machine, json_data("the input", input))
+    return plan_of(loaded.machine, inputs, assume, answer_tokens)
 
 
 def run(
@@ -238,9 +237,9 @@ def answer(
     """
 
     try:
-        fields = _as_data(form)
-    except ValueError as error:
-        raise AnswerRefused(f"the form is not JSON data: {error}") from error
+        fields = json_data("the form", form)
+    except InvalidInput as error:
+        raise AnswerRefused(str(error)) from error
 
     async def go_on(app: App) -> ActiveRun:
         given = HumanAnswer(
@@ -355,23 +354,7 @@ async def _open_app(
 
 def _ready(machine: Machine, given: Mapping[str, Any] | None) -> tuple[Loaded, dict[str, Any]]:
     loaded = _sound(machine)
-    return loaded, complete_input(loaded.machine, _as_input(given))
-
-
-def _as_input(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        return _as_data(given)
-    except ValueError as error:
-        raise InvalidInput([InputFault(f"the input is not JSON data: {error}")]) from error
-
-
-def _as_data(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The same as a resumed run reads it; raises ValueError for what is not JSON data."""
-    try:
-        data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
-    except (TypeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
-    return data
+    return loaded, complete_input(loaded.machine, json_data("the input", given))
 
 
 def _loaded(machine: Machine) -> Loaded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,15 @@ class InvalidInput(Exception):
     def __init__(self, faults: Sequence[InputFault]) -> None:
         super().__init__("\n".join(fault.message for fault in faults))
         self.faults = tuple(faults)
+
+
+def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Data of a program as a resumed run reads it; raises InvalidInput for what is not JSON."""
+    try:
+        data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput([InputFault(f"{what} is not JSON data: {error}")]) from error
+    return data
 
 
 def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
