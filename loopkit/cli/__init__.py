@@ -16,8 +16,8 @@ from loopkit import __version__
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
-NEW_OBJECTS = 20_000
-"""After how many of them circles among objects are looked for: a command makes few, and ends."""
+NEW_OBJECTS = 100_000
+"""After how many of them circles among objects are looked for: runs leave none behind."""
 COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
     "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from types import coroutine
+from typing import Any, TypeVar
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LimitReached
@@ -57,29 +58,23 @@ async def within(seconds: float, asked: Coroutine[Any, Any, T]) -> T:
         answer: T = ended.value
         return answer
     async with asyncio.timeout(seconds):
-        return await _Waiting(asked, waited_for)
+        return await _continue(asked, waited_for)
 
 
-class _Waiting(Generic[T]):
-    """A coroutine that waits for something, to be awaited like one that has not begun."""
-
-    def __init__(self, begun: Coroutine[Any, Any, T], waited_for: object) -> None:
-        self._begun = begun
-        self._waited_for = waited_for
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        waited_for = self._waited_for
-        while True:
+@coroutine
+def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[Any, Any, T]:
+    """What a coroutine returns that has begun to wait for something."""
+    while True:
+        try:
             try:
-                try:
-                    sent = yield waited_for
-                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
-                    waited_for = self._begun.throw(error)
-                else:
-                    waited_for = self._begun.send(sent)
-            except StopIteration as ended:
-                answer: T = ended.value
-                return answer
+                sent = yield waited_for
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                waited_for = begun.throw(error)
+            else:
+                waited_for = begun.send(sent)
+        except StopIteration as ended:
+            answer: T = ended.value
+            return answer
 
 
 def _reached(active: ActiveRun, spent_s: float) -> LimitReached:

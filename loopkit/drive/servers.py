@@ -16,6 +16,8 @@ class Servers:
     No two runs share one: a server may remember what it was asked before.
     """
 
+    __slots__ = ("_connections",)
+
     def __init__(self) -> None:
         self._connections: dict[tuple[str, Path], Connection] = {}
 
