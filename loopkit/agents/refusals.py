@@ -18,8 +18,10 @@ from loopkit.language import (
     HumanState,
     Machine,
     ModelAgent,
+    ValidateState,
 )
 from loopkit.language.states.children import ChildrenState
+from loopkit.machine.asked import validators_of
 from loopkit.scenario import ANY, ChildParts, Parts
 from loopkit.text.run_ids import place_of
 
@@ -30,7 +32,11 @@ NOBODY = ChildParts()
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
     """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
-    commands = [*machine.states_of(CommandState), *machine.validators]
+    judges = machine.states_of(ValidateState).values()
+    rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
+    agents = machine.agents.items()
+    tools = [f"{name}.{tool}" for name, agent in agents for tool in agent.callable_tools]
+    commands = [*machine.states_of(CommandState), *machine.validators, *rules, *tools]
     running = machine.states_of(ChildrenState)
     for section, played, known in (
         ("agents", scenario.agents, list(machine.agents)),

@@ -161,6 +161,31 @@ def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, mes
     assert message in str(refused.value)
 
 
+PROGRAMS = """
+loopkit: 1
+agents:
+  author:
+    model: openai/m/x
+    tools: {find: {command: [touch, really-found], input: {word: str}}}
+states:
+  draft: {agent: author, prompt: Write., output: code, next: check}
+  check:
+    validate: code
+    by: [{command: [touch, really-judged]}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_scenario_plays_the_command_of_an_inline_rule_and_of_a_tool(desk: Desk) -> None:
+    author = [[{"tool_calls": [{"name": "find", "input": {"word": "tea"}}]}, "Tea."]]
+    commands = {"author.find": [{"stdout": "nothing"}], "by[0]": [{"exit_code": 1}]}
+    played = desk.play(PROGRAMS, scenario(agents={"author": author}, commands=commands))
+    assert played.outcome == "failed"
+    assert not list(desk.folder.glob("really-*"))
+
+
 LOUD = """
 loopkit: 1
 agents: {author: {model: openai/m/x}}
