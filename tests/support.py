@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
 from loopkit.language.load import Loaded, Source, digest_of, load
 from loopkit.scenario import load_scenario
+from loopkit.views.progress import Progress
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -167,6 +169,11 @@ class QuickClock:
             self.slept.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+
+def progress_of(events: Iterable[Stored]) -> Progress:
+    """The progress after these events."""
+    return reduce(Progress.after, events, Progress())
 
 
 def previous(text: str, *, edited: bool = False) -> str:

@@ -16,9 +16,9 @@ from loopkit.testing import Machines
 from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.console import lines
 from loopkit.views.plan import plan_of, plan_text
-from loopkit.views.progress import fitted, progress_of, status
+from loopkit.views.progress import fitted, status
 from tests.recording import assert_same, taped
-from tests.support import PASS, Desk, Played, QuickClock, scenario
+from tests.support import PASS, Desk, Played, QuickClock, progress_of, scenario
 from tests.test_properties import holds
 from tests.test_suggest import cases
 

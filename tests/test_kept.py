@@ -17,9 +17,8 @@ from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.views.console import lines
 from loopkit.views.diagram import drawing, mermaid
-from loopkit.views.progress import progress_of
 from tests.recording import assert_same, taped
-from tests.support import Desk, Played, fails, scenario
+from tests.support import Desk, Played, fails, progress_of, scenario
 from tests.test_properties import holds
 
 MACHINE = """

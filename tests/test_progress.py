@@ -18,8 +18,8 @@ from loopkit.drive.active import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
 from loopkit.views.amounts import spent, took
 from loopkit.views.console import lines
-from loopkit.views.progress import Progress, fitted, progress_of, status
-from tests.support import PASS, Desk, Played, fails, scenario
+from loopkit.views.progress import Progress, fitted, status
+from tests.support import PASS, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal
 from tests.warm import ran_loopkit
 

@@ -19,8 +19,7 @@ from loopkit.language.load import Loaded, digest_of, load_text
 from loopkit.scenario import read_resolved
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines
-from loopkit.views.progress import progress_of
-from tests.support import PASS, Desk, Played, QuickClock, fails, scenario, warns
+from tests.support import PASS, Desk, Played, QuickClock, fails, progress_of, scenario, warns
 
 DOWN = {"fault": "authentication"}
 BUSY = {"fault": "server_error"}

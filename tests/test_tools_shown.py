@@ -17,8 +17,7 @@ from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.views.amounts import spent
 from loopkit.views.diagram import drawing, mermaid
-from loopkit.views.progress import progress_of
-from tests.support import Desk, Played, scenario, sound
+from tests.support import Desk, Played, progress_of, scenario, sound
 from tests.test_progress import shown, told, until
 
 MACHINE = """

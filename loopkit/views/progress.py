@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,14 +88,6 @@ class Progress:
     def call(self, key: str) -> Intended | None:
         """The call in flight that has this key."""
         return next((p.call for p in self.pending.values() if p.call and p.call.key == key), None)
-
-
-def progress_of(events: Iterable[Stored]) -> Progress:
-    """The progress after these events."""
-    progress = Progress()
-    for stored in events:
-        progress = progress.after(stored)
-    return progress
 
 
 def _started(now: Progress, event: Started) -> Progress:

@@ -12,9 +12,8 @@ from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines
-from loopkit.views.progress import progress_of
 from loopkit.views.review import review
-from tests.support import PASS, Desk, Played, scenario
+from tests.support import PASS, Desk, Played, progress_of, scenario
 
 MACHINE = """
 loopkit: 1
