@@ -22,8 +22,7 @@ from loopkit.validators.judges.known_findings import (
     read_open_findings,
     unresolved_findings,
 )
-from loopkit.validators.judges.report_checks import failed_checks
-from loopkit.validators.judges.report_findings import read_faults
+from loopkit.validators.judges.report_findings import failed_checks, read_faults
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_numbers import (
     Miscount,

@@ -1,7 +1,8 @@
-"""Faults in a judge's report: each item of its list, read strictly."""
+"""Faults in a judge's report: each item of its list and each false check, read strictly."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from loopkit.language import ReportMap
@@ -20,6 +21,9 @@ from loopkit.validators.judges.report_parts import (
     part,
 )
 
+RESULTS = {"true": "true", "false": "false"}
+"""What a check of a report may be."""
+
 
 def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
     """What the report lists, also the items whose severity means that they are no findings.
@@ -29,6 +33,21 @@ def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -
     """
     listed = enumerate(_listed(report, verdict, form), 1)
     return [_fault(item, f" of finding {number}", verdict, form) for number, item in listed]
+
+
+def failed_checks(report: Report, form: ReportForm) -> Iterator[Fault]:
+    """What each false check says; raises Doubt where one is neither true nor false."""
+    for path, check in form.parts.checks.items():
+        if meaning(part(report, path), RESULTS, quote(path)) == "true":
+            continue
+        yield Fault(
+            check.message or f"The check `{path}` is false.",
+            path,
+            severity=check.severity or form.levels.ungraded,
+            code=check.code,
+            key=path,
+            origins=check.origin,
+        )
 
 
 def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[object]:
