@@ -15,6 +15,14 @@ OWN_WORDS_CHARS = 2_000
 """How much of a judge's own words stands for findings that it does not name."""
 
 
+def criteria_faults(met: int, checked: int, form: AnswerForm) -> list[Fault]:
+    """A warning where fewer criteria are met than were checked."""
+    if met == checked:
+        return []
+    message = f"{met} of {checked} criteria are met."
+    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+
+
 def findings_of(
     validator: str, faults: Sequence[Fault], form: AnswerForm, rule: str = OF_JUDGE
 ) -> list[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from loopkit.engine.findings import Finding
 from loopkit.validators.fault import Fault, amount
+from loopkit.validators.judges.findings import criteria_faults
 from loopkit.validators.judges.form import Doubt, fold, quote
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, part
@@ -51,10 +52,7 @@ def unmet_criteria(report: Report, form: ReportForm) -> Sequence[Fault]:
     if met > checked:
         paths = map(quote, (form.parts.met, form.parts.checked))
         raise Miscount(f"{' is more than '.join(paths)}: {met} is more than {checked}.")
-    if met == checked:
-        return ()
-    message = f"{met} of {checked} criteria are met."
-    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+    return criteria_faults(met, checked, form)
 
 
 def _number(report: Report, path: str) -> int:

@@ -8,6 +8,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
+from loopkit.validators.judges.findings import criteria_faults
 from loopkit.validators.judges.form import Doubt, NamesNothing, VerdictWord, quote
 from loopkit.validators.judges.own_words import end_of_words, own_words
 from loopkit.validators.judges.text_findings import find_findings, select_findings
@@ -79,10 +80,7 @@ def _unmet(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
         raise Doubt(f"It does not say how many criteria are {missing}.")
     if met > checked:
         raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
-    if met == checked:
-        return []
-    message = f"{met} of {checked} criteria are met."
-    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+    return criteria_faults(met, checked, form)
 
 
 def _number(text: str, pattern: str) -> int | None:
