@@ -16,7 +16,7 @@ from loopkit.language import AuthorState, ChildrenState, WorkingState
 from loopkit.language.load import INCLUDING, load
 from loopkit.language.noun import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
-from loopkit.language.states.author import ToldState
+from loopkit.language.states.author import TemplateState
 from loopkit.language.states.state import StateBase
 from loopkit.machine.codes import fault_codes
 from loopkit.machine.graph import Graph
@@ -283,6 +283,6 @@ def test_the_published_schema_knows_every_state(noun: type[StateBase]) -> None:
 
 
 def test_every_state_that_is_defined_is_in_the_table() -> None:
-    bases = {StateBase, WorkingState, AuthorState, ToldState, ChildrenState}
+    bases = {StateBase, WorkingState, AuthorState, TemplateState, ChildrenState}
     defined = {noun for base in bases for noun in base.__subclasses__()} - bases
     assert defined == set(STATE_NOUNS)

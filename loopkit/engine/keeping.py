@@ -39,7 +39,7 @@ def made_from(program: Program, run: RunState) -> str:
 def _told(program: Program, run: RunState, state: State) -> object:
     """What the state needs, or else the text that tells it what to do."""
     if state.needed is None:
-        return render(program, run, state.told, **FIRST)
+        return render(program, run, state.work_template, **FIRST)
     needed = [program.template(f"{{{{ {path} }}}}") for path in state.needed]
     return [template.value(template_names(program, run, template)) for template in needed]
 

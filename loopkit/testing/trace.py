@@ -54,7 +54,7 @@ class Trace:
     kept: list[str] = field(default_factory=list)
     """The states that kept what they had made, in order."""
     judged: list[Judged] = field(default_factory=list)
-    told: list[FeedbackGiven] = field(default_factory=list)
+    feedback: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     emitted: list[str] = field(default_factory=list)
     revisions: Counter[str] = field(default_factory=Counter)
@@ -130,7 +130,7 @@ def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
                 made.revisions.update((event.edge, event.target))
             for feedback in event.feedback:
                 attempt = run.attempts.get(feedback.to, 0) + 1
-                made.told.append(FeedbackGiven(feedback.to, attempt, feedback.text))
+                made.feedback.append(FeedbackGiven(feedback.to, attempt, feedback.text))
         case Emitted():
             made.emitted.append(event.name)
         case Intended(role="author" | "judge" | "outside"):

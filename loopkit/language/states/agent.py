@@ -9,7 +9,7 @@ from pydantic import Discriminator, Tag
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.noun import Id, Text, Written
-from loopkit.language.states.author import ToldState
+from loopkit.language.states.author import TemplateState
 from loopkit.language.states.output import OutputName
 from loopkit.language.states.state import AgentChoice, Example
 
@@ -21,7 +21,7 @@ def _tag(value: object) -> str:
     return "<from>" if is_choice else "<name>"
 
 
-class AgentState(ToldState):
+class AgentState(TemplateState):
     """Ask an agent; its answer is the artifact."""
 
     agent: Annotated[
@@ -49,7 +49,7 @@ class AgentState(ToldState):
         return ("transient", "content", "fatal")
 
     @property
-    def told(self) -> str:
+    def work_template(self) -> str:
         return self.prompt
 
     @property

@@ -48,7 +48,7 @@ class AuthorState(WorkingState):
         return named_output(self.output or name)
 
 
-class ToldState(AuthorState):
+class TemplateState(AuthorState):
     """A state whose work is told by one template, which can also say what has to change."""
 
     needs: Needs | None = None
@@ -59,7 +59,7 @@ class ToldState(AuthorState):
 
     @property
     @abstractmethod
-    def told(self) -> str:
+    def work_template(self) -> str:
         """The template."""
 
     @property

@@ -2,12 +2,12 @@
 
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.noun import Text, Written
-from loopkit.language.states.author import ToldState
+from loopkit.language.states.author import TemplateState
 from loopkit.language.states.output import RenderOutput, RenderOutputName
 from loopkit.language.states.state import Example
 
 
-class RenderState(ToldState):
+class RenderState(TemplateState):
     """Fill a template: a deterministic fallback, a merge, an imported text."""
 
     render: Text
@@ -26,7 +26,7 @@ class RenderState(ToldState):
         return ("fatal",)
 
     @property
-    def told(self) -> str:
+    def work_template(self) -> str:
         return self.render
 
     @property

@@ -125,7 +125,7 @@ class StateBase(Noun):
         return None
 
     @property
-    def told(self) -> str:
+    def work_template(self) -> str:
         """The template that alone tells its work, where one does."""
         return ""
 

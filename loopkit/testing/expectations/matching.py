@@ -28,7 +28,7 @@ def is_expected(
 
 def matching_feedback(run: Trace, wanted: ExpectedFeedback) -> list[FeedbackGiven]:
     """The feedback of which a text is expected."""
-    return [told for told in run.told if _agree(wanted, told, ("to", "attempt"))]
+    return [told for told in run.feedback if _agree(wanted, told, ("to", "attempt"))]
 
 
 def matching_prompts(run: Trace, wanted: ExpectedPrompt) -> list[Asked]:

@@ -76,8 +76,8 @@ def _by(wanted: ExpectedPrompt) -> str:
 
 
 def _all_told(run: Trace) -> tuple[str, ...]:
-    lines = (f"to {t.to} for attempt {t.attempt}: {one_line(t.text)}" for t in run.told)
-    return ("there was:", *lines) if run.told else ()
+    lines = (f"to {t.to} for attempt {t.attempt}: {one_line(t.text)}" for t in run.feedback)
+    return ("there was:", *lines) if run.feedback else ()
 
 
 def _all_asked(run: Trace) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
-    for told in run.told:
+    for told in run.feedback:
         pieces = list(dict.fromkeys(_repeated(run, told))) or [piece(told.text)]
         if any(pieces):
             yield {"to": told.to, "attempt": told.attempt, "contains": pieces}
