@@ -286,3 +286,22 @@ def test_every_state_that_is_defined_is_in_the_table() -> None:
     bases = {StateBase, WorkingState, AuthorState, TemplateState, ChildrenState}
     defined = {noun for base in bases for noun in base.__subclasses__()} - bases
     assert defined == set(STATE_NOUNS)
+
+
+@pytest.mark.parametrize(
+    ("target", "first"), [("outline", "outline"), ("draft", "draft"), ("done", None)]
+)
+def test_the_first_author_is_on_every_path(desk: Desk, target: str, first: str | None) -> None:
+    machine = f"""
+loopkit: 1
+input: {{is_long: bool, text: str}}
+states:
+  begin:
+    transitions:
+      - {{guard: input.is_long, target: outline}}
+      - {{target: {target}}}
+  outline: {{render: "{{{{ input.text }}}}", next: draft}}
+  draft: {{render: "{{{{ input.text }}}} in full", next: done}}
+  done: {{final: success}}
+"""
+    assert Graph(load(desk.write("machine.yaml", machine)).machine).first_author == first
