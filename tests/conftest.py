@@ -61,8 +61,9 @@ WITH_LITELLM = (
 LONG = tuple(
     f"tests/test_{name}"
     for name in (
-        "crash", "readme", "diagram_mermaid", "editors", "hostile_texts", "journal_read_only",
-        "large", "testing", "properties", "record", "progress",
+        "viewer", "crash", "readme", "diagram_mermaid", "editors", "hostile_texts",
+        "journal_read_only", "large", "testing", "properties", "record", "progress",
+        "bounds", "isolation", "json_schema", "mcp", "serve", "suggest", "template",
     )
 )  # fmt: skip
 """Tests that take long: what is begun last has to be short, or a worker ends alone."""
@@ -75,7 +76,7 @@ gc.set_threshold(50_000, 20, 100)
 
 SHARED_MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 4_000_000_000
-"""More than all files that the tests leave."""
+"""More than the files of all tests that run at once, and of those that failed."""
 
 
 def pytest_configure() -> None:

@@ -6,7 +6,13 @@
 # interpreter takes thirty times as long to start.
 
 name=$1
-prompt=$(cat)
+# Read by the shell itself: `cat` would be two more processes.
+prompt=''
+while IFS= read -r line; do
+    prompt="$prompt$line
+"
+done
+prompt=$prompt$line
 
 # Others may write at the same time: each takes the first number that nobody has.
 set -o noclobber
