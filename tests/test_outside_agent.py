@@ -20,7 +20,7 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.outside_agent import has_outside_agents
+from loopkit.serving.tools.outside_agent import MOST_LISTED, has_outside_agents
 from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, Progress
 from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
@@ -207,6 +207,17 @@ def test_a_run_that_can_not_be_read_hides_no_other_one_that_wants_something(
         assert (await call("next"))["run"] == run
 
     led(tmp_path, write(tmp_path, PLAIN), by=lead)
+
+
+def test_runs_that_have_ended_since_hide_none_that_wants_something(tmp_path: Path) -> None:
+    ended = "loopkit: 1\nstates: {done: {final: success}}\n"
+
+    async def lead(_: Host, call: Call) -> None:
+        run = (await call("machine"))["run"]
+        await asyncio.gather(*(call("ended") for _ in range(MOST_LISTED)))
+        assert (await call("next"))["run"] == run
+
+    led(tmp_path, write(tmp_path, PLAIN), write(tmp_path, ended, "ended.yaml"), by=lead)
 
 
 def test_a_server_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> None:
