@@ -63,10 +63,10 @@ class Shell:
 
 
 @contextmanager
-def no_room() -> Iterator[None]:
+def no_room(most_bytes: int = 16) -> Iterator[None]:
     """No file can get longer than a few bytes, as on a disk that is nearly full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
     try:
         yield
     finally:

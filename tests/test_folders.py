@@ -16,7 +16,10 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Suspended
+from loopkit.journal import JournalUnusable
+from loopkit.journal.contents import Contents
 from tests.crash.points import SAME, killed_at_every_point
+from tests.recording import no_room
 from tests.support import Desk, Played, scenario
 
 FIX = """diff --git a/src/calc.py b/src/calc.py
@@ -365,3 +368,17 @@ def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> No
     for point in lost:
         # The base is what was there before the first try, also where another process goes on.
         assert "+work 1\n+work 2\n+work 3\n" in point["result"]["fix"]
+
+
+@pytest.mark.parametrize("size", [100_000, 5_000_000])
+def test_a_full_disk_is_told_as_such_where_a_folder_is_kept(tmp_path: Path, size: int) -> None:
+    contents, folder = Contents(tmp_path / ".loopkit"), tmp_path / "work"
+    folder.mkdir()
+    first = contents.keep("first", folder)
+    (folder / "large").write_bytes(b"x" * size)
+    for _ in range(2):
+        with no_room(60_000), pytest.raises(JournalUnusable, match="check the disk, its free"):
+            contents.keep("second", folder)
+    assert contents.runs() == ["first"]
+    assert contents.tree(contents.keep("second", folder).digest) != first
+    contents.close()

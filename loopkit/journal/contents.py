@@ -135,10 +135,12 @@ class Contents:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
+                db.execute("COMMIT")
             except BaseException:
-                db.execute("ROLLBACK")
+                # After some faults SQLite has done so itself.
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 raise
-            db.execute("COMMIT")
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -157,10 +159,12 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / DATABASE).touch(mode=0o600)
     db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
-    for statement in _TABLES:
-        db.execute(statement)
+    try:
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *_TABLES):
+            db.execute(statement)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
