@@ -25,6 +25,7 @@ from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.repair import Mend
 from loopkit.drive.repair.files import changed_note
+from loopkit.drive.repair.refusals import new_limits
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
@@ -197,16 +198,17 @@ def resume(
     tokens, and `params` to options by dotted name; None removes an option. Without a `machine`, a
     RuntimeWarning says if the file has changed since the run read it. Raises ProblemsFound
     if the machine is unsound or does not fit what the run has done, NotRunnable if the run has
-    already finished, and JournalError.
+    already finished or can't have these limits, models or prices, and JournalError.
     """
     loaded = None if machine is None else _sound(machine)
     mend = Mend(loaded, models or {}, prices or {}, params or {})
+    raised = new_limits(limits or {})
 
     async def go_on(app: App) -> ActiveRun:
         if loaded is None and (changed := await app.changed_file(run)) is not None:
             note = f"{changed_note(changed)}; to continue with the file, give it as `machine`"
             warnings.warn(note, RuntimeWarning, stacklevel=2)
-        return await app.resume(run, limits, mend)
+        return await app.resume(run, raised, mend)
 
     return _run_to_end(_drive(go_on, state, agents))
 

@@ -22,8 +22,8 @@ from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, exit_codes
 from loopkit.cli.driving import OUTPUTS
-from loopkit.cli.limits import RAISABLE
 from loopkit.document import read
+from loopkit.drive.repair.refusals import RAISABLE
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text

@@ -230,6 +230,23 @@ def test_what_no_journal_can_hold_is_refused_as_an_input_and_in_a_form(
     assert answer(asked.run, "yes", form={"what": 1}).outcome == "done"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"limits": {"agent_cals": 5}}, "`agent_cals` can't be raised; did you mean `agent_calls`"),
+        ({"limits": {"revisions": 5}}, "`revisions` can't be raised"),
+        ({"limits": {"agent_calls": "many"}}, "`many` is not a value for `limits.agent_calls`"),
+        ({"limits": {"cost_usd": float("nan")}}, "`nan` is not a value for `limits.cost_usd`"),
+        ({"prices": {"writer": -1}}, "`--price writer=-1` is not a price"),
+    ],
+)
+def test_a_resume_with_what_no_run_can_have_is_refused(said: dict[str, Any], told: str) -> None:
+    stuck = run("machines/note.yaml", {"topic": "x"}, agents={"writer": lambda *_: "No."})
+    with pytest.raises(NotRunnable, match=re.escape(told)):
+        resume(stuck.run, **said)
+    assert answer(stuck.run, "reject").outcome == "given_up"
+
+
 def test_an_input_whose_name_is_no_text_is_unknown() -> None:
     with pytest.raises(InvalidInput, match="unknown input `1`"):
         run("machines/note.yaml", dict(enumerate(["x"], 1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from loopkit.agents.command import CommandAgentPort
@@ -76,6 +77,8 @@ def with_models(
     for name, model in models.items():
         agents[name] = known[name].replaced(Fallback(model=(machine.models.get(model, model),)))
     for name, price in prices.items():
+        if not 0 <= price < inf:
+            raise NotRunnable(f"`--price {name}={price:g}` is not a price")
         agents[name] = agents[name].model_copy(update={"price": price})
     return machine.model_copy(update={"agents": agents})
 

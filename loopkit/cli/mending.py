@@ -57,8 +57,6 @@ def amounts(prices: Iterable[str]) -> dict[str, float]:
             found[name] = float(text)
         except ValueError as error:
             raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
-        if not 0 <= found[name] < inf:
-            raise Stop(USAGE, f"error: `--price {name}={text}` is not a price")
     return found
 
 

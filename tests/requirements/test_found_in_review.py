@@ -181,7 +181,10 @@ states:
 def test_a_scenario_plays_the_command_of_an_inline_rule_and_of_a_tool(desk: Desk) -> None:
     author = [[{"tool_calls": [{"name": "find", "input": {"word": "tea"}}]}, "Tea."]]
     commands = {"author.find": [{"stdout": "nothing"}], "by[0]": [{"exit_code": 1}]}
-    played = desk.play(PROGRAMS, scenario(agents={"author": author}, commands=commands))
+    script = scenario(agents={"author": author}, commands=commands)
+    played = desk.play(PROGRAMS, script)
+    parts, _, _ = load_scenario(desk.write("s.yaml", script))
+    refuse_misnamed(load(desk.folder / "machine.yaml").machine, parts)
     assert played.outcome == "failed"
     assert not list(desk.folder.glob("really-*"))
 

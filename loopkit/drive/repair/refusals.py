@@ -8,10 +8,26 @@ from typing import Any
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.checks.stuck_ahead import stuck_under_total
+from loopkit.document.problems import did_you_mean
 from loopkit.drive.repair.spent import overspent
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
+from loopkit.language import Limits, Machine
 from loopkit.text.run_ids import is_child, root_of
+
+RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
+
+
+def new_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """New limits of a run as a machine would read them; raises NotRunnable."""
+    limits: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in RAISABLE:
+            raise NotRunnable(f"`{name}` can't be raised; {did_you_mean(name, RAISABLE)}")
+        try:
+            limits[name] = getattr(Limits.model_validate({name: value}), name)
+        except ValueError as error:
+            raise NotRunnable(f"`{value}` is not a value for `limits.{name}`") from error
+    return limits
 
 
 def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
