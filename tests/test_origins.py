@@ -10,7 +10,7 @@ from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.panel import Panel
-from tests.support import Desk, Played, scenario
+from tests.support import PASS, Desk, Played, scenario
 
 PHASES = """
 loopkit: 1
@@ -302,20 +302,18 @@ states:
 """
 
 
+MISSING = {"message": "A unit is missing.", "severity": "error", "origin": "planning"}
+BLUE = {"message": "It is blue.", "severity": "error", "origin": "parts", "location": "b.build"}
+FOUND = [{"data": {"verdict": "fail", "findings": [MISSING, BLUE]}}, PASS]
+
+
 def test_items_that_a_later_state_sends_back_hear_what_waited_and_others_stay(desk: Desk) -> None:
     desk.write("part.yaml", PART)
     text = PARTS.replace("agents: {writer", "agents: {reader: {model: some/reader}, writer")
-    found = [
-        {"message": "A unit is missing.", "severity": "error", "origin": "planning"},
-        {"message": "It is blue.", "severity": "error", "origin": "parts", "location": "b.build"},
-    ]
     script = scenario(
         agents={
             "writer": {"planning": ["P1", "P2"], "text": ["T1", "T2"]},
-            "reader": [
-                {"data": {"verdict": "fail", "findings": found}},
-                {"data": {"verdict": "pass", "findings": []}},
-            ],
+            "reader": FOUND,
         },
         children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
     )
@@ -324,3 +322,42 @@ def test_items_that_a_later_state_sends_back_hear_what_waited_and_others_stay(de
     begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
     assert [key for key, _ in begun] == ["a", "b", "b"]
     assert "It is blue." in begun[-1][1]
+
+
+WORDED = """
+loopkit: 1
+input: {parts: [{id: str}]}
+origins: [planning, parts]
+agents: {writer: {model: some/writer}, reader: {model: some/reader}}
+states:
+  planning: {agent: writer, prompt: Plan., output: plan, on_error: {content: failed}, next: parts}
+  parts:
+    each: input.parts
+    as: part
+    key: part.id
+    max_items: 5
+    machine: part.yaml
+    input: {id: "{{ part.id }}"}
+    next: review
+  review:
+    validate: parts
+    by: [{judge: reader, rubric: [It is right.]}]
+    transitions:
+      - {guard: valid, target: done}
+      - revise: {origin: [planning, parts]}
+        feedback: "So: {% for finding in findings %}{{ finding.message }}{% endfor %}"
+      - {target: failed}
+  done: {final: success, result: parts}
+  failed: {final: failure}
+"""
+
+
+def test_what_waited_for_items_is_told_in_the_words_of_its_edge(desk: Desk) -> None:
+    desk.write("part.yaml", PART)
+    script = scenario(
+        agents={"writer": ["P1", "P2"], "reader": FOUND},
+        children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
+    )
+    run = desk.play(WORDED, script, {"parts": [{"id": "a"}, {"id": "b"}]})
+    begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
+    assert begun == [("a", ""), ("b", ""), ("b", "So: It is blue.")]

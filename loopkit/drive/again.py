@@ -127,11 +127,17 @@ def _told(
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """What one item is told: its own findings, unless the edge words its feedback itself."""
-    edge = active.program.graph.by_id.get(active.state.entered_by or "")
-    if report is None or edge is None or edge.feedback is not None:
+    """What one item is told: its own findings, unless an edge words the feedback itself."""
+    if report is None or _is_worded(active, name):
         return waiting
     own = report.replace(findings=tuple(findings))
     revision = (waiting.revision, waiting.max_revisions)
     text = default_feedback(active.program, own, name, revision, None)
     return waiting.replace(text=text)
+
+
+def _is_worded(active: ActiveRun, name: str) -> bool:
+    """Whether the edge that led here, or one by which something waited, has feedback of its own."""
+    run, edges = active.state, active.program.graph.by_id
+    told_by = (run.entered_by, *(deferral.edge for deferral in run.delivered.get(name, ())))
+    return any(edges[edge].feedback is not None for edge in told_by if edge in edges)
