@@ -200,7 +200,8 @@ def test_what_a_person_edits_is_what_the_author_goes_on_from(desk: Desk) -> None
     [back] = [back for back in went_back(run) if back]
     assert (back.attempt, back.artifacts) == (2, ())
     assert run.prompts("writer")[3] == (
-        "Write it.\n\nYour previous version, as a reviewer has changed it:\n\n```\nMine\n```\n\nSo."
+        "Write it.\n\nYour best version so far, as a reviewer has changed it:"
+        "\n\n```\nMine\n```\n\nSo."
     )
 
 

@@ -31,7 +31,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
         visit=run.visit,
         outcome="done",
         facts=facts,
-        artifact=_edited(run, state, answer),
+        artifact=_edited(engine, run, state, answer),
         answer=answer.replace(form=form),
         considered=about,
     )
@@ -67,10 +67,14 @@ def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, obj
     return form if isinstance(form, dict) else {}
 
 
-def _edited(run: RunState, state: HumanState, answer: HumanAnswer) -> Artifact | None:
+def _edited(
+    engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
+) -> Artifact | None:
+    """The version that a person was shown, with their text."""
     if answer.edit is None or state.edit is None:
         return None
-    before = run.artifacts.get(state.edit)
+    shown, _ = engine.questions.contents(run)
+    before = shown.get(state.edit) or run.artifacts.get(state.edit)
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}

@@ -366,3 +366,13 @@ def test_what_a_person_writes_where_nothing_was_is_sent_as_theirs(durable: Desk)
     assert played.prompts("author")[-1] == (
         f"Write.\n\n{previous('my own plan', edited=True)}\n\nMend it."
     )
+
+
+def test_what_is_edited_is_the_version_that_is_shown(durable: Desk) -> None:
+    machine = BEST.replace("ENDING", "ask").replace(
+        "    pick: best\n", "    pick: best\n    edit: plan\n"
+    )
+    run = durable.play(machine, scenario(agents={"author": ["x", "ab", "a"]})).state.run
+    played = durable.answer(run, "accept", edit="mine")
+    artifact = played.state.artifacts["plan"]
+    assert (artifact.text, artifact.attempt) == ("mine", 2)
