@@ -201,14 +201,17 @@ class RunState(Mutable):
         return rounds.best() if rounds else None
 
     def picked(self, best: Round) -> dict[str, Artifact]:
-        """The artifacts of a round, and what a person has edited that its state has not judged."""
+        """The artifacts of a round, with what came only later and what a person has edited since.
+
+        An edit is no longer one once the state of the round has judged it.
+        """
         rounds = self.rounds_at[best.report.state]
         edits = {
             name: artifact
             for name, artifact in self.artifacts.items()
             if artifact.edited and all(one.snapshot.get(name) != artifact for one in rounds)
         }
-        return {**best.snapshot, **edits}
+        return {**self.artifacts, **best.snapshot, **edits}
 
     def runs_of(self, state: str) -> int:
         """How often the command of a `run` state came to an end, with a result or without.

@@ -9,11 +9,14 @@ import pytest
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.human_answers import AnswerRefused
+from loopkit.engine.macrostep import Engine
+from loopkit.machine.program import Program
 from tests.support import (
     Desk,
     Played,
     previous,
     scenario,
+    sound,
 )
 
 GATE = """
@@ -376,3 +379,20 @@ def test_what_is_edited_is_the_version_that_is_shown(durable: Desk) -> None:
     played = durable.answer(run, "accept", edit="mine")
     artifact = played.state.artifacts["plan"]
     assert (artifact.text, artifact.attempt) == ("mine", 2)
+
+
+@pytest.mark.parametrize("pick", ["result: [plan, note], pick: best", "result: [plan, note]"])
+def test_what_did_not_exist_yet_in_the_best_version_stays(durable: Desk, pick: str) -> None:
+    machine = (
+        BEST.replace("ENDING", "note")
+        .replace("show: [plan, report]", "show: [plan, note]")
+        .replace("success, result: plan", f"success, {pick}")
+        .replace("valid, target: accepted", "valid, target: note")
+        .replace("  ask:", "  note: {render: That is all., next: ask}\n  ask:")
+    )
+    script = scenario(agents={"author": ["x", "ab", "a"]})
+    run = durable.play(machine, script).state
+    program = Program(sound(durable.folder / "machine.yaml").machine, "digest")
+    shown, _ = Engine(program).questions.contents(run)
+    assert {name: one.text for name, one in shown.items()} == {"plan": "ab", "note": "That is all."}
+    assert durable.answer(run.run, "accept").result == {"plan": "ab", "note": "That is all."}
