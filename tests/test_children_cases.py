@@ -27,6 +27,7 @@ from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut
 from loopkit.testing.run_comparison import family_difference
 from loopkit.testing.suggesting import empty_suite, suggest
+from loopkit.text.run_ids import root_of
 from tests.recording import Shell
 
 TASK = """
@@ -385,6 +386,50 @@ def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
     }  # fmt: skip
     assert case["children"]["review"] == [BAD, GOOD]
     assert [one["outcome"] for one in case["expect"]["children"]["review"]] == ["rejected", "built"]
+
+
+ASKED = """
+loopkit: 1
+input: {text: str}
+states:
+  note: {render: "{{ input.text }}", output: work, next: ask}
+  ask:
+    human: Good?
+    choices: [yes, no]
+    transitions: [{guard: choice == "yes", target: built}, {target: rejected}]
+  built: {final: success, result: work}
+  rejected: {final: failure, result: work}
+"""
+ASKING = """
+loopkit: 1
+states:
+  tasks:
+    each: input.tasks
+    as: task
+    key: task
+    parallel: 2
+    max_items: 10
+    machine: task.yaml
+    input: {text: "{{ task }}"}
+    next: done
+  done: {final: success}
+input: {tasks: {type: [str], default: [a, b, c]}}
+"""
+
+
+def test_a_family_whose_questions_were_answered_one_by_one_is_recorded_as_a_case_that_passes(
+    tmp_path: Path, shell: Shell
+) -> None:
+    (tmp_path / "task.yaml").write_text(ASKED, encoding="utf-8")
+    (tmp_path / "plan.yaml").write_text(ASKING, encoding="utf-8")
+    waiting = shell("run", "plan.yaml")
+    asked = re.findall(r"loopkit answer (\S+/\S+) yes", waiting.stderr)
+    codes = [shell("answer", child, "yes").exit_code for child in asked]
+    assert (waiting.exit_code, codes) == (5, [5, 5, 0])
+    made = shell("runs", "record", root_of(asked[0]), "made.scenario.yaml", "--as", "made")
+    assert made.exit_code == 0, made.stderr
+    tested = shell("test", "made.scenario.yaml")
+    assert tested.exit_code == 0, tested.stdout
 
 
 def test_a_recording_whose_child_does_something_else_differs_in_that_child(

@@ -126,7 +126,7 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
     run = next((event.run for event in events if isinstance(event, Started)), "")
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []
-    for event in _without_interruptions(events):
+    for event in _without_pauses(events):
         plain = _plain(event, run, tasks, redact)
         if event.type in CALLS:
             together.append((tasks.get(getattr(event, "key", ""), ""), plain))
@@ -144,19 +144,19 @@ def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, A
     return (plain for _, plain in sorted(together, key=lambda one: one[0]))
 
 
-def _without_interruptions(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without Ctrl-C, after which a run goes on as if nothing had been."""
-    interrupted = False
+def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without pauses, after which a run goes on as if nothing had been."""
+    paused = False
     for event in events:
         if isinstance(event, Suspended):
-            interrupted = event.reason == "interrupted"
-        is_left_out = event.type in PROCESS or (interrupted and isinstance(event, Suspended))
+            paused = event.is_pause
+        is_left_out = event.type in PROCESS or (paused and isinstance(event, Suspended))
         if isinstance(event, Waiting) and event.wanted is not None:
             # A scenario has it at hand.
             is_left_out = True
         if isinstance(event, Resumed):
-            is_left_out = interrupted and not event.limits
-            interrupted = False
+            is_left_out = paused and not event.limits
+            paused = False
         if not is_left_out:
             yield event
 

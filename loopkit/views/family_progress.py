@@ -135,5 +135,5 @@ def _calls_for_somebody(stored: Stored) -> bool:
     event = stored.event
     if isinstance(event, Suspended):
         # Whoever interrupts a family knows it.
-        return event.reason not in ("interrupted", "waiting")
+        return not event.is_pause
     return event.type == "waiting"

@@ -58,6 +58,11 @@ class Suspended(Event, frozen=True, kw_only=True):
     refused: RefusedCall | None = None
     """With `limit`: the call that was not made."""
 
+    @property
+    def is_pause(self) -> bool:
+        """Whether nothing went wrong: somebody stopped the run, or its children are asked."""
+        return self.reason in ("interrupted", "waiting")
+
 
 class Resumed(Event, frozen=True, kw_only=True):
     """Somebody asked the run to go on."""

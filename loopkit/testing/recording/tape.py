@@ -242,7 +242,7 @@ class Tape:
         self.attempts = {task: had for task, had in named.items() if task}
 
     def _resumed(self, suspended: Suspended | None, resumed: Resumed) -> None:
-        if suspended is None or suspended.reason == "interrupted":
+        if suspended is None or suspended.is_pause:
             if resumed.limits:
                 self.notes.append("limits were raised while the run was not suspended")
             return
