@@ -128,6 +128,17 @@ def test_a_conflict_suspends_the_run_and_a_resume_merges_what_is_solved(tmp_path
     assert not place_of(run).exists()
 
 
+def test_what_solves_a_conflict_is_merged_where_the_best_version_is_picked(tmp_path: Path) -> None:
+    work = Desk(write(tmp_path, src__plan="none\n"), in_memory=False)
+    text = machine(f"echo good > src/plan; echo ours > {work.folder}/src/plan")
+    run = work.play(text.replace("success, result: fix", "success, result: fix, pick: best"))
+    assert run.state.status == "suspended"
+    for solved in (work.folder, place_of(run)):
+        (solved / "src/plan").write_text("good and ours\n")
+    assert work.resume(run.state.run).outcome == "done"
+    assert (work.folder / "src/plan").read_text() == "good and ours\n"
+
+
 def test_a_person_picks_the_best_and_the_work_goes_on_from_there(tmp_path: Path) -> None:
     work = Desk(write(tmp_path, src__plan="none\n"), in_memory=False)
     text = machine(
@@ -164,6 +175,21 @@ def test_a_person_picks_the_best_and_the_work_goes_on_from_there(tmp_path: Path)
         "both\n", ""
     )
     assert "+one" in done.result["fix"]
+
+
+def test_what_a_person_has_picked_is_what_is_merged(work: Desk) -> None:
+    text = machine(
+        "echo one > src/plan; touch src/first",
+        "echo two > src/plan; rm src/first",
+        "echo three > src/plan",
+        rule="not_matches: '^.two|^.three'}, {matches: never",
+    ).replace("{target: failed}", "{target: ask}")
+    asking = "  ask: {human: Keep it?, show: fix, pick: best, choices: [keep, drop], transitions: ["
+    asking += "{guard: choice == 'keep', target: done}, {target: failed}]}\n"
+    asked = work.play(text + asking, scenario(answers={"ask": ["keep"]}))
+    assert asked.outcome == "done"
+    assert (work.folder / "src/plan").read_text() == "one\n"
+    assert (work.folder / "src/first").exists()
 
 
 def test_validators_and_baselines_work_in_the_tree(work: Desk) -> None:

@@ -58,9 +58,12 @@ async def _settle(active: ActiveRun, state: FinalState) -> None:
     """Merge the trees or leave them; what an earlier process has done is not done again."""
     run = active.state
     due = [isolated for isolated in run.isolated.values() if isolated.source not in run.merged]
-    best = run.best_round(state.of) if due and state.picks_best else None
+    # Only once: where nothing could be merged, somebody else has changed the trees since.
+    picks = due and state.picks_best and run.restored_in != run.state
+    best = run.best_round(state.of) if picks else None
     picked = best.snapshot if best else {}
     folders = {n: picked[n] for n in state.result if n in picked and picked[n].tree}
+    folders = {**run.unrestored, **folders}
     if folders:
         await restore(active, folders)
     if state.succeeds:

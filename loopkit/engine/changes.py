@@ -233,6 +233,7 @@ def _emit(state: RunState, event: Emitted) -> None:
 def _restored(state: RunState, event: Restored) -> None:
     left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
     state.unrestored = left
+    state.restored_in = state.state
 
 
 def _isolate(state: RunState, event: Isolated) -> None:

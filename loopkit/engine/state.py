@@ -118,6 +118,8 @@ class RunState(Mutable):
     """The workspaces into which the run was merged."""
     unrestored: Mapping[str, Artifact] = NOTHING
     """Folders that have to become what they were in the round that was picked as the best."""
+    restored_in: str = ""
+    """The state in which folders last became that."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     adding: Adding | None = None
