@@ -428,7 +428,9 @@ def test_a_family_whose_questions_were_answered_one_by_one_is_recorded_as_a_case
     assert (waiting.exit_code, codes) == (5, [5, 5, 0])
     made = shell("runs", "record", root_of(asked[0]), "made.scenario.yaml", "--as", "made")
     assert made.exit_code == 0, made.stderr
-    tested = shell("test", "made.scenario.yaml")
+    of_child = shell("runs", "record", asked[0], "child.scenario.yaml")
+    assert f"case `{asked[0].replace('/', '-')}`" in of_child.stderr
+    tested = shell("test", "made.scenario.yaml", "child.scenario.yaml")
     assert tested.exit_code == 0, tested.stdout
 
 

@@ -101,7 +101,7 @@ async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:
         if not taken:
             raise AnswerRefused(f"no open question has a choice `{choice}`")
         if left := len(asked) - len(taken):
-            exit_codes.say(f"{plural(left, 'question')} without a choice `{choice}` stays open")
+            exit_codes.say(f"still open: {plural(left, 'question')} without a choice `{choice}`")
         return [one.state.run for one in taken]
     if len(asked) > 1:
         lines = "\n".join(question_hints(run, asked))

@@ -55,7 +55,7 @@ def record(
     machines = machines or Machines()
     redact = _redactor_for(program.machine)
     state = run.state
-    name = target.name or state.run
+    name = target.case_of(state.run)
     if state.repairs:
         return _record_repaired(target, program, run, redact, machines)
     case, notes = make_case(program, run, redact)
@@ -79,7 +79,7 @@ def _record_repaired(
     such as an exit code that had no meaning.
     """
     state, told = run.state, ""
-    name = target.name or state.run
+    name = target.case_of(state.run)
     for stops_again in (True, False):
         case, notes = make_case(program, run, redact, stops_again=stops_again)
         comments = [

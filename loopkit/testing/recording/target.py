@@ -29,6 +29,10 @@ class Target:
     known: LoadedScenario | None = None
     """The scenario that is there already."""
 
+    def case_of(self, run: str) -> str:
+        """The name of the case of a run; an id of a child has a `/`, which no name can have."""
+        return self.name or run.replace("/", "-")
+
     def text(self, name: str, case: dict[str, Any], comments: list[str]) -> str:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
