@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +15,7 @@ from loopkit.cli import invoke as run
 from loopkit.document.problems import Problem, Span
 from loopkit.views.problems import FORMATS, Examined
 from loopkit.views.problems.catalogue import meanings
+from tests.warm import command
 
 SOUND = "loopkit: 1\nstates:\n  note: {render: A note., next: done}\n  done: {final: success}\n"
 BROKEN = SOUND.replace("render", "rendr")
@@ -91,8 +91,8 @@ def test_a_file_that_is_named_is_checked_whatever_it_looks_like(
 
 
 def piped(content: bytes, *argv: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "loopkit", "check", *argv, "-"]
-    return subprocess.run(command, input=content, capture_output=True, check=False)
+    line = command("-m", "loopkit", "check", *argv, "-")
+    return subprocess.run(line, input=content, capture_output=True, check=False)
 
 
 def test_a_problem_of_standard_input_is_shown_with_its_line() -> None:

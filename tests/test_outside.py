@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Waiting
 from loopkit.language.load import load
 from loopkit.views.diagram.labels import state_texts
 from tests.support import PLAN_REVIEW, ROOT, Desk, QuickClock, plan, scenario
+from tests.warm import ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -417,8 +417,7 @@ def test_two_processes_that_deliver_at_once_are_not_both_taken(here: Path) -> No
         (here / f"{name}.md").write_text(f"## Goal\n\n{name}\n", encoding="utf-8")
 
     def posted(name: str) -> int:
-        argv = [sys.executable, "-m", "loopkit", "reply", first.run, f"{name}.md"]
-        return subprocess.run(argv, cwd=here, capture_output=True, check=False).returncode
+        return ran_loopkit("reply", first.run, f"{name}.md", cwd=here).returncode
 
     with ThreadPoolExecutor(2) as both:
         codes = list(both.map(posted, ["tea", "cocoa"]))
