@@ -686,6 +686,16 @@ def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
     assert done.stderr.startswith("error: No space left on device")
 
 
+def test_a_file_that_is_too_large_is_not_read_to_its_end_to_say_so() -> None:
+    with Path("huge.yaml").open("wb") as huge:
+        huge.truncate(4_000_000_000)
+    argv = shlex.join([sys.executable, "-m", "loopkit", "check", "huge.yaml"])
+    limited = f"ulimit -v 2000000; {argv}"
+    done = subprocess.run(limited, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "1 file: 1 error\n")
+    assert "the file has more than 1,000,000 bytes" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["check", "test"])
 def test_a_name_that_is_too_long_is_told_with_the_name(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -296,6 +296,21 @@ class TestTheCommandLine:
         assert tested.exit_code == 0, tested.stdout
         assert load_suite(path).names == ("ours", "the new one")
 
+    def test_keeps_what_somebody_changed_in_the_file_while_the_run_went_on(
+        self, project: Desk, loopkit: Shell
+    ) -> None:
+        edit = "sed -i s/ours/theirs/ all.scenario.yaml"
+        project.write(
+            "machine.yaml",
+            f"loopkit: 1\nstates:\n  edit: {{run: [sh, -c, {edit}], next: done}}\n"
+            "  done: {final: success}\n",
+        )
+        cases = "scenario: 1\nmachine: machine.yaml\ncases:\n  ours: {commands: {edit: [{}]}}\n"
+        path = project.write("all.scenario.yaml", cases)
+        done = loopkit("run", "machine.yaml", "--record", "all.scenario.yaml", "--as", "made")
+        assert done.exit_code == 0, done.stderr
+        assert load_suite(path).names == ("theirs", "made")
+
     def test_plays_nothing_that_the_other_cases_share(self, project: Desk, loopkit: Shell) -> None:
         head = "scenario: 1\nmachine: loops/machine.yaml\nanswers: {ask: [bad]}\n"
         project.write("all.scenario.yaml", f"{head}cases:\n  a: {{expect: {{outcome: bad}}}}\n")

@@ -85,9 +85,12 @@ def render_problems(problems: Sequence[Problem]) -> str:
 
 def text_of(file: str) -> str:
     """The text of a file in which there is a problem, as far as it can be had."""
+    from loopkit.document import MAX_BYTES
+
     try:
         with open(file, encoding="utf-8-sig", errors="replace") as stream:
-            return stream.read()
+            # The problem may be that it has no end.
+            return stream.read(MAX_BYTES)
     except (OSError, ValueError):
         # Standard input, or a file that went away: the place without the line has to do.
         return ""

@@ -46,7 +46,10 @@ class Recorder:
         if self.target is None or not self.run:
             return
         try:
-            print_recording(record_run(self.target, self.run))
+            with exit_codes.report_errors(), _refuse_unrecordable():
+                # Somebody may have changed the file while the run went on.
+                now = target(self.target.path, self.target.machine, self.target.name)
+            print_recording(record_run(now, self.run))
         except Stop as stop:
             # The run itself is none the worse for it.
             exit_codes.say(f"not recorded: {str(stop).removeprefix('error: ')}")
