@@ -683,7 +683,8 @@ def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
             check=False,
         )
     assert done.returncode == 4
-    assert done.stderr.startswith("error: No space left on device")
+    where_to_look = "`loopkit runs ls` shows the status of the run"
+    assert done.stderr == f"error: No space left on device; {where_to_look}\n"
 
 
 def test_a_file_that_is_too_large_is_not_read_to_its_end_to_say_so() -> None:

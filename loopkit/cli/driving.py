@@ -73,9 +73,12 @@ def drive(
         # Around the event loop and not in it, so that its end can be interrupted too.
         with exit_codes.report_errors(), Interruption() as interruption:
             return asyncio.run(_drive(output, start, notifier, interruption))
-    except BrokenPipeError as error:
-        # As with `| head`: no failure of the run, and no end of it either.
-        told = "error: stdout was closed; `loopkit runs ls` shows the status of the run"
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Of stdout, as with `| head` or a full disk: neither a failure nor an end of the run.
+        closed = "stdout was closed" if isinstance(error, BrokenPipeError) else error.strerror
+        told = f"error: {closed or error}; `loopkit runs ls` shows the status of the run"
         raise exit_codes.Stop(exit_codes.ERROR, told) from error
 
 
