@@ -687,14 +687,22 @@ def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
     assert done.stderr == f"error: No space left on device; {where_to_look}\n"
 
 
-def test_a_file_that_is_too_large_is_not_read_to_its_end_to_say_so() -> None:
+@pytest.mark.parametrize(
+    ("argv", "code", "told"),
+    [
+        (["check", "huge.yaml"], 1, "the file has more than 1,000,000 bytes"),
+        (["run", PLAN_REVIEW, "--set", "issue=@huge.yaml"], 2, "has more than 50,000,000 char"),
+    ],
+)
+def test_a_file_that_is_too_large_is_not_read_to_its_end_to_say_so(
+    argv: list[str], code: int, told: str
+) -> None:
     with Path("huge.yaml").open("wb") as huge:
         huge.truncate(4_000_000_000)
-    argv = shlex.join([sys.executable, "-m", "loopkit", "check", "huge.yaml"])
-    limited = f"ulimit -v 2000000; {argv}"
+    limited = f"ulimit -v 2000000; {shlex.join([sys.executable, '-m', 'loopkit', *argv])}"
     done = subprocess.run(limited, shell=True, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "1 file: 1 error\n")
-    assert "the file has more than 1,000,000 bytes" in done.stdout
+    assert done.returncode == code, done.stderr
+    assert told in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "test"])
