@@ -162,8 +162,7 @@ def command(*argv: str) -> list[str]:
 @cache
 def _server(has_litellm: bool, under: tuple[str, ...]) -> str:
     """The address where a process is asked for; one of each kind for each process that asks."""
-    folder = mkdtemp()
-    address = f"{folder}/asked"
+    address = f"{mkdtemp()}/asked"
     alive, ours = os.pipe()
     with socket.socket(socket.AF_UNIX) as asked:
         asked.bind(address)
@@ -181,7 +180,6 @@ def _server(has_litellm: bool, under: tuple[str, ...]) -> str:
     def end() -> None:
         os.close(ours)
         server.wait()
-        shutil.rmtree(folder)
 
     atexit.register(end)
     return address
@@ -222,6 +220,7 @@ def _serve(asked: socket.socket, alive: int) -> None:
             os.read(woken, 1 << 16)
             _tell_ends(tellers)
         if alive in ready:
+            shutil.rmtree(Path(asked.getsockname()).parent)
             os._exit(0)
         if asked not in ready:
             continue
