@@ -378,6 +378,44 @@ def test_an_item_that_did_not_begin_again_is_not_what_it_was_before(desk: Desk) 
     assert run.outcome == "done"
 
 
+def test_an_item_that_left_the_list_for_one_visit_is_run_again(desk: Desk) -> None:
+    """What it waits for may have become another one meanwhile."""
+    machine = """
+loopkit: 1
+agents: {planner: {model: openai/gpt-5, schema: {tasks: [{id: str, needs: [str]}]}}}
+states:
+  plan: {agent: planner, prompt: Plan it., on_error: {content: failed}, next: tasks}
+  tasks:
+    each: plan.tasks
+    as: task
+    key: task.id
+    after: task.needs
+    max_items: 10
+    machine: task.yaml
+    input: {text: "{{ task.id }}"}
+    on_error: {content: failed}
+    next: ask
+  ask:
+    human: Fine?
+    choices: [fine, again]
+    transitions:
+      - {guard: choice == "fine", target: done}
+      - {revise: plan, feedback: Again.}
+  done: {final: success, result: tasks}
+  failed: {final: failure}
+"""
+    a, b = {"id": "a", "needs": []}, {"id": "b", "needs": ["a"]}
+    plans = [{"data": {"tasks": listed}} for listed in ([a, b], [a], [a, b])]
+    child = {"agents": {"writer": ["good"]}}
+    script = scenario(
+        agents={"planner": plans},
+        answers={"ask": ["again", "again", "fine"]},
+        children={"tasks": {"*": child}},
+    )
+    run = desk.play(machine, script)
+    assert (run.outcome, order(run)) == ("done", ["+a", "-a", "+b", "-b", "+b", "-b"])
+
+
 def test_an_item_with_another_input_is_run_again(desk: Desk) -> None:
     again = '{text: "{{ task.id }}{{ revision }}"}'
     machine = tasks().replace(GUARDED, JUDGED).replace('{text: "{{ task.id }}"}', again)

@@ -167,6 +167,64 @@ def test_a_provider_that_is_left_alone_is_passed_over_and_that_is_told(desk: Des
     assert "  again          not waiting for openai: `openai` failed 5 times in a row" in told(run)
 
 
+ALONE = """
+loopkit: 1
+agents:
+  writer:
+    model: openai/one
+    retry: {attempts: 5, backoff: 1ms, max_backoff: 2s}
+    fallbacks: [groq/two]
+states:
+  draft:
+    agent: writer
+    prompt: Write.
+    output: plan
+    on_error: {transient: again, content: failed}
+    next: again
+  again: {agent: writer, prompt: Write., output: plan, on_error: {content: failed}, next: done}
+  done: {final: success, result: plan}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "told", "after_s"),
+    [
+        # Of the first, the quota; of the second, that it is left alone.
+        (
+            [*[{"fault": "quota", "retry_after": "9s"}], *[DOWN] * 5],
+            "429: insufficient_quota; fallback `groq/two`: `groq` failed 5 times in a row",
+            9,
+        ),
+        # Both are left alone.
+        (
+            [DOWN] * 10,
+            "`openai` failed 5 times in a row; fallback `groq/two`: `groq` failed 5 times in a row",
+            30,
+        ),
+    ],
+)
+def test_where_the_last_is_left_alone_each_says_why_and_the_earliest_time_is_named(
+    desk: Desk, calls: list[object], told: str, after_s: int
+) -> None:
+    desk.clock = QuickClock()
+    run = desk.play(ALONE, scenario(agents={"writer": [calls, calls[:1]]}))
+    [suspended] = run.of(Suspended)
+    assert (suspended.reason, suspended.message) == ("transient", told)
+    assert suspended.resume_at == pytest.approx(run.stored[-1].at + after_s, abs=5)
+
+
+def test_one_that_was_left_alone_says_why_where_its_fallback_fails(desk: Desk) -> None:
+    desk.clock = QuickClock()
+    run = desk.play(
+        ALONE, scenario(agents={"writer": [[*[DOWN] * 5, "A plan."], [{"fault": "quota"}]]})
+    )
+    [suspended] = run.of(Suspended)
+    assert suspended.message == (
+        "`openai` failed 5 times in a row; fallback `groq/two`: 429: insufficient_quota"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "calls"),
     [

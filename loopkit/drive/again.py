@@ -11,6 +11,7 @@ from loopkit.engine.default_feedback import default_feedback
 from loopkit.engine.events import Feedback
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.findings_for import blocking_for
+from loopkit.engine.tasks import Child
 from loopkit.machine.item_list import Item
 
 
@@ -94,7 +95,7 @@ def _kept(
     before, visit = active.state.children.get(name, {}), active.state.visit
     known = {item.key: item for item in items}
     version = active.state.artifacts.get(name)
-    now: Mapping[str, Any] = version.data if version is not None and version.is_data else {}
+    now: Mapping[str, Any] | None = version.data if version and version.is_data else None
     lost = {
         key
         for key in known
@@ -103,8 +104,7 @@ def _kept(
         or child.ended is None
         or not child.ended.result["success"]
         or child.started.input != inputs[key]
-        # At its last visit an item may not have begun, and then it has none of its own there.
-        or now.get(key, child.ended.result) != child.ended.result
+        or not _is_current(child, now, visit)
         or key in keyed
     }
     dependents: dict[str, list[str]] = {}
@@ -118,6 +118,18 @@ def _kept(
         front += fresh
     ended = ((key, before[key].ended) for key in known if key not in lost)
     return {key: end.result for key, end in ended if end is not None}
+
+
+def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool:
+    """Whether what came of a child is what the last visit has for its item.
+
+    The item may not have begun then, or not have been in the list; and an error may have ended the
+    visit before there was a version of it.
+    """
+    assert child.ended is not None
+    if now is None or (child.started.key not in now and child.started.visit == visit - 1):
+        return True
+    return now.get(child.started.key) == child.ended.result
 
 
 def _told(

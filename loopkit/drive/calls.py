@@ -24,7 +24,7 @@ from loopkit.drive.sizes import (
     KEPT_CHARS,
     shortened,
 )
-from loopkit.drive.turns import take_turn
+from loopkit.drive.turns import nobody_left, take_turn
 from loopkit.engine.events import (
     Failed,
     Held,
@@ -35,7 +35,7 @@ from loopkit.engine.events import (
     Usage,
 )
 from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Exchange, Task
+from loopkit.engine.tasks import Exchange, GivenUp, Task
 from loopkit.machine.callees import Callee
 from loopkit.values import Value
 
@@ -98,12 +98,16 @@ async def call(
     it completes. Raises CallFailed and LimitReached.
     """
     turns, index = request.messages, 0
+    passed: list[GivenUp] = []
     if work.task in active.state.tasks or active.state.refused:
         index = await take_turn(active, work.task, work.agent, work.callees)
     while True:
         callee = work.callees[index]
-        if callee.provider and not await _is_admitted(active, work, index):
+        if callee.provider and (lost := await _left_alone(active, work, index)) is not None:
+            passed.append(lost)
             index += 1
+            if index == len(work.callees):
+                raise nobody_left(active.state.tasks.get(work.task), work.callees, passed)
             continue
         _address(request, turns, callee, index)
         try:
@@ -111,7 +115,7 @@ async def call(
         except TryFailed as failure:
             failed, wait_s = _failed(active, work, failure, index)
             await active.append(failed)
-            index = await take_turn(active, work.task, work.agent, work.callees, wait_s)
+            index = await take_turn(active, work.task, work.agent, work.callees, wait_s, passed)
             continue
         if hold:
             active.stage(replied)
@@ -120,10 +124,10 @@ async def call(
         return replied
 
 
-async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
-    """Wait while the provider is left alone, unless a fallback is left: then that has its turn.
+async def _left_alone(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
+    """Wait while the provider is left alone; why the next one has its turn, where that is so.
 
-    Raises CallFailed where waiting takes too long.
+    That is where a fallback is left, or waiting takes too long.
     """
     callee = work.callees[index]
     others = work.callees[index + 1 :]
@@ -133,9 +137,8 @@ async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
         until = active.clock.now() + wait_s
         failures = active.breakers.failures(callee.provider)
         reason = f"`{callee.provider}` failed {failures} times in a row"
-        if wait_s > callee.retry.max_backoff and not others:
-            raise CallFailed("transient", reason, resume_at=until)
-        if wait_s > PROBE_S or others:
+        is_too_long = wait_s > callee.retry.max_backoff and not others
+        if not is_too_long and (wait_s > PROBE_S or others):
             held = Held(
                 task=work.task,
                 state=active.state.state,
@@ -145,10 +148,13 @@ async def _is_admitted(active: ActiveRun, work: CallSeries, index: int) -> bool:
                 instead=others[0].model if others else "",
             )
             await active.append(held)
-        if others:
-            return False
+        if others or is_too_long:
+            told = Failed(
+                key="", error_class="transient", message=reason, resume_at=until, usage=Usage()
+            )
+            return GivenUp(index, 0, told)
         await active.pause(wait_s)
-    return True
+    return None
 
 
 def _address(request: Request, turns: Sequence[Message], callee: Callee, index: int) -> None:

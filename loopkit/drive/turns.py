@@ -5,7 +5,7 @@ Only what the run's events say counts, so that a resumed run goes on with whom i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left
@@ -20,11 +20,13 @@ async def take_turn(
     agent: str,
     callees: Sequence[Callee],
     wait_s: float | None = None,
+    passed: Sequence[GivenUp] = (),
 ) -> int:
     """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is.
 
     The wait after a failure is worked out from the time of day where an earlier life of the run
-    has seen it; whoever has just seen it names it, because the time of day may jump.
+    has seen it; whoever has just seen it names it, because the time of day may jump. `passed` are
+    those who were passed over without a try.
     """
     if task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
@@ -38,7 +40,7 @@ async def take_turn(
         await active.pause(wait_s)
         return index
     if is_last or not _may_help(known):
-        raise _nobody_left(known, callees, index)
+        raise nobody_left(known, callees, passed)
     return index + 1
 
 
@@ -67,13 +69,18 @@ def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> boo
     return wait_s <= retry.max_backoff
 
 
-def _nobody_left(task: Task, callees: Sequence[Callee], index: int) -> CallFailed:
+def nobody_left(
+    known: Task | None, callees: Sequence[Callee], passed: Iterable[GivenUp]
+) -> CallFailed:
     """Why nobody else is asked: the last class of error, what came of each, the earliest time."""
-    before = (one for one in task.given_up if one.fallback < index)
-    lost = [*before, GivenUp(index, task.tries, task.failed)]
+    tried = list(known.given_up) if known else []
+    if known and known.tries:
+        tried.append(GivenUp(known.fallback, known.tries, known.failed))
+    by_place = {one.fallback: one for one in (*tried, *passed) if one.fallback < len(callees)}
+    lost = [by_place[place] for place in sorted(by_place)]
     named = [one.failed.resume_at for one in lost if one.failed is not None]
     return CallFailed(
-        task.failed.error_class if task.failed else "transient",
+        lost[-1].failed.error_class if lost[-1].failed else "transient",
         "; ".join(_told(one, callees) for one in lost),
         resume_at=min((time for time in named if time is not None), default=None),
     )
