@@ -49,6 +49,53 @@ def test_a_ladder_of_names_climbs_from_model_to_model_and_the_last_stays(desk: D
     assert (run.outcome, models(run, "writer")) == ("done", [HAIKU, SONNET, OPUS, OPUS])
 
 
+LATER = """
+loopkit: 1
+origins: [planning, design]
+limits: {total_revisions: 6}
+agents:
+  planner: {model: [openai/p1, openai/p2, openai/p3]}
+  designer: {model: [openai/d1, openai/d2, openai/d3]}
+  critic: {model: [openai/c1, openai/c2, openai/c3]}
+states:
+  planning:
+    agent: planner
+    prompt: Plan.
+    output: plan
+    on_error: {content: failed}
+    next: design
+  design: {agent: designer, prompt: "Design {{ plan }}.", output: spec, next: review}
+  review:
+    validate: spec
+    by: [{judge: critic, rubric: [Good.]}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: [planning, design]}, max: 3}
+      - {target: failed}
+  done: {final: success, result: spec}
+  failed: {final: failure}
+"""
+
+
+def test_a_ladder_climbs_with_what_has_waited_for_its_state(desk: Desk) -> None:
+    """What is found for the designer waits while the planner works."""
+    found = [{"message": who, "severity": "error", "origin": who} for who in ("planning", "design")]
+    both = {"data": {"verdict": "fail", "findings": found}}
+    said = {"planner": ["A.", "B."], "designer": ["C.", "D."], "critic": [both, PASS]}
+    run = desk.play(LATER, scenario(agents=said))
+    assert run.outcome == "done"
+    asked = {agent: models(run, agent) for agent in said}
+    assert asked == {agent: [f"openai/{agent[0]}{n}" for n in (1, 2)] for agent in said}
+
+
+def test_a_ladder_climbs_where_a_revise_edge_leads_to_a_state_before_its_own(desk: Desk) -> None:
+    before = "  start: {transitions: [{target: draft}]}\n  draft: "
+    text = MACHINE.replace("{revise: draft}", "{revise: start}").replace("  draft: ", before)
+    script = scenario(agents={"writer": ["One.", "Two."], "critic": [fails("No."), PASS]})
+    run = desk.play(text, script)
+    assert (run.outcome, models(run, "writer")) == ("done", [HAIKU, SONNET])
+
+
 def test_names_stand_for_the_models_of_judges_and_of_fallbacks(desk: Desk) -> None:
     down = {"fault": "quota"}
     script = scenario(agents={"writer": [["One."]], "critic": [[down, down, PASS]]})

@@ -9,7 +9,6 @@ from loopkit.drive.active import ActiveRun
 from loopkit.engine.rounds import Round
 from loopkit.language import Agent, ModelAgent
 from loopkit.machine.callees import Callee, callees_of
-from loopkit.machine.edges import Edge
 
 
 def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
@@ -21,15 +20,10 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
     """The model that has its turn; nothing is counted beyond the last."""
     if len(agent.model) == 1:
         return agent.model[0]
-    ways = _stalls(active, author) if agent.climb == "stall" else _revisions(active, author)
+    if agent.climb == "revision":
+        return agent.model_after(active.state.revised.get(author, 0))
     most = agent.rung * (len(agent.model) - 1)
-    return agent.model_after(sum(1 for _ in islice(ways, most)))
-
-
-def _revisions(active: ActiveRun, author: str) -> Iterator[Edge]:
-    """The revisions of an author's work so far."""
-    edges = (active.program.graph.by_id[edge] for edge in reversed(active.state.route))
-    return (edge for edge in edges if edge.back and edge.target == author)
+    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
 
 
 def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:

@@ -301,6 +301,8 @@ def _decide(state: RunState, event: Decided) -> None:
     for feedback in event.feedback:
         waiting = (*state.pending.get(feedback.to, ()), feedback)
         state.pending = {**state.pending, feedback.to: waiting}
+    for to in {feedback.to for feedback in event.feedback}:
+        state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)
         told = (*state.delivered.get(event.target, ()), *waited)

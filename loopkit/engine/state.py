@@ -87,6 +87,8 @@ class RunState(Mutable):
     """By state: what was found for it in other states, and waits until it works again."""
     delivered: Mapping[str, tuple[Deferral, ...]] = NOTHING
     """By state: what it has been told of that, and has not worked on yet."""
+    revised: Mapping[str, int] = NOTHING
+    """How often each state was sent feedback."""
     tasks: dict[str, Task] = {}
     asked: dict[str, int] = {}
     """How many pieces of work each agent has had."""
