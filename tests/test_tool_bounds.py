@@ -108,6 +108,13 @@ def made(run: Played, *roles: str) -> int:
             0,
             id="nobody calls a tool",
         ),
+        pytest.param(
+            "{tool_use: runner, max_tool_calls: 2}",
+            lost_once_each({**SEARCH, "reply": "Short."}),
+            2,
+            0,
+            id="who can't call tools calls none",
+        ),
     ],
 )
 def test_the_dearest_run_makes_exactly_the_calls_that_are_known_before(

@@ -117,10 +117,12 @@ def counts(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
 def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
     """The reply with the calls that are kept of it, and made.
 
-    For a model that can't call the required tool itself this is that call.
+    For a model that can't call the required tool itself this is that call, and no other.
     """
     required = agent.required_tool
-    if not reply.has_no_tools or required is None:
+    if not reply.has_no_tools:
         return reply.replace(tool_calls=reply.tool_calls[: agent.max_tool_calls + MOST_REFUSED])
+    if required is None:
+        return reply.replace(tool_calls=())
     arguments = json.dumps({DRAFT: reply.text}, ensure_ascii=False)
     return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
