@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopkit.drive.breaker import THRESHOLD
-from loopkit.engine.events import Failed, InDoubt, Worked
+from loopkit.engine.events import Failed, InDoubt, Suspended, Worked
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.testing.properties.playing import Performance
@@ -64,7 +64,9 @@ def _spends_more(whole: Performance, cut: Performance, machine: Machine) -> bool
     if len(failed) >= THRESHOLD:
         return True
     meets_limit = any(
-        isinstance(event, Worked) and event.outcome == "limit" for event in cut.events
+        (isinstance(event, Worked) and event.outcome == "limit")
+        or (isinstance(event, Suspended) and event.reason == "limit")
+        for event in cut.events
     )
     return bool(cut.doubted) and (
         meets_limit or _is_last_try(cut, machine) or _is_given_up(whole, cut)
