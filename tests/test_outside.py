@@ -287,6 +287,15 @@ def test_a_file_counts_if_it_was_written_since_it_was_asked_for(stored: Desk) ->
     assert stored.deliver(played.state.run).result == {"plan": GOOD + "More.\n"}
 
 
+def test_a_file_that_was_written_before_it_is_asked_for_anew_counts(stored: Desk) -> None:
+    """The request is another one, and the attempt is the same."""
+    stored.write("docs/plan.md", "Tea.\n")
+    run = stored.play(FILE).state.run
+    stored.write("docs/plan.md", GOOD)
+    stored.repair(run, FILE.replace("Write a plan.", "Write a short plan."))
+    assert stored.deliver(run).result == {"plan": GOOD}
+
+
 def test_with_else_a_text_does_where_no_file_was_written(stored: Desk) -> None:
     run = stored.play(FILE.replace("plan.md}", "plan.md, else: reply}")).state.run
     assert stored.deliver(run, GOOD).result == {"plan": GOOD}

@@ -84,8 +84,13 @@ async def _wanted(
         return wanted.replace(form="folder", path=relative)
     if output.file is not None:
         relative = render(active.program, active.state, output.file).strip()
-        before = await asyncio.to_thread(mark, output_file(folder, relative))
-        return wanted.replace(form="file", path=relative, before=before.to_text())
+        first = active.state.wanted
+        if first and (first.workspace, first.path) == (wanted.workspace, relative):
+            # What was written since then belongs to this attempt, though it is asked for anew.
+            before = first.before
+        else:
+            before = (await asyncio.to_thread(mark, output_file(folder, relative))).to_text()
+        return wanted.replace(form="file", path=relative, before=before)
     return wanted
 
 

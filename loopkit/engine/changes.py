@@ -89,7 +89,7 @@ def _enter(state: RunState, event: Entered) -> None:
     state.visit = event.visit
     state.visits[event.state] = event.visit
     state.entered_by = event.by
-    state.question = None
+    state.question = state.wanted = None
 
 
 def _intend(state: RunState, event: Intended) -> None:
@@ -324,6 +324,7 @@ def _alert(state: RunState, event: Alerted) -> None:
 def _wait(state: RunState, event: Waiting) -> None:
     state.status = "waiting"
     state.question = event
+    state.wanted = state.wanted or event.wanted
 
 
 def _suspend(state: RunState, event: Suspended) -> None:
