@@ -96,6 +96,15 @@ def test_a_ladder_climbs_where_a_revise_edge_leads_to_a_state_before_its_own(des
     assert (run.outcome, models(run, "writer")) == ("done", [HAIKU, SONNET])
 
 
+def test_no_error_moves_a_ladder_up(desk: Desk) -> None:
+    again = "{revise: draft, max: 2, feedback: Once more.}"
+    text = MACHINE.replace(", next: check}", f", on_error: {{fatal: {again}}}, next: check}}")
+    refused = [{"fault": "authentication"}]
+    writer = [refused, ["One."], refused, ["Two."]]
+    run = desk.play(text, scenario(agents={"writer": writer, "critic": [fails("No."), PASS]}))
+    assert (run.outcome, models(run, "writer")) == ("done", [HAIKU, HAIKU, SONNET, SONNET])
+
+
 def test_names_stand_for_the_models_of_judges_and_of_fallbacks(desk: Desk) -> None:
     down = {"fault": "quota"}
     script = scenario(agents={"writer": [["One."]], "critic": [[down, down, PASS]]})

@@ -301,7 +301,9 @@ def _decide(state: RunState, event: Decided) -> None:
     for feedback in event.feedback:
         waiting = (*state.pending.get(feedback.to, ()), feedback)
         state.pending = {**state.pending, feedback.to: waiting}
-    for to in {feedback.to for feedback in event.feedback}:
+    # What the edge of an error tells itself is about no work.
+    is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
+    for to in {feedback.to for feedback in event.feedback[1 if is_of_error else 0 :]}:
         state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)

@@ -89,7 +89,7 @@ class RunState(Mutable):
     delivered: Mapping[str, tuple[Deferral, ...]] = NOTHING
     """By state: what it has been told of that, and has not worked on yet."""
     revised: Mapping[str, int] = NOTHING
-    """How often each state was sent feedback."""
+    """How often each state was sent feedback about its work."""
     tasks: dict[str, Task] = {}
     asked: dict[str, int] = {}
     """How many pieces of work each agent has had."""
