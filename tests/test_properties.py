@@ -99,6 +99,13 @@ def test_every_run_of_plan_review_holds() -> None:
     holds(PLAN_REVIEW, 20)
 
 
+def test_every_run_that_resets_a_counter_holds(desk: Desk) -> None:
+    resetting = "{guard: attempt == 2, revise: draft, max: 1, resets: [draft]}"
+    text = re.sub("limits: .*", "limits: {revisions: 1, total_revisions: 3}", LIMITED)
+    text = text.replace("{revise: draft}", f"{resetting}, {{revise: draft}}")
+    holds(desk.write("machine.yaml", text), 20)
+
+
 @pytest.mark.parametrize("then", [", then: over", ""])
 def test_every_run_under_limits_holds(then: str, desk: Desk) -> None:
     # A call in doubt is counted, so what is resumed may have no room for another one.

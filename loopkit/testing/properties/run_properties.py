@@ -48,13 +48,13 @@ def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
 
 
 def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
-    counters: Counter[str] = Counter()
+    counters: dict[str, int] = {}
     for event in done.events:
         if not isinstance(event, Decided):
             continue
         counters |= dict.fromkeys(event.resets, 0)
         for counter in event.spends:
-            counters[counter] += 1
+            counters[counter] = counters.get(counter, 0) + 1
             cap = cap_value(graph.caps[counter], done.state.input)
             if counters[counter] > cap:
                 yield LIMITS, f"`{event.edge}` was taken with {cap} of {cap} revisions used up"
