@@ -395,6 +395,26 @@ def test_a_check_of_twice_as_many_states_takes_twice_the_work_and_memory(shape: 
     assert large < 2.2 * small, (small, large)
 
 
+def dead(transitions: int) -> str:
+    """A score that the first of so many transitions covers for all others."""
+    guards = (f"score != none and score > {n}" for n in range(transitions))
+    edges = "".join(f"      - {{guard: {guard}, target: failed}}\n" for guard in guards)
+    judge = "{judge: writer, rubric: [Good.], score: {min: 0, max: 999}}"
+    return (
+        "loopkit: 1\nagents: {writer: {model: a/writer}}\nstates:\n"
+        "  draft: {agent: writer, prompt: Write., next: check}\n"
+        f"  check:\n    validate: draft\n    by: [{judge}]\n    transitions:\n{edges}"
+        "      - {guard: valid, target: done}\n      - {target: failed}\n"
+        "  done: {final: success}\n  failed: {final: failure}\n"
+    )
+
+
+def test_why_a_transition_is_dead_is_asked_of_its_own_guard_alone() -> None:
+    checked(dead(10))
+    (few, _), (many, _) = checked(dead(20)), checked(dead(40))
+    assert many < 3.1 * few, (few, many)
+
+
 def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:
     flows = [Graph(load_text(chain(n, back=1), "m.yaml", HERE).machine) for n in (200, 400)]
     calls = []

@@ -127,10 +127,8 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     if exit_.edge.origin is not None and not table.has_origin(exit_.edge.origin):
         reason = f"nothing that is found here can have the origin `{exit_.edge.origin}`"
         return reason, "leave the origin out, or delete the transition"
-    asked = table.replace(also=(*table.also, exit_.guarded))
-    rows = [row for row in map(table.completed, asked.rows()) if exit_.holds(row) is not False]
-    if not rows:
+    if not table.may_hold(exit_.wanted):
         return "its guard is never true here", "correct the guard, or delete the transition"
-    if all(exit_.is_allowed(row) is False for row in rows):
+    if not table.may_hold(exit_.wanted, exit_.allowed):
         return 'only a report with the verdict "fail" is sent back', "write `target:`, or delete it"
     return "the ones before it cover every case", MOVE_UP

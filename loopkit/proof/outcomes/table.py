@@ -39,9 +39,6 @@ class Exit(Value, frozen=True, dict=True):
         """Whether there is room for a revise edge, and no answer for another one."""
         return truth(self.may_lead, row)
 
-    def is_allowed(self, row: Row) -> bool | None:
-        return truth(_FAILS, row) if self.needs_fail else True
-
     def is_enabled(self, row: Row) -> bool | None:
         return truth(self.condition, row)
 
@@ -52,6 +49,10 @@ class Exit(Value, frozen=True, dict=True):
     @cached_property
     def wanted(self) -> ast.expr:
         return _all([self.guarded, *([_is_origin(self.edge.origin)] if self.edge.origin else [])])
+
+    @cached_property
+    def allowed(self) -> ast.expr:
+        return _FAILS if self.needs_fail else _all([])
 
     @cached_property
     def may_lead(self) -> ast.expr:
@@ -72,7 +73,7 @@ class Exit(Value, frozen=True, dict=True):
     @cached_property
     def condition(self) -> ast.expr:
         """Everything that has to hold for it to be enabled."""
-        return _all([self.wanted, self.may_lead, *([_FAILS] if self.needs_fail else [])])
+        return _all([self.wanted, self.may_lead, self.allowed])
 
 
 class Table(Value, frozen=True, dict=True):
@@ -106,6 +107,17 @@ class Table(Value, frozen=True, dict=True):
             return derived
         reached = truth(self._is_full, row)
         return derived if reached is None else {**derived, "cap_reached": reached}
+
+    def may_hold(self, *conditions: ast.expr) -> bool:
+        """Whether there may be a row for which all of some conditions hold."""
+        space, whole = self._space, _all(conditions)
+
+        def undecided(region: Region) -> Split | None:
+            held = space.truth(whole, region)
+            return held if isinstance(held, Split) else None
+
+        regions = space.told_apart({}, undecided)
+        return any(space.truth(whole, region) is not False for region in regions)
 
     def has_origin(self, origin: str) -> bool:
         """Whether something may be found that goes back to a state."""
