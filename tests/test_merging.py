@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from weakref import finalize
 
 import pytest
 
@@ -42,6 +43,7 @@ class Sides:
 
     def __init__(self, root: Path, **files: str) -> None:
         self.contents = Contents()
+        finalize(self, self.contents.close)
         self.ours = write(root / "ours", **files)
         self.theirs = make("copy", self.ours, root / "trees/1", root / "trees")
         self.base = self.keep(self.theirs)
