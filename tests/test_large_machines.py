@@ -144,6 +144,19 @@ def test_thirty_booleans_in_guards_are_told_apart_in_turn() -> None:
     assert bounds.runs.worst.inputs == dict.fromkeys((f"input.{name}" for name in names), False)
 
 
+def test_inputs_of_a_part_that_is_decided_are_not_told_apart() -> None:
+    pairs = [(f"a{number}", f"b{number}") for number in range(7)]
+    either = " or ".join(f"input.{one} and input.{other}" for one, other in pairs)
+    states = loop(
+        0, "done", f"{{guard: {either}, target: failed}}", "{revise: d0, max: 2}", FORWARD
+    )
+    names = ", ".join(f"{name}: bool" for pair in pairs for name in pair)
+    bounds = bounds_of(loaded(states, inputs=f"{{{names}}}"))
+    # Of each pair it counts whether the first holds, and the second only where it does.
+    assert (bounds.configurations or 0) < 7 * 2**7
+    assert bounds.runs.worst.total == 3
+
+
 # -- inputs of many values ---------------------------------------------------------------------
 
 

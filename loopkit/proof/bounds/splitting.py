@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
-from loopkit.language.guard.tree import conditions, constants, names_in
+from loopkit.language.guard.tree import constants, names_in
 from loopkit.proof.bounds.contexts import number, readings
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import Values, Variable, Variables
@@ -106,13 +106,26 @@ class _Asking:
             return None
         split = [
             (fact, parts)
-            for condition in conditions(guard.tree)
+            for condition in self._undecided_in(guard.tree)
             for fact in sorted(names_in(condition) & self._open.keys())
             if len(parts := self._parts(condition, fact)) > 1
         ]
         waiting = {fact for fact, _ in split}
         known = {f: region.stand_in for f, region in self._open.items() if f not in waiting}
         return split[0] if split and truth(guard.tree, {**self._context, **known}) is None else None
+
+    def _undecided_in(self, part: ast.expr) -> Iterator[ast.expr]:
+        """The smallest conditions on which it still depends whether a part of a guard holds."""
+        if truth(part, self._context) is not None:
+            return
+        match part:
+            case ast.BoolOp(values=parts):
+                for inner in parts:
+                    yield from self._undecided_in(inner)
+            case ast.UnaryOp(operand=inner):
+                yield from self._undecided_in(inner)
+            case _:
+                yield part
 
     def surely(self, guard: Guard) -> bool:
         """Whether a guard whose regions are split as they need be holds."""
