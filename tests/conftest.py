@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import re
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,13 @@ class Together(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     config.option.loadscopereorder = False  # the number of tests says little of their time
     return Together(config, log)
+
+
+def pytest_runtest_teardown() -> None:
+    """Let an import of LiteLLM end that a test began: hypothesis goes over what is imported."""
+    for thread in threading.enumerate():
+        if thread.name == "litellm":
+            thread.join()
 
 
 @pytest.fixture(scope="session")
