@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from loopkit.engine.events import ENDS
+from loopkit.journal.sqlite import SqliteJournal
 
 MACHINE = """
 loopkit: 1
@@ -261,6 +264,14 @@ def test_a_damaged_run_is_told_in_its_row_and_hides_no_other(
     assert told_of(("answer", "RUN", "yes"), sound, capsys)[0] == 0
 
 
+async def not_ended() -> list[str]:
+    """The runs that a server looks at for those that wait."""
+    journal = SqliteJournal.view(JOURNAL.parent)
+    rows = await journal.runs(skipping=ENDS)
+    await journal.close()
+    return [row.run for row in rows]
+
+
 def test_a_page_that_holds_something_else_hides_no_run_beside_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -278,6 +289,7 @@ def test_a_page_that_holds_something_else_hides_no_run_beside_it(
     assert sorted(rows) == sorted(names)
     assert 0 < len(hurt) < len(names)
     assert sorted(line.split("'")[1] for line in told.splitlines()) == sorted(hurt)
+    assert asyncio.run(not_ended()) == names[::-1]
     for argv in COMMANDS:
         code, told = told_of(argv, hurt[0], capsys)
         assert (code, RESTORE in told or "restore it from a copy" in told) == (4, True), argv

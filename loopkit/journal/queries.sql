@@ -70,6 +70,9 @@ SELECT id, owner FROM runs WHERE run = :run
 -- name: head
 SELECT seq, epoch, at FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
 
+-- name: last_type
+SELECT type FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
+
 -- name: newest_claim
 SELECT at, data FROM records
 WHERE run_id = :run_id AND type = :type
@@ -127,9 +130,6 @@ SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
-AND (:skipping IS NULL OR ifnull(
-    (SELECT type FROM records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1), ''
-) NOT IN (SELECT value FROM json_each(:skipping)))
 ORDER BY id DESC LIMIT :limit
 
 -- name: histories

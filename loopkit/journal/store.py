@@ -6,9 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from loopkit.journal.errors import (
@@ -172,16 +173,30 @@ def runs(
     limit: int,
     sees: Callable[[str], bool],
 ) -> list[RunRow]:
+    most = min(max(limit, 0), MAX_INTEGER)
     values = {
         "machine": machine,
         "run": run,
         "children": children,
         "before": before,
-        "skipping": json.dumps(skipping) if skipping else None,
-        "limit": min(max(limit, 0), MAX_INTEGER),
+        "limit": -1 if skipping else most,
     }
-    listed = db.execute(SQL["runs"], values).fetchall()
+    # One that is left open would keep the log from being written back.
+    with closing(db.execute(SQL["runs"], values)) as rows:
+        wanted = (row for row in rows if not (skipping and _ends_with(db, row[0], skipping)))
+        listed = list(islice(wanted, most))
     return [_listed(db, _sound_head, sees, *row) for row in listed]
+
+
+def _ends_with(db: sqlite3.Connection, run_id: int, types: Sequence[str]) -> bool:
+    """Whether the last record of a run is of one of the types; no, where it cannot be read."""
+    try:
+        row = db.execute(SQL["last_type"], (run_id,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if not is_corrupt(error):
+            raise
+        return False
+    return row is not None and row[0] in types
 
 
 def _listed(
