@@ -360,4 +360,6 @@ def test_what_waited_for_items_is_told_in_the_words_of_its_edge(desk: Desk) -> N
     )
     run = desk.play(WORDED, script, {"parts": [{"id": "a"}, {"id": "b"}]})
     begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
+    # A child has findings of its own, of which some may have the same ids.
+    assert [e.feedback.tells for e in run.of(ChildStarted) if e.feedback] == [None]
     assert begun == [("a", ""), ("b", ""), ("b", "So: It is blue.")]

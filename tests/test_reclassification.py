@@ -203,6 +203,87 @@ def test_what_waited_for_a_state_does_not_reach_it_once_it_is_anothers(durable: 
     assert "An interface is missing." not in done.prompts("designer")[1]
 
 
+BREAKING = PHASES.replace("prompt: Plan.,", "prompt: Plan., on_error: escalated,")
+BROKEN = {"fault": "bad_request"}
+
+
+def untold(durable: Desk, designs: list[str], plans: list[Any], text: str = BREAKING) -> Played:
+    """A run that waits because the planner could not be asked when it was told of defects."""
+    agents = {"planner": ["P1", [BROKEN], *plans], "designer": designs, "coder": ["ok"]}
+    run = durable.play(text, scenario(agents=agents))
+    assert (run.state.state, list(run.state.pending)) == ("escalated", ["planning"])
+    return run
+
+
+def of_origin(run: Played, *origins: str) -> list[str]:
+    """The ids of what was found last for these states."""
+    assert run.state.last_report is not None
+    return [f.id for f in run.state.last_report.findings if f.origins == origins]
+
+
+def test_a_state_that_was_told_and_could_not_work_is_not_told_again_of_what_is_anothers(
+    durable: Desk,
+) -> None:
+    run = untold(durable, ["NO PLAN", "BOTH", "S3"], ["P3"])
+    [gap] = of_origin(run, "planning")
+    done = answered(durable, run, origins={gap: ("design",)})
+    assert told(done)[1] == ("design", "So: A unit is missing.")
+    assert "They differ." in done.prompts("planner")[2]
+    assert "A unit is missing." not in done.prompts("planner")[2]
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
+ODD = BREAKING.replace("origin: planning, severity: low", "origin: planning, severity: high")
+
+
+def test_such_a_state_is_told_anew_of_what_is_left_to_it(durable: Desk) -> None:
+    run = untold(durable, ["NO PLAN nit", "S2"], ["P3"], ODD)
+    gap, _ = of_origin(run, "planning")
+    done = answered(durable, run, origins={gap: ("design",)})
+    assert told(done)[1:] == [
+        ("planning", "So: A name is odd."),
+        ("design", "So: A unit is missing."),
+    ]
+    assert done.prompts("planner")[2].endswith("\n\nSo: A name is odd.")
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_what_is_left_is_told_in_the_words_of_its_edge_beside_those_of_a_person(
+    durable: Desk, is_repaired: bool
+) -> None:
+    run = untold(durable, ["NO PLAN nit", "S2"], ["P3"], ODD)
+    if is_repaired:
+        first = "- {guard: valid, target: code}\n"
+        more = first + "      - {guard: error_count > 9, target: failed}\n"
+        run = durable.repair(run.state.run, ODD.replace(first, more))
+    gap, _ = of_origin(run, "planning")
+    done = answered(durable, run, choice="plan_again", origins={gap: ("design",)})
+    assert told(done)[1:3] == [
+        ("planning", "So"),
+        ("planning", "Round 1 of 2: A name is odd."),
+    ]
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
+def test_the_words_of_a_person_wait_though_what_was_found_goes_to_others(durable: Desk) -> None:
+    agents = {
+        "planner": ["P1", "P2", [BROKEN], "P4"],
+        "designer": ["NO PLAN", "NO PLAN", "BOTH", "S"],
+        "coder": ["ok"],
+    }
+    again = BREAKING.replace("max: 2}", "max: 1}").replace(
+        '{{ comment }}", max: 1', '{{ comment }}", max: 2'
+    )
+    answers = {"escalated": [{"choice": "plan_again", "comment": "Shorter."}]}
+    run = durable.play(again, scenario(agents=agents, answers=answers))
+    [gap] = of_origin(run, "planning")
+    asked = answered(durable, run, origins={gap: ("design",)})
+    done = answered(durable, asked, choice="plan_again", comment="Now.")
+    assert done.prompts("planner")[3].endswith("\n\nShorter.\n\nNow.")
+    assert done.outcome == "done"
+
+
 def test_a_scenario_reclassifies_and_its_run_can_be_recorded(durable: Desk) -> None:
     run = waiting(durable)
     answer = {"choice": "send_back", "comment": "So", "origins": {finding(run)[:6]: "planning"}}

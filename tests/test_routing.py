@@ -175,6 +175,28 @@ def test_what_waits_is_told_once_though_its_state_fails_and_is_sent_back(desk: D
     assert (run.state.deferred, run.state.delivered) == ({}, {})
 
 
+def test_what_waits_is_told_beside_the_words_with_which_a_person_sends_its_state_back(
+    desk: Desk,
+) -> None:
+    text = PHASES.replace(
+        "prompt: Plan., output: plan,", "prompt: Plan., output: plan, on_error: escalated,"
+    )
+    text = text.replace("Design {{ plan }}.", "Design {{ plan | default }}.")
+    text = text.replace("[analyse, stop]", "[analyse, design, stop]").replace(
+        "      - {target: failed}\n  done",
+        '      - {guard: choice == "design", revise: design, feedback: "{{ comment }}", max: 1}\n'
+        "      - {target: failed}\n  done",
+    )
+    plans, designs = ["P1", [{"fault": "bad_request"}]], ["NO PLAN NO API", "S"]
+    answers = {"escalated": [{"choice": "design", "comment": "Shorter."}]}
+    run = played(desk, text, answers=answers, analyst=["A"], planner=plans, designer=designs)
+    assert run.outcome == "done"
+    [(_, planning), person, (to, waited)] = told(run)
+    assert "A unit is missing." in planning
+    assert person == ("design", "Shorter.")
+    assert (to, "An interface is missing." in waited) == ("design", True)
+
+
 RULES = """
       - {not_matches: NO PLAN, origin: planning, severity: high, message: A unit is missing.}
       - {not_matches: NO API, severity: high, message: An interface is missing.}

@@ -61,8 +61,9 @@ def _found(active: ActiveRun, name: str, report: Report | None) -> Sequence[Find
 
 
 def _together(waiting: Sequence[Feedback]) -> Feedback:
-    """All feedback that waits, as one."""
-    return waiting[-1].replace(text="\n\n".join(feedback.text for feedback in waiting))
+    """All feedback that waits, as one; its findings are no matter of a child."""
+    text = "\n\n".join(feedback.text for feedback in waiting)
+    return waiting[-1].replace(text=text, tells=None)
 
 
 def _by_item(

@@ -37,13 +37,16 @@ def feedback_for(
     names = {**answer, "attempt": attempt}
     about = report and _about(program, report, to)
     text = _filled(program, run, edge, about, revision, names)
-    if not text.strip():
+    is_worded = bool(text.strip())
+    if not is_worded:
         text = _default(program, run, work, about, to, revision)
-    own = Feedback(to=to, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1])
+    tells = None
+    if about and to in program.graph.origins and _tells_findings(program, edge, is_worded):
+        tells = _deferral(about, to, edge.id, revision, answer)
+    own = _feedback(to, text, revision, tells)
     waited: Iterable[Feedback] = ()
     if run.deferred:
-        told = [finding.id for finding in about.blocking] if about else []
-        waited = _deferred(program, run, edge.target, told)
+        waited = _deferred(program, run, edge.target, tells.findings if tells else ())
     return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
 
 
@@ -54,6 +57,19 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
     if (judged := program.machine.states[edge.source].judges) is not None:
         return run.artifacts[judged].author
     return run.last_report.author if run.last_report else edge.target
+
+
+def _tells_findings(program: Program, edge: Edge, is_worded: bool) -> bool:
+    """Whether the feedback of an edge is about findings, and not what a person or an error says."""
+    is_judging = program.machine.states[edge.source].judges is not None
+    names = program.template(program.feedback_of(edge)).names
+    return edge.event == "done" and (is_judging or not is_worded or "findings" in names)
+
+
+def _feedback(to: str, text: str, revision: tuple[int, int], tells: Deferral | None) -> Feedback:
+    return Feedback(
+        to=to, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1], tells=tells
+    )
 
 
 def _filled(
@@ -119,15 +135,25 @@ def _deferrals(
     named = origins.in_order(name for found in report.blocking for name in found.origins)
     wording = _edges_to_origins(program, report.state, edge)
     for to in origins.ahead_of(edge.target, named):
-        yield Deferral(
-            to=to,
-            by=report.state,
-            findings=tuple(found.id for found in report.blocking if to in found.origins),
-            edge=wording.get(to),
-            revision=revision[0],
-            max_revisions=revision[1],
-            answer=dict(answer),
-        )
+        yield _deferral(report, to, wording.get(to), revision, answer)
+
+
+def _deferral(
+    report: Report,
+    to: str,
+    edge: str | None,
+    revision: tuple[int, int],
+    answer: Mapping[str, Any],
+) -> Deferral:
+    return Deferral(
+        to=to,
+        by=report.state,
+        findings=tuple(found.id for found in report.blocking if to in found.origins),
+        edge=edge,
+        revision=revision[0],
+        max_revisions=revision[1],
+        answer=dict(answer),
+    )
 
 
 def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, str]:
@@ -153,6 +179,5 @@ def _deferred(
         if not text.strip():
             asked = chosen_agent(program, run, state)
             text = default_feedback(program, report, state, revision, asked)
-        yield Feedback(
-            to=state, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1]
-        )
+        tells = deferral.replace(findings=tuple(found.id for found in open_findings))
+        yield _feedback(state, text, revision, tells)

@@ -88,11 +88,23 @@ def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
     findings = tuple(_reclassified(report.findings, about.origins))
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
+    _take_back(run, about.origins)
     run.deferred = {
         to: kept
         for to, waiting in run.deferred.items()
         if (kept := tuple(_still_for(to, waiting, about.origins)))
     }
+
+
+def _take_back(run: RunState, by: By) -> None:
+    """Defer what a state was told and has not worked on, where some of it has gone to others."""
+    for to, waiting in run.pending.items():
+        gone = _gone(to, by)
+        back = [each for each in waiting if each.tells and gone.intersection(each.tells.findings)]
+        if back:
+            deferrals = (each.tells for each in back if each.tells)
+            run.deferred = {**run.deferred, to: (*run.deferred.get(to, ()), *deferrals)}
+            run.pending = {**run.pending, to: tuple(each for each in waiting if each not in back)}
 
 
 def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
@@ -104,11 +116,16 @@ def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
 
 def _still_for(to: str, waiting: Iterable[Deferral], by: By) -> Iterator[Deferral]:
     """What still waits for a state, where some of it has gone to others."""
-    gone = {finding for finding, states in by.items() if to not in states}
+    gone = _gone(to, by)
     for deferral in waiting:
         findings = tuple(each for each in deferral.findings if each not in gone)
         if findings:
             yield deferral.replace(findings=findings)
+
+
+def _gone(state: str, by: By) -> set[str]:
+    """What is not a state's by what a person says."""
+    return {finding for finding, states in by.items() if state not in states}
 
 
 def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:

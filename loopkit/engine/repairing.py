@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopkit.engine.events import Repaired
+from loopkit.engine.events import Deferral, Repaired
 from loopkit.engine.log import Log
 from loopkit.engine.state import RunState
 
@@ -18,17 +18,25 @@ def repair(state: RunState, event: Repaired) -> None:
     state.route = Log([event.edges.get(edge, edge) for edge in state.route])
     if state.entered_by is not None:
         state.entered_by = event.edges.get(state.entered_by, state.entered_by)
-    state.deferred = {
-        to: tuple(
-            each.replace(edge=event.edges.get(each.edge or "", each.edge)) for each in waiting
-        )
-        for to, waiting in state.deferred.items()
-    }
+    _rename_edges(state, event.edges)
     state.counters = dict(event.counters)
     _move_tasks(state, event.tasks)
     if not state.state:
         # Nothing has been done yet, so that everything is known anew.
         state.baselines = {}
+
+
+def _rename_edges(state: RunState, names: Mapping[str, str]) -> None:
+    """Let what waits for a state be told in the words of the same edges."""
+
+    def renamed(each: Deferral) -> Deferral:
+        return each.replace(edge=names.get(each.edge or "", each.edge))
+
+    state.deferred = {to: tuple(map(renamed, waiting)) for to, waiting in state.deferred.items()}
+    state.pending = {
+        to: tuple(each.replace(tells=each.tells and renamed(each.tells)) for each in waiting)
+        for to, waiting in state.pending.items()
+    }
 
 
 def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:

@@ -83,7 +83,8 @@ class RunState(Mutable):
     rounds_at: Mapping[str, Rounds] = NOTHING
     """The same of each validate state."""
     pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
-    """Feedback that waits for the state it is addressed to."""
+    """Feedback that waits for the state it is addressed to, which has to work even where all of it
+    has gone to others."""
     deferred: Mapping[str, tuple[Deferral, ...]] = NOTHING
     """By state: what was found for it in other states, and waits until it works again."""
     delivered: Mapping[str, tuple[Deferral, ...]] = NOTHING

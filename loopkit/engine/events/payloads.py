@@ -138,15 +138,6 @@ class Version(Record, frozen=True, kw_only=True):
     """Why the run came to it, then."""
 
 
-class Feedback(Record, frozen=True, kw_only=True):
-    """What a decision tells a state that has to work again."""
-
-    to: str
-    text: str
-    revision: int
-    max_revisions: int
-
-
 class Deferral(Record, frozen=True, kw_only=True):
     """Findings that wait for the state that has to mend them, until it works again."""
 
@@ -162,6 +153,17 @@ class Deferral(Record, frozen=True, kw_only=True):
     max_revisions: int
     answer: dict[str, Any] = {}
     """What a person said who sent the work back: for the feedback of that edge."""
+
+
+class Feedback(Record, frozen=True, kw_only=True):
+    """What a decision tells a state that has to work again."""
+
+    to: str
+    text: str
+    revision: int
+    max_revisions: int
+    tells: Deferral | None = None
+    """Of an origin: what it tells, so that this is told anew where some of it goes to others."""
 
 
 class Best(Record, frozen=True, kw_only=True):
