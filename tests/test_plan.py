@@ -289,7 +289,8 @@ def test_expected_values_come_from_the_runs_in_the_journal(
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("judge.valid", "`judge.valid` is not a number"),
+        ("judge.valid", "is not of the form"),
+        ("judge.valid=often", "`often` is not a number"),
         ("judge.valid=2", "a probability is from 0 to 1"),
         ("valid=0.5", "is not of the form"),
         ("judge.vald=0.5", "has no fact `vald`"),
@@ -301,6 +302,47 @@ def test_a_probability_that_can_not_be_used_is_told(
 ) -> None:
     assert run(["plan", "machine.yaml", "--assume", written]) == 2
     assert said in capsys.readouterr().err
+
+
+ASKED = """
+loopkit: 1
+states:
+  plan: {render: Tea., next: check}
+  check:
+    validate: plan
+    by: [{matches: Tea, code: TEA}, {max_chars: 9, code: LONG}]
+    transitions:
+      - {guard: '"LONG" in codes', target: dropped}
+      - {guard: valid, target: ask}
+      - {target: dropped}
+  ask:
+    human: Brew it?
+    choices: [brew, drop]
+    form: {how: quickly|in-a-pot}
+    transitions:
+      - {guard: choice == "brew" and how == "in-a-pot", target: brewed}
+      - {target: dropped}
+  brewed: {final: success}
+  dropped: {final: failure}
+"""
+
+
+def test_what_is_said_to_be_missing_can_be_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("machine.yaml").write_text(ASKED, encoding="utf-8")
+    assumed: list[str] = []
+
+    def said(*more: str) -> str:
+        assumed.extend(f"--assume={text}" for text in more)
+        assert run(["plan", "machine.yaml", *assumed]) == 2
+        return capsys.readouterr().err
+
+    assert 'write `"…" in codes`' in said("check.codes=0.5")
+    assumed.clear()
+    hint = said("check.valid=1", "ask.brew=0.5")
+    assert '`ask.quickly` or `ask.how == "in-a-pot"`' in hint
+    assert "the probability of `ask.brew and how" in said('ask.how == "in-a-pot"=0.5')
+    out = planned(capsys, *assumed, '--assume=ask.brew and how == "in-a-pot"=0.4')
+    assert "  brewed: 40.0%\n  dropped: 60.0%\n" in out
 
 
 def test_a_machine_with_errors_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,13 +89,13 @@ def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
     """What `--assume` says; raises Stop."""
     given: dict[str, Fraction] = {}
     for written in assumed:
-        fact, equals, text = written.rpartition("=")
+        fact, _, text = written.rpartition("=")
+        if "." not in fact:
+            raise Stop(USAGE, f"error: `--assume {written}` is not of the form `state.fact=0.6`")
         try:
             number = Fraction(text)
         except (ValueError, ZeroDivisionError) as error:
             raise Stop(USAGE, f"error: `--assume {written}`: `{text}` is not a number") from error
-        if not equals or "." not in fact:
-            raise Stop(USAGE, f"error: `--assume {written}` is not of the form `state.fact=0.6`")
         if not 0 <= number <= 1:
             raise Stop(USAGE, f"error: `--assume {written}`: a probability is from 0 to 1")
         given[fact] = number

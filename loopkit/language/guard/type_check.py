@@ -216,7 +216,7 @@ def _order(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProb
     first, second = known.type_of(left), known.type_of(right)
     # Data is ordered by number or by text: dates are texts there.
     ordered = ("number",) if known.types is not None else ("number", "str")
-    wrong = [*_unordered(left, first, right, ordered), *_unordered(right, second, left, ordered)]
+    wrong = [*_unordered(left, first, ordered), *_unordered(right, second, ordered)]
     yield from wrong
     if wrong or first is None or second is None:
         return
@@ -226,7 +226,7 @@ def _order(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProb
 
 
 def _unordered(
-    node: ast.expr, found: GuardType | None, other: ast.expr, ordered: tuple[str, ...]
+    node: ast.expr, found: GuardType | None, ordered: tuple[str, ...]
 ) -> Iterator[GuardProblem]:
     if is_none(node):
         yield _wrong(node, "none is neither less nor more", "compare with `==` or `!=`")
@@ -235,8 +235,7 @@ def _unordered(
         yield _wrong(node, message, "compare with `==`, `!=` or `in`")
     elif found is not None and found.optional:
         name = _bare(node)
-        remedy = f"test it first: `{name} != none and {name} < {_bare(other)}`"
-        yield _wrong(node, f"`{name}` may be none", remedy)
+        yield _wrong(node, f"`{name}` may be none", f"test it first: `{name} != none and …`")
 
 
 def _unlike(left: ast.expr, first: GuardType, right: ast.expr, second: GuardType) -> GuardProblem:

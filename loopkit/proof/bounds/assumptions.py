@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.guard import Guard, GuardError, parse
+from loopkit.language.facts import BOOL
+from loopkit.language.guard import Guard, GuardError, check, parse
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes import Analysis
 from loopkit.values import Value
@@ -43,10 +44,12 @@ def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumpt
     except GuardError as error:
         raise NotDetermined(f"`{text}`: {error}") from error
     facts = own_names(analysis.graph, state)
-    words = [str(word) for known in facts.values() for word in known.values]
-    known = [*facts, *words, *ENDS, BLOCKED]
-    for name in sorted(guard.names - {*known}):
+    words = {str(word) for known in facts.values() for word in known.values}
+    known = {**dict.fromkeys((*words, *ENDS, BLOCKED), BOOL), **facts}
+    for name in sorted(guard.names - known.keys()):
         raise NotDetermined(f"`{state}` has no fact `{name}`: {_near(name, known)}")
+    for problem in check(guard, known):
+        raise NotDetermined(f"`{text}`: {problem.message}: {problem.help}")
     return Assumption(state, guard, probability)
 
 

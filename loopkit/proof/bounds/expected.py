@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
+from itertools import compress
 
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
@@ -156,7 +157,7 @@ class _Chances:
                     equations.add(held, assumption.probability)
         except Contradiction:
             raise NotDetermined(f"the probabilities of `{name}` contradict each other") from None
-        return list(_shares(name, possible, equations))
+        return list(_shares(name, possible, given, equations))
 
 
 def _may_be(assumption: Assumption, held: bool) -> bool:
@@ -164,13 +165,13 @@ def _may_be(assumption: Assumption, held: bool) -> bool:
 
 
 def _shares(
-    name: str, possible: Sequence[_Outcome], equations: Equations
+    name: str, possible: Sequence[_Outcome], given: Sequence[Assumption], equations: Equations
 ) -> Iterator[tuple[int, Asked, Fraction]]:
     for way, asked in dict.fromkeys((outcome.way, outcome.asked) for outcome in possible):
         mine = [(outcome.way, outcome.asked) == (way, asked) for outcome in possible]
         chance = equations.value(mine)
         if chance is None:
-            raise NotDetermined(_missing(name, possible))
+            raise NotDetermined(_missing(name, possible, given))
         if chance < 0:
             raise NotDetermined(f"the probabilities of `{name}` add up to more than 1")
         if chance:
@@ -204,23 +205,29 @@ def _holds(name: str, assumption: Assumption, move: Move, case: Case) -> bool:
     return held
 
 
-def _missing(name: str, possible: Sequence[_Outcome]) -> str:
-    """What differs between rows that no assumption tells apart."""
+def _missing(name: str, possible: Sequence[_Outcome], given: Sequence[Assumption]) -> str:
+    """What differs between rows that no assumption tells apart, else what holds in one of them."""
     wanted: dict[str, None] = {}
     for first in possible:
         for second in possible:
             is_alike = first.truths == second.truths
             if is_alike and (first.way, first.asked) != (second.way, second.asked):
                 wanted |= dict.fromkeys(_differing(first.case, second.case))
-    listed = " or ".join(f"`{name}.{fact}`" for fact in wanted) or f"what `{name}` comes to"
+    if not wanted:
+        both = max((outcome.truths for outcome in possible), key=sum)
+        wanted = {" and ".join(a.condition.text for a in compress(given, both)): None}
+    listed = " or ".join(f"`{name}.{fact}`" for fact in wanted)
     return f"where the runs go from `{name}` depends on the probability of {listed}"
 
 
 def _differing(first: Case, second: Case) -> Iterator[str]:
-    for fact in first.row:
-        values = (first.row[fact], second.row.get(fact))
-        if values[0] != values[1]:
-            known = fact == VERDICT and "pass" in values
-            yield "valid" if known else str(values[0]) if isinstance(values[0], str) else fact
+    for fact, value in first.row.items():
+        other = second.row.get(fact)
+        if fact == VERDICT and value != other and "pass" in (value, other):
+            yield "valid"
+        elif value != other and isinstance(value, str):
+            yield value if value.isidentifier() else f'{fact} == "{value}"'
+        elif value != other:
+            yield fact
     if first.spread.how != second.spread.how:
         yield BLOCKED
