@@ -347,19 +347,41 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_folder_of_the_unharmed_one(
             assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}
 
 
+@pytest.mark.parametrize("output", ["folder: src", "file: src/plan"])
 def test_what_a_lost_call_has_written_need_not_be_written_again(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, output: str
 ) -> None:
     agent = AGENT.partition("case $(cat")[0].replace("echo 'work '$n >> src/log", "true")
     once = "[ $n = 1 ] && echo good > src/plan"
     agent = agent.replace("if [ -e kill_at ]", f"{once}; if [ -e kill_at ]") + "true"
     command = json.dumps(["sh", "-c", agent])
     text = re.sub(r"command: \[\"sh.*?\], on_in", lambda _: f"command: {command}, on_in", CRASHING)
+    text = text.replace("folder: src", output)
     [unharmed, *points] = killed_at_every_point(tmp_path_factory.mktemp("lost"), text)
     assert (unharmed["outcome"], unharmed["calls"]) == ("done", 1)
     lost = [point for point in points if point["calls"] == 2]
     assert lost
     assert {point["attempts"]["code"] for point in lost} == {1}
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended", "told"),
+    [
+        ("folder: src", "folder: lib", "+++ b/lib/a\n@@ -0,0 +1 @@\n+new\n"),
+        ("file: lib", "folder: lib", "+++ b/lib/a\n@@ -0,0 +1 @@\n+new\n"),
+        ("folder: lib/a", "file: lib/a", "new\n"),
+    ],
+)
+def test_an_attempt_whose_output_is_repaired_begins_with_what_is_there_then(
+    work: Desk, broken: str, mended: str, told: str
+) -> None:
+    work.in_memory = False
+    by, again = "[{matches: new}]", "rm -rf lib; mkdir lib; echo new > lib/a"
+    run = work.play(machine("exit 3", again, output=broken, by=by))
+    assert run.state.status == "suspended"
+    done = work.repair(run.state.run, machine("exit 3", again, output=mended, by=by))
+    assert done.outcome == "done"
+    assert done.result["fix"].endswith(told)
 
 
 def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> None:

@@ -17,8 +17,8 @@ from loopkit.drive.calls import CallSeries, intent_of, next_key
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, replied
 from loopkit.drive.state_files import (
+    file_before,
     files_reader,
-    output_file,
     read_written,
     watch_output,
     workspace,
@@ -27,7 +27,7 @@ from loopkit.engine.events import Delivery, Failed, Replied, Usage, Waiting, Wan
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.machine.asked import AgentAsked
-from loopkit.outside.workspace import FileMark, mark
+from loopkit.outside.workspace import FileMark
 
 
 class Awaited(Exception):
@@ -84,13 +84,8 @@ async def _wanted(
         return wanted.replace(form="folder", path=relative)
     if output.file is not None:
         relative = render(active.program, active.state, output.file).strip()
-        first = active.state.wanted
-        if first and (first.workspace, first.path) == (wanted.workspace, relative):
-            # What was written since then belongs to this attempt, though it is asked for anew.
-            before = first.before
-        else:
-            before = (await asyncio.to_thread(mark, output_file(folder, relative))).to_text()
-        return wanted.replace(form="file", path=relative, before=before)
+        before = await file_before(active, folder, relative, output.name, work.task)
+        return wanted.replace(form="file", path=relative, before=before.to_text())
     return wanted
 
 

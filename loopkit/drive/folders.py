@@ -33,7 +33,7 @@ async def watch_folder(
     What it began with is stored before it: tries that were lost with their process count as well.
     """
     origin, before = origin_of(active, place), active.state.captured.get(task)
-    if before is None:
+    if before is None or not before.tree or before.place != str(place):
         before = await _capture(active, place, relative, artifact, task)
 
     async def read() -> Written:

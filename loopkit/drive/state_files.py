@@ -11,6 +11,7 @@ from loopkit.drive.folders import watch_folder
 from loopkit.drive.isolation import in_tree_above, origin_of, own_tree
 from loopkit.drive.replies import Written
 from loopkit.drive.retries import CallFailed
+from loopkit.engine.events import Captured
 from loopkit.engine.template_values import render
 from loopkit.language import Output, Workspace
 from loopkit.outside.trees.tree import files_digest
@@ -61,7 +62,13 @@ async def watch_output(
         return await watch_folder(active, place, relative, output.name, task)
     if output.file is None:
         return None
-    return _watch_file(folder, render(active.program, active.state, output.file).strip())
+    relative = render(active.program, active.state, output.file).strip()
+    before = await file_before(active, folder, relative, output.name, task)
+
+    async def read() -> Written:
+        return read_written(folder, relative, before)
+
+    return read
 
 
 def _inside(folder: Path, relative: str) -> Path:
@@ -89,13 +96,17 @@ def output_file(folder: Path, relative: str) -> Path:
     return path
 
 
-def _watch_file(folder: Path, relative: str) -> Callable[[], Awaitable[Written]]:
-    before = mark(output_file(folder, relative))
-
-    async def read() -> Written:
-        return read_written(folder, relative, before)
-
-    return read
+async def file_before(
+    active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
+) -> FileMark:
+    """What stood at an output file before the work began, also where tries were lost since."""
+    place, known = str(folder / relative), active.state.captured.get(task)
+    if known is None or known.tree or known.place != place:
+        before = await asyncio.to_thread(mark, output_file(folder, relative))
+        state, times = active.state.state, before.to_text()
+        known = Captured(task=task, state=state, artifact=artifact, place=place, times=times)
+        active.stage(known)
+    return FileMark.of_text(known.times)
 
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:

@@ -89,7 +89,7 @@ def _enter(state: RunState, event: Entered) -> None:
     state.visit = event.visit
     state.visits[event.state] = event.visit
     state.entered_by = event.by
-    state.question = state.wanted = None
+    state.question = None
 
 
 def _intend(state: RunState, event: Intended) -> None:
@@ -196,7 +196,8 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
 
 def _capture(state: RunState, event: Captured) -> None:
     state.captured[event.task] = event
-    state.originals = {(event.artifact, event.place): event.tree, **state.originals}
+    if event.tree:
+        state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
 def _add(state: RunState, event: Adding) -> None:
@@ -326,7 +327,6 @@ def _alert(state: RunState, event: Alerted) -> None:
 def _wait(state: RunState, event: Waiting) -> None:
     state.status = "waiting"
     state.question = event
-    state.wanted = state.wanted or event.wanted
 
 
 def _suspend(state: RunState, event: Suspended) -> None:

@@ -22,7 +22,6 @@ from loopkit.engine.events import (
     Suspended,
     Usage,
     Waiting,
-    Wanted,
 )
 from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.log import EMPTY, Log
@@ -141,8 +140,6 @@ class RunState(Mutable):
     route: Log[str] = EMPTY
     """The edges taken, in order."""
     question: Waiting | None = None
-    wanted: Wanted | None = None
-    """What somebody outside was first asked for on this visit."""
     suspended: Suspended | None = None
     finished: Finished | None = None
     seq: int = 0

@@ -1,4 +1,4 @@
-"""Events of files: folders before an attempt, trees of a run's own, texts added to a file."""
+"""Events of files: what was there before work, trees of a run's own, texts added to a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.engine.events.event import Event
 
 
 class Captured(Event, frozen=True, kw_only=True):
-    """A folder that is an artifact, as it was before an attempt."""
+    """A folder or file that is an artifact, as it was before an attempt."""
 
     type: ClassVar[str] = "captured"
     task: str
@@ -16,11 +16,11 @@ class Captured(Event, frozen=True, kw_only=True):
     state: str
     artifact: str
     place: str
-    """Where the folder is."""
-    tree: str
-    """The digest under which its files are kept."""
+    """Where it is."""
+    tree: str = ""
+    """Of a folder: the digest under which its files are kept."""
     times: str
-    """A digest that is another one if any file was written since."""
+    """A text that is another one if anything was written since; empty where no file was."""
 
 
 class Isolated(Event, frozen=True, kw_only=True):
