@@ -597,6 +597,15 @@ def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
     assert {line: told["outcome"] for line, told in results().items()} == {1: "kept"}
 
 
+@pytest.mark.parametrize("output", ["plain", "quiet"])
+def test_why_a_line_was_suspended_is_told(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    machine(text=MACHINE.replace("sh, -c", "a-program-that-nobody-has, -c"))
+    numbers([2])
+    assert run([*BATCH, "--output", output]) == 4
+    told = capsys.readouterr().err
+    assert "line 1: command 'a-program-that-nobody-has' was not started" in told
+
+
 def test_limits_of_the_machine_are_those_of_each_line() -> None:
     machine(limits="limits: {agent_calls: 2}", most=5)
     numbers([1, 2, 3])

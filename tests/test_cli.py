@@ -42,6 +42,12 @@ states:
   done: {final: success}
   stopped: {final: failure}
 """
+NO_PROGRAM = """
+loopkit: 1
+states:
+  go: {run: [a-program-that-nobody-has], next: done}
+  done: {final: success}
+"""
 SLEEPY = """
 loopkit: 1
 states:
@@ -84,6 +90,23 @@ def test_quiet_prints_the_result_alone(capsys: pytest.CaptureFixture[str]) -> No
     told = capsys.readouterr()
     assert told.out.startswith("# Quote line breaks")
     assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "why"),
+    [
+        (HUMAN, 5, "0 calls\nsee what is asked: loopkit runs show"),
+        (NO_PROGRAM, 4, "suspended (fatal): command 'a-program-that-nobody-has'"),
+    ],
+)
+def test_quiet_says_why_a_run_stops_and_how_to_go_on(
+    machine: str, code: int, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert started(machine, "--output", "quiet") == (code, run_id := only_run())
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert why in told.err
+    assert f"loopkit {'answer' if code == 5 else 'resume'} {run_id}" in told.err
 
 
 def test_jsonl_prints_only_events_on_stdout_and_the_result_last(

@@ -41,7 +41,7 @@ def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(OUTPUTS),
         default="auto",
         help="auto: progress, live at a terminal; plain: progress as lines; "
-        "jsonl: events on stdout; quiet: only the result.",
+        "jsonl: events on stdout; quiet: the result, and why a run stops before.",
     )
     notify = click.option(
         "--notify",
@@ -246,7 +246,9 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
         click.echo(json.dumps(_result(ended), ensure_ascii=False))
     else:
         _print_result(state)
-    if output not in ("jsonl", "quiet"):
+    if output == "quiet" and (stop := state.suspended):
+        exit_codes.say(f"suspended ({stop.reason}): {stop.message}")
+    if output != "jsonl" and not (output == "quiet" and state.is_over):
         _print_end(state, ended.hints, ended.usage)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
         return interruption.code

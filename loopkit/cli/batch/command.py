@@ -165,8 +165,7 @@ async def _drive(
         with watcher.running():
             await driver.drive(parallel)
     finally:
-        if output != "quiet":
-            _say(last_lines(driver))
+        _say(driver.tally.news() if output == "quiet" else last_lines(driver))
 
 
 def _say(lines: Iterable[str]) -> None:

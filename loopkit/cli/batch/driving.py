@@ -188,6 +188,8 @@ class BatchDriver:
             self.tally.end(ended.outcome if ended else None, ended.success if ended else False)
         elif state.suspended is not None:
             self.tally.stopped[state.suspended.reason] += 1
+            if state.suspended.reason != "interrupted" and not self.account.reached:
+                self.tally.report(line.number, state.suspended.message)
         else:
             self.tally.stopped[state.status] += 1
 
