@@ -36,6 +36,7 @@ from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.observability import observers_within
+from loopkit.proof.bounds import NotDetermined
 from loopkit.text import plural
 from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
 
@@ -48,6 +49,7 @@ __all__ = [
     "AnswerRefused",
     "InvalidInput",
     "JournalError",
+    "NotDetermined",
     "NotRunnable",
     "ProblemsFound",
     "Result",

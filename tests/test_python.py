@@ -17,6 +17,7 @@ from loopkit import (
     AnswerRefused,
     InvalidInput,
     JournalError,
+    NotDetermined,
     NotRunnable,
     ProblemsFound,
     answer,
@@ -135,10 +136,16 @@ def test_a_function_that_has_nothing_more_to_say_suspends_as_others_that_fail() 
     assert resume(stopped.run, agents={"planner": say({"steps": ["a", "b"]})}).outcome == "done"
 
 
-def test_what_is_neither_text_nor_data_suspends_with_its_type() -> None:
-    stopped = run("data.yaml", agents={"planner": say({1, 2})})
+def test_a_probability_that_a_plan_can_not_use_is_told() -> None:
+    with pytest.raises(NotDetermined, match="there is no state `nowhere`"):
+        plan("data.yaml", assume={"nowhere.valid": Fraction("0.5")})
+
+
+@pytest.mark.parametrize(("said", "kind"), [({1, 2}, "set"), (None, "None")])
+def test_what_is_neither_text_nor_data_suspends_with_its_type(said: Any, kind: str) -> None:
+    stopped = run("data.yaml", agents={"planner": say(said)})
     assert stopped.suspended is not None
-    assert "agent `planner` returned set, neither text nor data" in stopped.suspended.message
+    assert f"agent `planner` returned {kind}, neither text nor data" in stopped.suspended.message
 
 
 def nested(levels: int) -> list[Any]:

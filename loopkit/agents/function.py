@@ -47,6 +47,9 @@ class FunctionAgentPort:
             is_transient = isinstance(error, ConnectionError | TimeoutError)
             message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
             raise AgentError("transient" if is_transient else "fatal", message) from error
+        if said is None:
+            what = f"agent `{self._name}` returned None"
+            raise AgentError("fatal", f"{what}, neither text nor data: is a `return` missing?")
         text = said if isinstance(said, str) else self._as_json(said)
         return Reply(text, cost_usd=self._price, has_no_tools=True)
 
