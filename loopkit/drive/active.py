@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
-from loopkit.engine.state import RunState
+from loopkit.engine.state import ENDED, RunState
 from loopkit.journal import Claim, NewRecord
 from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
@@ -67,12 +67,8 @@ class OpenQuestion(NamedTuple):
 
 
 Listener = Callable[[Stored], None]
-Staged: TypeAlias = tuple[Event, str | Event]
-"""An event, and what the journal keeps of it."""
-Mark: TypeAlias = tuple[RunState, tuple[Staged, ...]]
+Mark: TypeAlias = tuple[RunState, list[Event], list[str]]
 """A state, and what had been staged then."""
-
-
 History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
 """Reads what has happened in a run so far; nothing of one that is not stored yet."""
 
@@ -192,8 +188,10 @@ class ActiveRun:
     _isolating: asyncio.Lock | None = None
     keeps_texts: bool = True
     """Whether its journal keeps records as texts."""
-    _staged: list[Staged] = field(default_factory=list)
+    _staged: list[Event] = field(default_factory=list)
     """What the next append writes."""
+    _texts: list[str] = field(default_factory=list)
+    """The same as texts, where the journal keeps texts."""
 
     @property
     def folder(self) -> Path:
@@ -247,37 +245,27 @@ class ActiveRun:
 
         Raises JournalError, and takes nothing in, where one of them can't be stored.
         """
-        self._stage(events)
+        if self.keeps_texts:
+            self._texts += _as_texts(events)
+        self._staged += events
         for event in events:
             apply(self.state, event)
 
     def take(self, step: Macrostep) -> None:
         """Go on behind a macrostep; it is staged as events are."""
-        self._stage(step.events)
+        if self.keeps_texts:
+            self._texts += _as_texts(step.events)
+        self._staged += step.events
         self.state = step.run
-
-    def _stage(self, events: Sequence[Event]) -> None:
-        if not self.keeps_texts:
-            # What is never written as text has no size: to measure it would cost as much as to
-            # write it, and what is in memory already takes no more.
-            self._staged += [(event, event) for event in events]
-            return
-        written: list[Staged] = []
-        for event in events:
-            data = encode(event)
-            if len(data) > MAX_TEXT_BYTES:
-                refuse_text(f"the record `{event.type}`", data.decode())
-            written.append((event, data.decode()))
-        self._staged += written
 
     def mark(self) -> Mark:
         """Where the run stands, before what may have to be taken back."""
-        return self.state, tuple(self._staged)
+        return self.state, self._staged.copy(), self._texts.copy()
 
     def back_to(self, mark: Mark) -> None:
         """Forget what was taken in since, of which nothing may have been written."""
-        state, staged = mark
-        self.state, self._staged = state.copy(), list(staged)
+        state, self._staged, self._texts = mark
+        self.state = state.copy()
 
     async def append(
         self, *events: Event, consumes: Sequence[str] = (), unless: Sequence[str] = ()
@@ -292,15 +280,33 @@ class ActiveRun:
         if not batch and not consumes:
             return
         at = self.clock.now()
-        records = [NewRecord(event.type, at, data) for event, data in batch]
+        data: Sequence[str | Event] = batch
+        if self.keeps_texts:
+            data, self._texts = self._texts, []
+        records = [NewRecord(e.type, at, kept) for e, kept in zip(batch, data, strict=True)]
         # Nothing comes after the end: the same commit lets go of the run.
-        over = self.state.is_over
+        over = self.state.status in ENDED
         seq = await self.claim.append(records, consumes, releases=over, unless=unless)
         if self.listeners:
-            for number, (event, _) in enumerate(batch, seq - len(batch) + 1):
+            for number, event in enumerate(batch, seq - len(batch) + 1):
                 self.tell(Stored(number, self.claim.epoch, at, event))
 
     def tell(self, stored: Stored) -> None:
         """Show an event that is durable to whoever watches."""
         for listen in self.listeners:
             listen(stored)
+
+
+def _as_texts(events: Iterable[Event]) -> list[str]:
+    """Events as the journal keeps them; raises JournalError where one is too long.
+
+    What is never written as text has no size: to measure it would cost as much as to write it, and
+    what is in memory already takes no more.
+    """
+    written: list[str] = []
+    for event in events:
+        data = encode(event)
+        if len(data) > MAX_TEXT_BYTES:
+            refuse_text(f"the record `{event.type}`", data.decode())
+        written.append(data.decode())
+    return written

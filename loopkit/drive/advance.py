@@ -44,6 +44,7 @@ from loopkit.language import Agent, Machine, State, Tool
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
+from loopkit.machine.plans import StatePlan
 from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
@@ -185,12 +186,12 @@ async def turn(active: ActiveRun) -> None:
         return
     work: Worked | Kept | None
     try:
-        if is_kept(active.program, active.state):
+        if active.state.made_from and is_kept(active.program, active.state):
             work = Kept(state=name, visit=active.state.visit)
         else:
             if active.state.unrestored:
                 await restore(active, active.state.unrestored)
-            work = await perform(active, name, plan.state)
+            work = await perform(active, name, plan)
     except UNDONE as error:
         work = await _undone(active, error)
         if work is None:
@@ -286,14 +287,14 @@ def calls_at_once(active: ActiveRun) -> bool:
     return run.status == "running" and run.state != "" and active.program.plans[run.state].calls
 
 
-def perform(active: ActiveRun, name: str, state: State) -> Awaitable[Worked]:
+def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
     """The work of the active state, by its kind."""
-    if state.waits:
+    if plan.human is not None:
         reason = f"`{name}` is active and has no work to do"
         raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
     if active.gate is not None:
-        return _in_turn(active, active.gate, name, state)
-    return work_of(type(state))(active, name, state)
+        return _in_turn(active, active.gate, name, plan.state)
+    return work_of(type(plan.state))(active, name, plan.state)
 
 
 async def _in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:

@@ -31,9 +31,10 @@ def make_artifact(
     plain = Artifact(
         name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
     )
-    plain = plain if fault else with_folder(plain, reply, output)
     if fault:
         return plain.replace(fault=fault, fault_code=code)
+    if output.folder is not None:
+        plain = with_folder(plain, reply)
     if agent.schema_ is not None:
         return _with_data(plain, agent)
     if not output.fields:
@@ -46,10 +47,8 @@ def left_text(reply: Replied) -> str | None:
     return reply.artifact_text if reply.folder is None else reply.folder.change
 
 
-def with_folder(artifact: Artifact, reply: Replied, output: Output) -> Artifact:
-    """The artifact with what is known of a folder, where it is one."""
-    if output.folder is None:
-        return artifact
+def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
+    """An artifact that is a folder, with what is known of that."""
     left = reply.folder or LeftFolder(tree="")
     told = list(left.files), left.last_change, left.tree
     fields = dict(zip(OF_FOLDERS, told, strict=True))

@@ -169,7 +169,7 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         if work.ready is not None:
             await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        if active.line.has_waiting or not _is_intended(active, work, request):
+        if active.line.waiting or not _is_intended(active, work, request):
             await active.line.wait(partial(_is_intended, active, work, request), active.wait_for)
         await active.append()
         replied = await _make(active, work, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
@@ -11,7 +11,10 @@ from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 class NewClaim:
     """The `Claim` on a run that nobody else knows before something is appended to it."""
 
-    __slots__ = ("__weakref__", "_claim", "_definition", "_journal", "_machine", "_run")
+    __slots__ = ("__weakref__", "_claim", "_definition", "_journal", "_machine", "_run", "append")
+
+    append: Callable[..., Coroutine[Any, Any, int]]
+    """What every claim does; raises RunExists where another process drew the same id."""
 
     def __init__(self, journal: Journal, run: str, machine: str, definition: str) -> None:
         self._journal = journal
@@ -19,6 +22,7 @@ class NewClaim:
         self._machine = machine
         self._definition = definition
         self._claim: Claim | None = None
+        self.append = self._store
 
     @property
     def run(self) -> str:
@@ -32,23 +36,18 @@ class NewClaim:
     def seq(self) -> int:
         return self._claim.seq if self._claim else 0
 
-    def append(
+    async def _store(
         self,
         records: Sequence[NewRecord],
-        consumes: Sequence[str] = (),
+        _consumes: Sequence[str] = (),
         *,
         releases: bool = False,
         unless: Sequence[str] = (),
-    ) -> Coroutine[Any, Any, int]:
-        """What every claim does; raises RunExists where another process drew the same id."""
-        if self._claim is not None:
-            return self._claim.append(records, consumes, releases=releases, unless=unless)
-        return self._store(records, releases=releases)
-
-    async def _store(self, records: Sequence[NewRecord], *, releases: bool) -> int:
+    ) -> int:
         self._claim = await self._journal.create(
             self._run, machine=self._machine, definition=self._definition, records=records
         )
+        self.append = self._claim.append
         if releases:
             await self._claim.release()
         return self._claim.seq

@@ -15,7 +15,6 @@ from loopkit.drive.sizes import (
     LONGEST_TOOL,
     MOST_BYTES,
     fits,
-    is_answer,
     shortened,
 )
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
@@ -51,7 +50,7 @@ def replied(
         written = _storable(redact, written.text)
     text = kept_text(redact, reply.text)
     is_agent = request.role in ANSWERING
-    is_cut = is_agent and not is_answer(text)
+    is_cut = is_agent and len(text) > LONGEST_ANSWER
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
         key=request.key,
@@ -79,7 +78,8 @@ def replied(
 
 def kept_text(redact: Redact, text: str) -> str:
     """A text from outside as it may be stored."""
-    return storable(redact(text)) if text else ""
+    kept = redact(text)
+    return kept if kept.isascii() else storable(kept)
 
 
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:

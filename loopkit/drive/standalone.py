@@ -134,9 +134,9 @@ class StandaloneValidator:
 
     def report_without_rules(self, artifact: Artifact) -> Report | None:
         """The report on what no rule is asked about, such as data that breaks its schema."""
-        answer = answer_without_rules(artifact, self.machine.levels.worst)
-        if answer is None:
+        if not (artifact.infeasible or artifact.fault):
             return None
+        answer = answer_without_rules(artifact, self.machine.levels)
         return Report(
             state=VERDICT_STATE,
             artifact=artifact.name,

@@ -37,7 +37,9 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
     written = own or active.program.machine.workspace
     asked = active.state.isolate
     if written is None:
-        folder = in_tree_above(active, active.folder)
+        folder = active.folder
+        if active.trees_above:
+            folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
     try:

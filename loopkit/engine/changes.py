@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from loopkit.engine.best_version import go_back, restore
@@ -26,6 +27,7 @@ from loopkit.engine.events import (
     Kept,
     Merged,
     Merging,
+    Repaired,
     Replied,
     Restored,
     Resumed,
@@ -49,6 +51,7 @@ from loopkit.engine.telemetry import Figures
 from loopkit.language.facts import COMPLETE
 
 T = TypeVar("T")
+_ADDRESSEE = attrgetter("to")
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -64,7 +67,7 @@ def apply(state: RunState, event: Event) -> None:
     state.seq += 1
     if state.counted is not None and event.type in Figures.TAKEN:
         state.counted = state.counted.plus(event)
-    if (change := CHANGES.get(event.type)) is not None:
+    if (change := CHANGES.get(type(event))) is not None:
         change(state, event)
 
 
@@ -134,7 +137,8 @@ def _reply(state: RunState, event: Replied) -> None:
     if intent.role in OF_AUTHORS:
         state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
     state.usage = state.usage.plus(event.usage)
-    _end_wait(state, event.key)
+    if state.question is not None:
+        _end_wait(state, event.key)
 
 
 def _fail(state: RunState, event: Failed) -> None:
@@ -266,13 +270,16 @@ def _complete(state: RunState, event: Worked) -> None:
     state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
     state.facts[event.state] = event.facts
     if event.artifact is not None:
-        _write(state, event, event.artifact.name)
+        if event.made_from or state.made_from:
+            _write(state, event, event.artifact.name)
         if event.artifact.author == event.state:
             _forget_feedback(state, event.state)
 
 
 def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
-    return {other: value for other, value in known.items() if other != name}
+    left = dict(known)
+    del left[name]
+    return left
 
 
 def _forget_feedback(state: RunState, author: str) -> None:
@@ -302,10 +309,12 @@ def _decide(state: RunState, event: Decided) -> None:
     for feedback in event.feedback:
         waiting = (*state.pending.get(feedback.to, ()), feedback)
         state.pending = {**state.pending, feedback.to: waiting}
-    # What the edge of an error tells itself is about no work.
-    is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
-    for to in {feedback.to for feedback in event.feedback[1 if is_of_error else 0 :]}:
-        state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
+    if event.feedback:
+        # What the edge of an error tells itself is about no work.
+        is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
+        told_of_work = event.feedback[1:] if is_of_error else event.feedback
+        for to in dict.fromkeys(map(_ADDRESSEE, told_of_work)):
+            state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)
         told = (*state.delivered.get(event.target, ()), *waited)
@@ -361,33 +370,33 @@ def _cancel(state: RunState, _: Cancelled) -> None:
     state.suspended = None
 
 
-CHANGES: dict[str, Callable[[RunState, Any], None]] = {
-    "started": _start,
-    "intended": _intend,
-    "replied": _reply,
-    "failed": _fail,
-    "in_doubt": _doubt,
-    "settled": _settle,
-    "child_started": _start_child,
-    "child_ended": _end_child,
-    "adding": _add,
-    "worked": _work,
-    "kept": _keep,
-    "baselined": _keep_baseline,
-    "captured": _capture,
-    "isolated": _isolate,
-    "merging": _merge,
-    "merged": _end_merge,
-    "restored": _restored,
-    "decided": _decide,
-    "alerted": _alert,
-    "emitted": _emit,
-    "entered": _enter,
-    "waiting": _wait,
-    "suspended": _suspend,
-    "repaired": repair,
-    "resumed": _resume,
-    "finished": _finish,
-    "cancelled": _cancel,
+CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
+    Started: _start,
+    Intended: _intend,
+    Replied: _reply,
+    Failed: _fail,
+    InDoubt: _doubt,
+    Settled: _settle,
+    ChildStarted: _start_child,
+    ChildEnded: _end_child,
+    Adding: _add,
+    Worked: _work,
+    Kept: _keep,
+    Baselined: _keep_baseline,
+    Captured: _capture,
+    Isolated: _isolate,
+    Merging: _merge,
+    Merged: _end_merge,
+    Restored: _restored,
+    Decided: _decide,
+    Alerted: _alert,
+    Emitted: _emit,
+    Entered: _enter,
+    Waiting: _wait,
+    Suspended: _suspend,
+    Repaired: repair,
+    Resumed: _resume,
+    Finished: _finish,
+    Cancelled: _cancel,
 }
 """The change that each type of event makes; other events only advance `seq`."""

@@ -20,13 +20,13 @@ OF_REPORT = ("warnings", "resolved", "regressed")
 
 
 def feedback_for(
-    program: Program, run: RunState, work: Worked, edge: Edge, attempt: int
+    program: Program, run: RunState, work: Worked, edge: Edge, attempt: object
 ) -> tuple[tuple[Feedback, ...], tuple[Deferral, ...]]:
     """What the states behind an edge are told now, and what is kept for later ones.
 
     `attempt` is what guards of the source read under that name. Raises TemplateError.
     """
-    if edge.judges_again(program.machine.states):
+    if edge.feedback is None and edge.judges_again(program.machine.states):
         return (), ()
     if not edge.back:
         return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()
@@ -35,24 +35,29 @@ def feedback_for(
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
     to, report = addressee(program, run, edge), run.last_report
     names = {**answer, "attempt": attempt}
-    about = report and _about(program, report, to)
+    about, has_origins = report, program.graph.has_origins
+    if report is not None and has_origins:
+        about = _about(program, report, to)
     text = _filled(program, run, edge, about, revision, names)
     is_worded = bool(text.strip())
     if not is_worded:
         text = _default(program, run, work, about, to, revision)
     tells = None
-    if about and to in program.graph.origins and _tells_findings(program, edge, is_worded):
+    is_for_origin = has_origins and to in program.graph.origins
+    if about and is_for_origin and _tells_findings(program, edge, is_worded):
         tells = _deferral(about, to, edge.id, revision, answer)
     own = _feedback(to, text, revision, tells)
     waited: Iterable[Feedback] = ()
     if run.deferred:
         waited = _deferred(program, run, edge.target, tells.findings if tells else ())
+    if not has_origins:
+        return (own, *waited), ()
     return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
 
 
 def addressee(program: Program, run: RunState, edge: Edge) -> str:
     """Who gets the feedback of an edge: its target, or the author of what was judged."""
-    if program.machine.states[edge.target].reads_feedback:
+    if program.plans[edge.target].reads_feedback:
         return edge.target
     if (judged := program.machine.states[edge.source].judges) is not None:
         return run.artifacts[judged].author
@@ -82,7 +87,7 @@ def _filled(
 ) -> str:
     """The template of an edge with what a report has for the state that is told."""
     of_report: dict[str, object] = {}
-    if program.graph.origins and about is not None:
+    if program.graph.has_origins and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
         of_report = {
             "findings": plain_findings(about.blocking[:most], items),
@@ -110,8 +115,6 @@ def _default(
 
 def _about(program: Program, report: Report, state: str) -> Report:
     """A report with nothing in it but what a state has to mend, or has mended."""
-    if not program.graph.origins:
-        return report
     findings, resolved = (
         concerning(program, found, state) for found in (report.findings, report.resolved)
     )
@@ -130,7 +133,7 @@ def _deferrals(
 ) -> Iterator[Deferral]:
     """What a report has for the origins that work after the one that an edge leads back to."""
     origins = program.graph.origins
-    if not origins or report is None or edge.event != "done":
+    if report is None or edge.event != "done":
         return
     named = origins.in_order(name for found in report.blocking for name in found.origins)
     wording = _edges_to_origins(program, report.state, edge)

@@ -106,8 +106,11 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
     """When it is worth asking again for all of them, where one says so."""
-    named = [answer.resume_at for answer in answers if answer.resume_at is not None]
-    return max(named) if named else None
+    latest: float | None = None
+    for answer in answers:
+        if answer.resume_at is not None:
+            latest = answer.resume_at if latest is None else max(latest, answer.resume_at)
+    return latest
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
@@ -167,13 +170,14 @@ class Report(Record, frozen=True, kw_only=True):
         for finding in self.findings:
             blocking += finding.blocking
             has_regressed = has_regressed or finding.status == "regressed"
-            codes.add(finding.code)
+            if finding.code:
+                codes.add(finding.code)
         return {
-            "valid": self.valid,
+            "valid": self.verdict in ACCEPTED,
             VERDICT: self.verdict,
             ERRORS: blocking,
             WARNINGS: len(self.findings) - blocking,
-            CODES: sorted(codes - {""}),
+            CODES: sorted(codes),
             REGRESSED: self.verdict == "fail" and has_regressed,
             STALLED: self.stalled,
             "infeasible": self.verdict == "infeasible",

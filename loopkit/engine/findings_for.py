@@ -22,7 +22,8 @@ _PLAIN = attrgetter(*PLAIN_FINDING)
 def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
     """A finding as templates see it; with `items` where reports of other shapes are read."""
     plain: dict[str, object] = dict(zip(PLAIN_FINDING, _PLAIN(finding), strict=True))
-    plain["reviewers"], plain["origins"] = list(finding.named_by), list(finding.origins)
+    plain["reviewers"] = list(finding.reviewers or (finding.validator,))
+    plain["origins"] = list(finding.origins)
     if items is not None:
         plain["item"] = items.read(finding.item)
     return plain
@@ -36,7 +37,7 @@ def plain_findings(
 
 def concerning(program: Program, findings: Iterable[Finding], state: str) -> tuple[Finding, ...]:
     """Those that a state has to mend; all of them where nothing says whose they are."""
-    if state not in program.graph.origins:
+    if not program.graph.has_origins or state not in program.graph.origins:
         return tuple(findings)
     return tuple(found for found in findings if state in found.origins)
 

@@ -44,11 +44,11 @@ def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own:
 def _add_revisions(program: Program, run: RunState, plan: StatePlan, facts: Facts) -> None:
     edges = plan.revises
     origin = earliest_origin(program, run, run.state) if plan.is_routed else None
-    facts["cap_reached"] = True not in [
-        has_room(program, run, edge)
-        for edge in edges
-        if origin is None or edge.origin in (None, origin)
-    ]
+    facts["cap_reached"] = True
+    for edge in edges:
+        if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
+            facts["cap_reached"] = False
+            break
     if len(edges) == 1:
         counter = edges[0].counters[0]
         facts["revisions"] = run.counters.get(counter, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar, overload
 
@@ -25,14 +25,15 @@ class Log(Sequence[T]):
 
     def plus(self, value: T) -> Log[T]:
         """This log with one more value at its end."""
-        if not self._length:
-            # All runs begin with one that is empty, which has to stay so.
-            return Log([value])
-        shared = self._shared
-        if len(shared) != self._length:
-            shared = shared[: self._length]
+        shared, length = self._shared, self._length
+        # All runs begin with one that is empty, which has to stay so.
+        if not length or len(shared) != length:
+            shared = shared[:length]
         shared.append(value)
-        return Log(shared)
+        # Made without a call of `__init__`, because every step makes several.
+        longer: Log[T] = _new_log(Log)
+        longer._shared, longer._length = shared, length + 1
+        return longer
 
     @property
     def last(self) -> T:
@@ -57,7 +58,8 @@ class Log(Sequence[T]):
         return islice(self._shared, self._length)
 
     def __reversed__(self) -> Iterator[T]:
-        return (self._shared[at] for at in range(self._length - 1, -1, -1))
+        newest_first = reversed(self._shared)
+        return islice(newest_first, len(self._shared) - self._length, None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -69,5 +71,6 @@ class Log(Sequence[T]):
         return repr(list(self))
 
 
+_new_log: Callable[[type[Log[Any]]], Log[Any]] = object.__new__
 EMPTY: Log[Any] = Log()
 """The one with which all runs begin."""

@@ -23,7 +23,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.feedback import feedback_for
-from loopkit.engine.guard_facts import Facts, attempt_at, earliest_origin, guard_facts
+from loopkit.engine.guard_facts import Facts, earliest_origin, guard_facts
 from loopkit.engine.keeping import is_kept, last_work
 from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import has_room
@@ -33,6 +33,7 @@ from loopkit.engine.versions import left_because, numbered
 from loopkit.language import Alert, FinalState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
+from loopkit.machine.plans import Ways
 from loopkit.machine.program import Program
 
 _NOTHING: tuple[tuple[Feedback, ...], tuple[Deferral, ...]] = ((), ())
@@ -41,6 +42,8 @@ COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 class Macrostep:
     """What one completed piece of work brings about, and the state of the run behind it."""
+
+    __slots__ = ("events", "run")
 
     def __init__(self, run: RunState) -> None:
         """`run` stays as it is, so that nothing has happened where a template fails."""
@@ -58,6 +61,7 @@ class Engine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.questions = Questions(program)
+        self._plans = program.plans
         self._decider = Decider(program.graph)
         self._alert = program.machine.alert
 
@@ -78,20 +82,16 @@ class Engine:
         state stays as it was. Raises NoEdge where the work leads nowhere,
         which the checks rule out.
         """
-        plan, step = self.program.plans[run.state], Macrostep(run)
-        if isinstance(work, Worked):
-            work = numbered(self.program, run, work)
-        step.add(work)
+        plan, step = self._plans[run.state], Macrostep(run)
         if isinstance(work, Kept):
+            step.add(work)
             work = last_work(run, work)
+        else:
+            if work.artifact is not None:
+                work = numbered(self.program, run, work, work.artifact)
+            step.add(work)
         facts, ways = guard_facts(self.program, step.run, work), plan.on(work.outcome)
-        bits = tuple(
-            [
-                (predicate is None or predicate(facts))
-                and (is_always or self._is_open(step.run, edge))
-                for edge, predicate, is_always in ways.edges
-            ]
-        )
+        bits = ways.always or self._bits(step.run, ways, facts)
         if work.outcome != "done" and True not in bits:
             return suspend(run, work)
         edge = self._decider.decide(run.state, work.outcome, bits)
@@ -104,8 +104,7 @@ class Engine:
         told = step.run if better is None else gone_back(step.run, better)
         feedback, deferrals = _NOTHING
         if edge.back or step.run.deferred:
-            attempt = attempt_at(step.run, plan)
-            feedback, deferrals = feedback_for(self.program, told, work, edge, attempt)
+            feedback, deferrals = feedback_for(self.program, told, work, edge, facts["attempt"])
         emitted = None
         if edge.emit is not None:
             emitted = emitted_on_edge(self.program, step.run, edge.emit, work)
@@ -138,6 +137,14 @@ class Engine:
         step.add(self._finished(step.run, run.state, final))
         return step
 
+    def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
+        """For each of some edges, whether it can be taken now."""
+        bits: list[bool] = []
+        for edge, predicate, is_always in ways.edges:
+            holds = predicate is None or predicate(facts)
+            bits.append(holds and (is_always or self._is_open(run, edge)))
+        return tuple(bits)
+
     def _is_open(self, run: RunState, edge: Edge) -> bool:
         """Whether an edge that is not always there is: at a limit once, else with room left.
 
@@ -150,7 +157,7 @@ class Engine:
         origin = edge.origin
         if origin is not None and earliest_origin(self.program, run, edge.source) != origin:
             return False
-        judges = edge.event == "done" and self.program.plans[edge.source].judged is not None
+        judges = edge.event == "done" and self._plans[edge.source].judged is not None
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
@@ -169,7 +176,7 @@ class Engine:
             )
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
-        run, plan = step.run, self.program.plans[target]
+        run, plan = step.run, self._plans[target]
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
         if plan.final is not None:

@@ -22,7 +22,9 @@ def after_edge(
     counters: Mapping[str, int], spends: Iterable[str], resets: Iterable[str]
 ) -> dict[str, int]:
     """The counters once an edge is taken: those that it resets, and one more of what it spends."""
-    after = {**counters, **dict.fromkeys(resets, 0)}
+    after = dict(counters)
+    for counter in resets:
+        after[counter] = 0
     for counter in spends:
         after[counter] = after.get(counter, 0) + 1
     return after
@@ -78,5 +80,7 @@ def used_up(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[
 
 def has_room(program: Program, run: RunState, edge: Edge) -> bool:
     """Whether none of an edge's counters is used up; one without counters has room always."""
-    used = run.counters
-    return True not in [used.get(c, 0) >= cap_of(program, run, c) for c in edge.counters]
+    for counter in edge.counters:
+        if run.counters.get(counter, 0) >= cap_of(program, run, counter):
+            return False
+    return True

@@ -6,14 +6,17 @@ where revising may have stalled, but not for what is open, nor for what had been
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from operator import attrgetter
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.identity import OF_JUDGE
+from loopkit.values import Mutable, Value, field
 
+_ID = attrgetter("id")
 Attempt = tuple[tuple[str, int], ...]
 """Whose, and its number, and the same of all those from whose artifacts it was made."""
 
@@ -25,7 +28,7 @@ def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attem
     return ((author, attempt), *sorted(made_from.items()))
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Round:
     """One complete report and the artifacts as they were then.
 
@@ -39,16 +42,16 @@ class Round:
     """Of every validate state the one that counted then, this one included."""
     number: int
     """How many rounds the run had before, of all validate states."""
-    attempt: Attempt = field(init=False, compare=False)
+    attempt: Attempt = dataclasses.field(init=False, compare=False)
     """Which attempt was judged."""
-    ids: frozenset[str] = field(init=False, compare=False)
+    ids: frozenset[str] = dataclasses.field(init=False, compare=False)
     """Of everything that was found."""
-    blocking_ids: frozenset[str] = field(init=False, compare=False)
-    blocked_by: object = field(init=False, compare=False)
+    blocking_ids: frozenset[str] = dataclasses.field(init=False, compare=False)
+    blocked_by: object = dataclasses.field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         self.attempt = attempt_at(self.judged.author, self.judged.attempt, self.report.made_from)
-        self.ids = frozenset([finding.id for finding in self.report.findings])
+        self.ids = frozenset(map(_ID, self.report.findings))
         self.blocking_ids, self.blocked_by = what_blocks(self.report)
 
 
@@ -96,44 +99,41 @@ class _Index:
         self.blocked[entry.blocked_by] = self.blocked.get(entry.blocked_by, 0) + by
 
 
-class Rounds:
+class Rounds(Mutable, eq=False):
     """The rounds of one validate state: one for each attempt that it judged completely.
 
     Never changed: `plus` makes a longer one, and `before` looks at all but one attempt's. Neither
     costs more where there are many.
     """
 
-    __slots__ = ("_index", "_length", "_line")
-
-    def __init__(self, index: _Index | None = None, line: Rounds | None = None) -> None:
-        """All rounds that are in an index now; longer ones add to it.
-
-        `line` are those that were not given up, where some were.
-        """
-        self._index = _Index() if index is None else index
-        self._length = len(self._index.all)
-        self._line = line
+    index: _Index = field(default_factory=_Index)
+    """Longer ones add to it."""
+    length: int = 0
+    """How many of the rounds in it are these."""
+    kept: Rounds | None = None
+    """Those that were not given up, where some were."""
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
         index = self._current()
         index.add(entry)
-        return Rounds(index, None if self._line is None else self._line.plus(entry))
+        return Rounds(index, self.length + 1, None if self.kept is None else self.kept.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        line = None if self._line is None else self._line.before(attempt)
-        return Earlier(self._current(), attempt, line)
+        index = self._current()
+        own = None if attempt is None else index.by_attempt.get(attempt)
+        return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, entry: Round) -> Rounds:
         """The same rounds, of which those after a round of the run are given up."""
-        kept = [one for one in self.line if one.number <= entry.number]
-        return Rounds(self._current(), Rounds(_Index(kept)))
+        kept = _Index(one for one in self.line if one.number <= entry.number)
+        return Rounds(self._current(), self.length, Rounds(kept, len(kept.all)))
 
     @property
     def line(self) -> Rounds:
         """The rounds that led to the current version."""
-        return self if self._line is None else self._line
+        return self if self.kept is None else self.kept
 
     @property
     def open(self) -> tuple[Finding, ...]:
@@ -157,7 +157,7 @@ class Rounds:
         return list(self) == list(other) and list(self.line) == list(other.line)
 
     def __hash__(self) -> int:
-        return hash(self._length)
+        return hash(self.length)
 
     def best(self) -> Round | None:
         """The round with the best work."""
@@ -171,9 +171,9 @@ class Rounds:
 
     def _current(self) -> _Index:
         # A longer one that was given up, as where a template failed behind it, has added to it.
-        if len(self._index.all) != self._length:
-            self._index = _Index(self._index.all[: self._length])
-        return self._index
+        if len(self.index.all) != self.length:
+            self.index = _Index(self.index.all[: self.length])
+        return self.index
 
 
 def best_of(rounds: Iterable[Round]) -> Round | None:
@@ -194,38 +194,36 @@ def _rank(entry: Round) -> tuple[bool, int, int, int, float, int]:
     return (bool(entry.judged.fault), *counts, -score, entry.number)
 
 
-class Earlier:
+class Earlier(Value, frozen=True, eq=False):
     """The rounds of a state without those of one attempt, oldest first."""
 
-    __slots__ = ("_attempt", "_index", "_line", "_own")
-
-    def __init__(self, index: _Index, attempt: Attempt | None, line: Earlier | None = None) -> None:
-        self._index = index
-        self._attempt = attempt
-        self._own = None if attempt is None else index.by_attempt.get(attempt)
-        self._line = line
+    index: _Index
+    own: Round | None
+    """The one of that attempt."""
+    kept: Earlier | None
+    """Those that were not given up, where some were."""
 
     @property
     def line(self) -> Earlier:
         """Those that led to the current version."""
-        return self if self._line is None else self._line
+        return self if self.kept is None else self.kept
 
     def __len__(self) -> int:
-        return len(self._index.by_attempt) - (self._own is not None)
+        return len(self.index.by_attempt) - (self.own is not None)
 
     def __iter__(self) -> Iterator[Round]:
-        return self._others(self._index.by_attempt.values())
+        return self._others(self.index.by_attempt.values())
 
     def __reversed__(self) -> Iterator[Round]:
-        return self._others(reversed(self._index.by_attempt.values()))
+        return self._others(reversed(self.index.by_attempt.values()))
 
     def first(self, count: int) -> Iterator[Round]:
         return islice(self, count)
 
     @property
     def last(self) -> Round | None:
-        for entry in reversed(self._index.by_attempt.values()):
-            if entry is not self._own:
+        for entry in reversed(self.index.by_attempt.values()):
+            if entry is not self.own:
                 return entry
         return None
 
@@ -237,17 +235,17 @@ class Earlier:
 
     def has_found(self, finding_id: str) -> bool:
         """Whether a finding was in any of them."""
-        own = self._own is not None and finding_id in self._own.ids
-        return self._index.found.get(finding_id, 0) > own
+        own = self.own is not None and finding_id in self.own.ids
+        return self.index.found.get(finding_id, 0) > own
 
     def has_blocked(self, what: object) -> bool:
         """Whether the same findings blocked in any of them."""
-        own = self._own is not None and self._own.blocked_by == what
-        return self._index.blocked.get(what, 0) > own
+        own = self.own is not None and self.own.blocked_by == what
+        return self.index.blocked.get(what, 0) > own
 
     def of_work(self, digest: str) -> Iterator[Round]:
         """Those in which the same work was judged."""
-        return self._others(self._index.by_work.get(digest, {}).values())
+        return self._others(self.index.by_work.get(digest, {}).values())
 
     def _others(self, rounds: Iterable[Round]) -> Iterator[Round]:
-        return (entry for entry in rounds if entry is not self._own)
+        return (entry for entry in rounds if entry is not self.own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -30,9 +31,12 @@ from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import Mutable, field, replace
 
+_TEXT = attrgetter("text")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all runs, because a change of a mapping puts another one in its place."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
+ENDED: tuple[Status, ...] = ("finished", "cancelled")
+"""In which status nothing can come any more."""
 
 
 class RunState(Mutable):
@@ -44,6 +48,8 @@ class RunState(Mutable):
     """Digest of the definition that holds now."""
     repairs: int = 0
     """How often that became another one."""
+    era: str = ""
+    """What keeps names of calls and questions apart from those under an earlier definition."""
     script: str | None = None
     folder: str = ""
     status: Status = "new"
@@ -153,7 +159,7 @@ class RunState(Mutable):
     @property
     def is_over(self) -> bool:
         """Whether nothing can come any more."""
-        return self.finished is not None or self.status == "cancelled"
+        return self.status in ENDED
 
     @property
     def awaited(self) -> str | None:
@@ -178,11 +184,6 @@ class RunState(Mutable):
             attempts=self.attempts.copy(),
             facts=self.facts.copy(),
         )
-
-    @property
-    def era(self) -> str:
-        """What keeps names of calls and questions apart from those under an earlier definition."""
-        return f":{self.repairs}" if self.repairs else ""
 
     @property
     def committed(self) -> Usage:
@@ -228,5 +229,4 @@ class RunState(Mutable):
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        waiting = self.pending.get(state)
-        return "\n\n".join([feedback.text for feedback in waiting]) if waiting else ""
+        return "\n\n".join(map(_TEXT, self.pending.get(state, ())))

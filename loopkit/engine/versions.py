@@ -6,7 +6,7 @@ attempt is the work of an author, so neither a fallback nor an edit is one.
 
 from __future__ import annotations
 
-from loopkit.engine.events import Worked
+from loopkit.engine.events import Artifact, Worked
 from loopkit.engine.guard_facts import Facts
 from loopkit.engine.state import RunState
 from loopkit.language.facts import STALLED, UNANSWERED, VERDICT
@@ -25,8 +25,10 @@ REASONS = {
 
 def attempts_at(program: Program, run: RunState, artifact: str) -> int:
     """How often authors have begun to work on an artifact, the work in hand included."""
-    states, visits, kept = program.graph.attempting.get(artifact, ()), run.visits, run.times_kept
-    return sum([visits.get(name, 0) - kept.get(name, 0) for name in states])
+    begun = 0
+    for name in program.graph.attempting.get(artifact, ()):
+        begun += run.visits.get(name, 0) - run.times_kept.get(name, 0)
+    return begun
 
 
 def next_version(run: RunState, artifact: str) -> int:
@@ -34,19 +36,16 @@ def next_version(run: RunState, artifact: str) -> int:
     return run.versions.get(artifact, 0) + 1
 
 
-def numbered(program: Program, run: RunState, work: Worked) -> Worked:
-    """Completed work whose artifact says which version of the run it is."""
-    if work.artifact is None:
-        return work
-    name = work.artifact.name
-    before = run.artifacts.get(name)
+def numbered(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
+    """Completed work whose artifact, which it has `made`, says which version of the run it is."""
+    before = run.artifacts.get(made.name)
     artifact = replace(
-        work.artifact,
-        version=next_version(run, name),
+        made,
+        version=next_version(run, made.name),
         previous=before.version if before is not None else 0,
-        attempts=attempts_at(program, run, name),
+        attempts=attempts_at(program, run, made.name),
         phase=run.phase,
-        fallback_reason=fallback_reason(run) if work.artifact.fallback else "",
+        fallback_reason=fallback_reason(run) if made.fallback else "",
     )
     return replace(work, artifact=artifact)
 

@@ -78,16 +78,17 @@ class MemoryClaim:
         releases: bool = False,
         unless: Sequence[str] = (),
     ) -> int:
-        _refuse_texts(records)
-        if consumes:
-            refuse_messages(consumes)
-        self._journal.refuse_closed()
+        for record in records:
+            if isinstance(record.data, str):
+                _refuse_texts(records)
+                break
+        if self._journal.is_closed:
+            self._journal.refuse_closed()
         run = self._run
         if run.claim is not self:
             raise ClaimLost(f"this claim on run {run.name!r} was released; claim the run again")
-        for message_id in consumes:
-            if message_id not in run.inbox:
-                raise NotInInbox(run.name, message_id)
+        if consumes:
+            _refuse_unknown(run, consumes)
         if unless and self._waits(unless, consumes):
             raise MessageWaits(run.name)
         for message_id in consumes:
@@ -127,12 +128,12 @@ class MemoryJournal:
         """How many runs were created."""
         self._definitions: dict[str, str] = {}
         self._claim_data = claim_data()
-        self._closed = False
+        self.is_closed = False
         self.contents = Contents()
 
     def refuse_closed(self) -> None:
         """Raise `JournalError` where nothing may be asked for any more."""
-        if self._closed:
+        if self.is_closed:
             raise JournalError("the journal in memory is closed; open it again")
 
     async def create(
@@ -247,7 +248,7 @@ class MemoryJournal:
         return None
 
     async def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         self.contents.close()
 
     def _known(self, run: str) -> _Run:
@@ -262,6 +263,14 @@ def _refuse_texts(records: Sequence[NewRecord]) -> None:
     """Raise `JournalError` as every journal does, for records that are texts already."""
     if texts := [record for record in records if isinstance(record.data, str)]:
         refuse_records(texts)
+
+
+def _refuse_unknown(run: _Run, messages: Sequence[str]) -> None:
+    """Raise `JournalError` for the first message that does not wait in the inbox of a run."""
+    refuse_messages(messages)
+    for message_id in messages:
+        if message_id not in run.inbox:
+            raise NotInInbox(run.name, message_id)
 
 
 def _busy(run: _Run, claim: MemoryClaim) -> RunBusy:

@@ -37,11 +37,13 @@ class Severities(Value, frozen=True, dict=True):
 
     def blocks(self, level: str) -> bool:
         """Whether findings of this level block where they are counted."""
-        return self.rank(level) <= self._mildest
+        return level not in self._advising
 
     @cached_property
-    def _mildest(self) -> int:
-        return self.rank(self.block or self.blocking)
+    def _advising(self) -> tuple[str, ...]:
+        """Those that do not block: all that are milder than the mildest that does."""
+        mildest = self.rank(self.block or self.blocking)
+        return self.levels[mildest + 1 :]
 
     def capped(self, level: str, at: str | None) -> str:
         """The level, or the one that it is capped at where it is worse."""

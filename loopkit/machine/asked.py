@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from loopkit.language import (
     Agent,
@@ -58,6 +58,20 @@ class RulesAsked(FixedRules, frozen=True):
     state: ValidateState
     judges: tuple[tuple[str, int, JudgeRule], ...]
     """Each judge: its validator, its place among the rules of that, and its rule."""
+    workspace: Workspace | None
+    """Its own folder."""
+    are_scoring: bool
+    """Whether a judge gives a score."""
+    stop_early: bool
+    """Whether nothing more is asked once something blocks."""
+    may_settle: bool
+    """Whether after some rounds what is found first does not block any more."""
+    is_by_majority: bool
+    """Whether judges can be outvoted."""
+    quorum: int | None
+    """How many judges have to answer; none for all of them."""
+    stall: int
+    """How many times the same findings have to come for revising to have stalled."""
 
 
 class ToolAsked(Value, frozen=True):
@@ -90,6 +104,12 @@ class AgentAsked(Value, frozen=True):
     works_on_files: bool
     """Whether its answer is only a part of what it leaves."""
     is_model: bool
+    is_left: bool
+    """Whether its artifact is a file or a folder that it leaves."""
+    is_fresh: bool
+    """Whether each of its works begins a conversation of its own."""
+    role: Literal["author", "outside"]
+    """Whether it is called, or somebody outside."""
     callees: tuple[Callee, ...] | None
     """Who is asked in turn; none where that changes from call to call."""
 
@@ -97,11 +117,11 @@ class AgentAsked(Value, frozen=True):
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
     """What stays the same where a state asks one of its agents."""
     agent = machine.agents[asked]
-    datatype = machine.data_type(name)
+    datatype, output = machine.data_type(name), state.output_at(name)
     written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
     return AgentAsked(
         agent=agent,
-        output=state.output_at(name),
+        output=output,
         workspace=machine.workspace_at(name, agent),
         datatype=datatype,
         schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
@@ -111,6 +131,9 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
         },
         works_on_files=agent.works_on_files,
         is_model=isinstance(agent, ModelAgent),
+        is_left=output.is_left,
+        is_fresh=agent.session == "fresh",
+        role="author" if agent.is_called else "outside",
         callees=lasting_callees(agent),
     )
 
@@ -143,6 +166,13 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             for index, rule in enumerate(rules)
             if isinstance(rule, JudgeRule)
         ),
+        workspace=state.workspace,
+        are_scoring=any(rule.score_range is not None for rules in asked.values() for rule in rules),
+        stop_early=state.stop == "first",
+        may_settle=state.settle_after is not None,
+        is_by_majority=state.combine == "majority",
+        quorum=state.quorum,
+        stall=machine.limits.stall,
     )
 
 

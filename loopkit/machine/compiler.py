@@ -47,11 +47,12 @@ class Decider:
         arguments, so that each is made by the engine once and then remembered.
         """
         key = (state, event, bits)
-        if key not in self._remembered:
+        known = self._remembered.get(key)
+        if known is None:
             if len(self._remembered) >= MACROSTEP_MEMORY:
                 self._remembered.clear()
-            self._remembered[key] = self._ask_engine(state, event, bits)
-        return self._remembered[key]
+            known = self._remembered[key] = self._ask_engine(state, event, bits)
+        return known
 
     def _ask_engine(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
         self._bits = bits

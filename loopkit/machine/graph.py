@@ -115,6 +115,11 @@ class Graph:
         return {a: tuple(n for n in names if n not in self.fallbacks) for a, names in by}
 
     @cached_property
+    def has_origins(self) -> bool:
+        """Whether the machine says which states can have injected what is found."""
+        return bool(self.machine.origins)
+
+    @cached_property
     def origins(self) -> Origins:
         """The states that can have injected what is found."""
         return Origins(self)
@@ -137,19 +142,6 @@ class Graph:
         validators = self.machine.validators
         for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
-
-    def scores(self, name: str) -> bool:
-        """Whether a judge of a validate state gives a score."""
-        return name in self._scoring
-
-    @cached_property
-    def _scoring(self) -> frozenset[str]:
-        return frozenset(
-            name
-            for name in self.judges
-            for rule in self.rules_at(name)
-            if rule.score_range is not None
-        )
 
     def judging_follows(self, author: str) -> bool:
         """Whether every way on from an author meets a state that judges its artifact first."""

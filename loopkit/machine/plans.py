@@ -21,6 +21,8 @@ class Ways(Value, frozen=True):
     """Each with its guard, compiled, and whether it is there at any time."""
     names: frozenset[str] = frozenset()
     """What the guards read."""
+    always: tuple[bool, ...] = ()
+    """One bit for each, where all of them are there at any time; else nothing."""
 
 
 class StatePlan(Value, frozen=True):
@@ -41,6 +43,8 @@ class StatePlan(Value, frozen=True):
     """Whether its guards read from which state a run came to it."""
     restores: bool
     """Whether the best versions of artifacts become the current ones behind it."""
+    reads_feedback: bool
+    """Whether it is told what has to change in what it writes."""
     final: FinalState | None
     """The state, where the run ends in it."""
     human: HumanState | None
@@ -76,8 +80,10 @@ def plan_of(
     ways: dict[EdgeEvent, Ways] = {}
     for event in dict.fromkeys(edge.event for edge in edges):
         led = graph.on(name, event)
-        guarded = ((edge, predicates.get(edge.id), edge.forward) for edge in led)
-        ways[event] = Ways(tuple(guarded), frozenset(names(led)))
+        guarded = tuple((edge, predicates.get(edge.id), edge.forward) for edge in led)
+        are_free = all(is_always and guard is None for _, guard, is_always in guarded)
+        always = (True,) * len(guarded) if are_free else ()
+        ways[event] = Ways(guarded, frozenset(names(led)), always)
     state = graph.states[name]
     return StatePlan(
         state=state,
@@ -88,6 +94,7 @@ def plan_of(
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
         asks_before=CAME_FROM in names(edges),
         restores=state.waits and state.picks_best,
+        reads_feedback=state.reads_feedback,
         final=state if isinstance(state, FinalState) else None,
         human=state if isinstance(state, HumanState) else None,
         asks=next(iter(state.asks), None),

@@ -97,6 +97,7 @@ def _size(pattern: str) -> int:
     return sum(groups) + last
 
 
+@lru_cache(maxsize=512)
 def is_plain(pattern: str) -> bool:
     """Whether a pattern has no operators, so that it matches itself and nothing else."""
     return len(pattern) <= MAX_LENGTH and _OPERATORS.isdisjoint(pattern)
@@ -109,7 +110,7 @@ def count_of(
 
     Raises as `occurrences` does.
     """
-    source = (named or {}).get(pattern, pattern)
+    source = named.get(pattern, pattern) if named else pattern
     if not is_plain(source):
         return sum(1 for _ in islice(occurrences(source, text), most))
     # What is found by itself needs neither an expression nor a limit.

@@ -59,8 +59,6 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     As in a report, `fail` goes before `error`: what one rule found has to be mended whatever the
     other would have said. Everything else gives way to `error`; of several the fatal one counts.
     """
-    if len(answers) == 1:
-        return answers[0]
     findings = [finding for answer in answers for finding in answer.findings]
     errors = sorted(
         (answer for answer in answers if answer.verdict == "error"),
@@ -90,7 +88,10 @@ def findings_of(
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     findings = []
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        level = _level(rule, fault, told.severities)
+        level = rule.severity or told.severities.ungraded
+        if fault.severity:
+            # As bad as the check knows, and at most as the rule says.
+            level = told.severities.capped(fault.severity, rule.severity)
         # One artifact that no rule can be tried on is one defect, whoever tries.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(
@@ -124,28 +125,24 @@ def finding_of(
     further: Mapping[str, str] = {},
 ) -> Finding:
     """The record of a fault, with what its rule says of it besides the message."""
+    location = fault.location
+    if not f"{message}{code}{location}".isascii():
+        message, code, location = storable(message), storable(code), storable(location)
     return Finding(
         id=identity,
-        message=storable(message),
+        message=message,
         severity=level,
         blocking=blocking,
         validator=validator,
         rule=rule,
-        code=storable(code),
+        code=code,
         key=fault.key,
         origins=origins,
-        location=storable(fault.location),
+        location=location,
         line=fault.line,
         item={**fault.fields, **further},
         identified=fault.identified,
     )
-
-
-def _level(rule: FixedRule, fault: Fault, severities: Severities) -> str:
-    """How bad a fault is: as the check knows, and at most as the rule says."""
-    if fault.severity:
-        return severities.capped(fault.severity, rule.severity)
-    return rule.severity or severities.ungraded
 
 
 def storable(text: str) -> str:

@@ -53,7 +53,7 @@ async def judge_placed(
         answers.append(await _judge_by(rule, place, name, subject, setting))
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
-    return combined(name, answers)
+    return answers[0] if len(answers) == 1 else combined(name, answers)
 
 
 @lru_cache

@@ -15,7 +15,9 @@ from loopkit.validators.setting import Setting
 async def check_matches(
     rule: MatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    text = _searched(subject, outside_code=rule.outside_code)
+    text = subject.content
+    if rule.outside_code:
+        text = without_code(text)
     # With no upper limit there is no need to count on.
     enough = rule.count.min if rule.count.max is None else None
     number = count_of(rule.matches, text, setting.patterns, most=enough)
@@ -32,7 +34,9 @@ async def check_matches(
 async def check_not_matches(
     rule: NotMatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    text = _searched(subject, outside_code=rule.outside_code)
+    text = subject.content
+    if rule.outside_code:
+        text = without_code(text)
     faults: list[Fault] = []
     line, counted_to = 1, 0
     found = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
@@ -43,10 +47,6 @@ async def check_not_matches(
         message = f"`{shown}` is not allowed (nothing may match `{rule.not_matches}`)"
         faults.append(Fault(message, shown, line=line, value=match.group(), index=index))
     return faults
-
-
-def _searched(subject: JudgedArtifact, *, outside_code: bool) -> str:
-    return without_code(subject.content) if outside_code else subject.content
 
 
 def _too_few(rule: MatchesRule, number: int, subject: JudgedArtifact, setting: Setting) -> str:

@@ -10,16 +10,17 @@ from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Answer
 from loopkit.engine.identity import OF_ARTIFACT
 from loopkit.engine.template_values import AllNames, attempt_of
+from loopkit.language.severities import Severities
 from loopkit.machine.asked import FixedRules
 from loopkit.validators.setting import Setting
 
 
-def answer_without_rules(artifact: Artifact, severity: str) -> Answer | None:
+def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
     """The answer where no rule is asked: the artifact is faulty, or says that it can't be done."""
     if artifact.infeasible:
         reason = f"`{artifact.author}` declared that it can't be done"
         return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
-    return content_fault(artifact, severity) if artifact.fault else None
+    return content_fault(artifact, levels.worst)
 
 
 def content_fault(artifact: Artifact, severity: str) -> Answer:

@@ -20,7 +20,7 @@ from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.drive.tools.answers import counts, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
-from loopkit.engine.events import Artifact, Replied, Role, Usage, Worked
+from loopkit.engine.events import Artifact, Replied, Usage, Worked
 from loopkit.engine.keeping import made_from
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange, last_turns
@@ -46,15 +46,15 @@ LONGEST_WORD = 60
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
-    chosen = chosen_agent(active.program, active.state, name)
-    attempt = active.state.attempts.get(name, 0) + 1
+    program, run = active.program, active.state
+    chosen, attempt = chosen_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
         return _by_nobody(active, name, state, attempt)
-    asked = active.program.agents_asked[name, chosen]
+    asked = program.agents_asked[name, chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = made_from(active.program, active.state)
+    source = made_from(program, run) if name in program.graph.keeping else ""
     try:
-        answered = await _answer(active, name, state, chosen)
+        answered = await _answer(active, name, state, chosen, asked)
         artifact = _made(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
@@ -77,7 +77,7 @@ def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Ar
 def _is_usable(talk: Conversation, reply: Replied) -> bool:
     """Whether a reply that could not be used before a resume can be now."""
     artifact = talk.made(reply)
-    if artifact.fault or _undecided(talk.active, talk.state, artifact):
+    if artifact.fault or (artifact.missing and _undecided(talk.active, talk.state, artifact)):
         return False
     return not talk.asked.tools or counts(talk, exchanges_of(talk.active, talk.work))
 
@@ -95,7 +95,9 @@ def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) ->
 
 
 def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None) -> Worked:
-    error = artifact.fault or _undecided(active, name, artifact)
+    error = artifact.fault
+    if artifact.missing and not error:
+        error = _undecided(active, name, artifact)
     is_caught = error and active.program.graph.on(name, "content")
     return Worked(
         state=name,
@@ -109,8 +111,6 @@ def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType
 
 def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     """Why the state's own guards can't read an answer that declares that it can't be done."""
-    if not artifact.missing:
-        return ""
     names = active.program.guard_names
     read = {
         fact.removeprefix(f"{name}.").partition(".")[0]
@@ -121,22 +121,22 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) -> Answered:
-    asked = active.program.agents_asked[name, chosen]
+async def _answer(
+    active: ActiveRun, name: str, state: AgentState, chosen: str, asked: AgentAsked
+) -> Answered:
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
     is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
-    writes = is_program or output.is_left
-    folder = await workspace(active, asked.workspace, writes=writes)
+    folder = await workspace(active, asked.workspace, writes=is_program or asked.is_left)
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
-    role: Role = "author" if agent.is_called else "outside"
+    is_fresh = asked.is_fresh
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=chosen,
         place=name,
-        role=role,
+        role=asked.role,
         callees=asked.callees or callees(active, agent, name),
-        quote=port.quote if agent.is_called else _for_nothing,
+        quote=port.quote if asked.role == "author" else _for_nothing,
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
@@ -146,15 +146,14 @@ async def _answer(active: ActiveRun, name: str, state: AgentState, chosen: str) 
         talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
         if (paid := _paid(talk)) is not None:
             return Answered(paid)
-    if output.is_left and not isinstance(port, OutsideAgentPort):
+    if asked.is_left and not isinstance(port, OutsideAgentPort):
         work = work.replace(written=await watch_output(active, folder, output, work.task))
-    is_fresh = agent.session == "fresh"
     told = () if is_fresh else told_before(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(told))
     request = Request(
         agent=chosen,
         place=name,
-        role=role,
+        role=asked.role,
         messages=conversation(told, prompt, active.state.tasks),
         prompt=prompt,
         names=_names(active, asked) if asked.templates else {},
@@ -241,14 +240,14 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     is_known = kept and not is_edited
     if kept and edge is not None and edge.back:
         parts = ["" if is_known else _previous_version(active, last), feedback]
-        return "\n\n".join([part for part in parts if part])
+        return "\n\n".join(filter(None, parts))
     parts = [render(program, run, state.prompt).rstrip("\n")]
     named = program.template(state.prompt).names
     if "previous" not in named and not is_known:
         parts.append(_previous_version(active, last))
     if "feedback" not in named:
         parts.append(feedback)
-    return "\n\n".join([part for part in parts if part])
+    return "\n\n".join(filter(None, parts))
 
 
 def _previous_version(active: ActiveRun, last: Artifact | None) -> str:

@@ -50,7 +50,9 @@ def _artifact(
         return plain.replace(fault=reply.artifact_fault, fault_code=MISSING)
     text = body(reply.text if written is None else written, output)
     fields = extract(text, output.fields, active.program.machine.patterns)
-    whole = with_folder(plain.replace(text=text), reply, output)
+    whole = plain.replace(text=text)
+    if output.folder is not None:
+        whole = with_folder(whole, reply)
     return whole.replace(fields={"stderr": reply.stderr} | whole.fields | fields)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -23,6 +22,7 @@ from loopkit.language.facts import ORIGIN, SCORE
 from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.values import Mutable
 
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -42,19 +42,18 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     return _worked(active, name, report, rules_work)
 
 
-@dataclass
-class _RulesWork:
+class _RulesWork(Mutable):
     """What the rules of a round did, beside their verdicts; the calls of judges are events."""
 
-    ran: list[Ran] = field(default_factory=list)
+    ran: list[Ran] = []
     time_s: float = 0.0
 
 
 def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = report.facts
-    if active.program.graph.scores(name):
+    if active.program.rules_asked[name].are_scoring:
         facts[SCORE] = report.score
-    if active.program.graph.origins:
+    if active.program.graph.has_origins:
         facts[ORIGIN] = report.origin
     routed = active.program.rows_named[name]
     outcome: Outcome = "done"
@@ -85,11 +84,10 @@ async def _panel(
 ) -> ledger.Panel:
     """The answers of the rules, and of the judges where nothing blocks and none is missing."""
     rules = active.program.rules_asked[name]
-    answer = answer_without_rules(artifact, rules.levels.worst)
-    if answer is not None:
-        return ledger.Panel((answer,), ())
+    if artifact.infeasible or artifact.fault:
+        return ledger.Panel((answer_without_rules(artifact, rules.levels),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    folder = await workspace(active, state.workspace)
+    folder = await workspace(active, rules.workspace)
     judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)
     started = active.clock.monotonic()
     try:
@@ -128,9 +126,10 @@ async def _judge_by_rules(
         if validator in rules.starting:
             setting.baselines = active.state.baselines.get((name, validator), {})
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
-        answer = await judge_placed(validator, fixed, subject, setting)
-        answers += ledger.settled([answer], earlier, state, rules.levels)
-        if state.stop == "first" and _blocks(answers):
+        answers.append(await judge_placed(validator, fixed, subject, setting))
+        if rules.may_settle:
+            answers[-1:] = ledger.settled(answers[-1:], earlier, state, rules.levels)
+        if rules.stop_early and _blocks(answers):
             break
     return answers
 

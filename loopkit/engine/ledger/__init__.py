@@ -40,18 +40,18 @@ def complete(
     made_from: Mapping[str, int],
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
-    asked, stall = program.rules_asked[name], program.machine.limits.stall
+    asked = program.rules_asked[name]
     version = version_of(program, run, artifact)
-    if asked.state.combine == "majority":
+    if asked.is_by_majority:
         panel = outvoted(panel, asked.levels)
     answers = panel.answers
     line = earlier.line
     before = line.open
     findings = with_status(merged(answers, asked.levels), line, before)
-    origins = program.graph.origins or None
+    origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         findings = attributed(findings, origins, artifact.author)
-    verdict = verdict_of(panel, findings, asked.state.quorum)
+    verdict = verdict_of(panel, findings, asked.quorum)
     is_complete = verdict not in UNANSWERED
     resolved, unseen = gone(findings, before, panel) if before and is_complete else ((), ())
     report = Report(
@@ -78,11 +78,14 @@ def complete(
     )
     if verdict != "fail" or not earlier:
         return report
-    return report.replace(stalled=True) if stalled(earlier, report, version, stall) else report
+    has_stalled = stalled(earlier, report, version, asked.stall)
+    return report.replace(stalled=True) if has_stalled else report
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
     """How often the states had worked from whose artifacts one was made."""
+    if not program.names_behind.get(artifact.author):
+        return {}
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from loopkit.engine.failure import WORST_CLASS
 from loopkit.engine.findings import Answer, Finding, Verdict, with_findings
@@ -15,6 +17,7 @@ from loopkit.language.severities import Severities
 from loopkit.values import Value
 
 MISSING = ("error", "unparsed")
+_FINDINGS, _VERDICT = attrgetter("findings"), attrgetter("verdict")
 
 
 class Panel(Value, frozen=True):
@@ -95,12 +98,13 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
     their names.
     """
 
+    all_found = list(chain.from_iterable(map(_FINDINGS, answers)))
+    if len(all_found) < 2:
+        return all_found
+
     def badness(finding: Finding) -> tuple[bool, int]:
         return not finding.blocking, levels.rank(finding.severity)
 
-    all_found = [found for answer in answers for found in answer.findings]
-    if len(all_found) < 2:
-        return all_found
     unique: dict[str, Finding] = {}
     for finding in all_found:
         known = unique.get(finding.id)
@@ -118,10 +122,10 @@ def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
 
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
     """The strictest verdict counts; missing answers make the report incomplete."""
-    given = [answer.verdict for answer in panel.answers]
+    found = verdict_of_findings(findings)
+    given = set(map(_VERDICT, chain(panel.fixed, panel.judges)))
     if "infeasible" in given:
         return "infeasible"
-    found = verdict_of_findings(findings)
     if found == "fail":
         return "fail"
     if panel.is_short(quorum):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from loopkit.engine.findings import Answer, Finding, Status
 from loopkit.engine.identity import OF_ARTIFACT, OF_CHECK, OF_JUDGE
 from loopkit.engine.ledger.combining import MISSING, Panel
 from loopkit.engine.rounds import Earlier
 from loopkit.values import replace
+
+_ID = attrgetter("id")
 
 
 def with_status(
@@ -20,7 +23,7 @@ def with_status(
     """
     if not findings:
         return ()
-    last = {finding.id for finding in before}
+    last = set(map(_ID, before))
     told: list[Finding] = []
     for finding in findings:
         status: Status = "regressed" if earlier.has_found(finding.id) else "new"
@@ -42,7 +45,7 @@ def gone(
     Unseen is what nobody looked for, because its rule or its judge was not asked or gave no
     verdict.
     """
-    now = {finding.id for finding in findings}
+    now = set(map(_ID, findings))
     resolved: list[Finding] = []
     unseen: list[Finding] = []
     for finding in before:
