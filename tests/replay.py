@@ -592,7 +592,7 @@ class Replay:
                 stalled=stalled, error_class=error_class, origin=origin, made_from=behind,
             )  # fmt: skip
             error = "" if outcome == "done" else verdict
-            none = {"score": None} if self.graph.scores(run.state) else {}
+            none = {"score": None} if run.state in self.graph.scoring else {}
             none |= {"origin": origin} if self.machine.origins else {}
             for score in scores:
                 facts = {**report.facts, **none, **score}

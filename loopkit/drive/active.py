@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -19,7 +21,7 @@ from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
-from loopkit.journal import Claim, NewRecord
+from loopkit.journal import Claim, MessageWaits, NewRecord
 from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from loopkit.drive.account import Account
     from loopkit.drive.gate import Gate
 
+_TYPE = attrgetter("type")
 _path = lru_cache(maxsize=64)(Path)
 """The same path for all runs of a folder, because making one takes as long as storing an event."""
 
@@ -67,8 +70,8 @@ class OpenQuestion(NamedTuple):
 
 
 Listener = Callable[[Stored], None]
-Mark: TypeAlias = tuple[RunState, list[Event], list[str]]
-"""A state, and what had been staged then."""
+Mark: TypeAlias = tuple[RunState, int]
+"""A state, and how many events had been staged then."""
 History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
 """Reads what has happened in a run so far; nothing of one that is not stored yet."""
 
@@ -260,33 +263,38 @@ class ActiveRun:
 
     def mark(self) -> Mark:
         """Where the run stands, before what may have to be taken back."""
-        return self.state, self._staged.copy(), self._texts.copy()
+        return self.state, len(self._staged)
 
     def back_to(self, mark: Mark) -> None:
         """Forget what was taken in since, of which nothing may have been written."""
-        state, self._staged, self._texts = mark
+        state, staged = mark
         self.state = state.copy()
+        del self._staged[staged:], self._texts[staged:]
 
     async def append(
         self, *events: Event, consumes: Sequence[str] = (), unless: Sequence[str] = ()
     ) -> None:
         """Make events durable, together with those staged before.
 
-        Raises MessageWaits, and writes nothing, where messages of the kinds `unless` wait.
+        Raises MessageWaits, and writes nothing, where messages of the kinds `unless` wait:
+        everything stays staged.
         """
         if events:
             self.stage(*events)
-        batch, self._staged = self._staged, []
+        batch, texts = self._staged, self._texts
         if not batch and not consumes:
             return
         at = self.clock.now()
-        data: Sequence[str | Event] = batch
-        if self.keeps_texts:
-            data, self._texts = self._texts, []
-        records = [NewRecord(e.type, at, kept) for e, kept in zip(batch, data, strict=True)]
+        data: Sequence[str | Event] = texts if self.keeps_texts else batch
+        self._staged, self._texts = [], []
+        records = list(map(NewRecord, map(_TYPE, batch), repeat(at), data))
         # Nothing comes after the end: the same commit lets go of the run.
         over = self.state.status in ENDED
-        seq = await self.claim.append(records, consumes, releases=over, unless=unless)
+        try:
+            seq = await self.claim.append(records, consumes, releases=over, unless=unless)
+        except MessageWaits:
+            self._staged, self._texts = batch + self._staged, texts + self._texts
+            raise
         if self.listeners:
             for number, event in enumerate(batch, seq - len(batch) + 1):
                 self.tell(Stored(number, self.claim.epoch, at, event))

@@ -49,6 +49,7 @@ from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
 from loopkit.language.facts import COMPLETE
+from loopkit.values import replace
 
 T = TypeVar("T")
 _ADDRESSEE = attrgetter("to")
@@ -210,7 +211,7 @@ def _add(state: RunState, event: Adding) -> None:
 
 def _work(state: RunState, event: Worked) -> None:
     if event.time_s:
-        state.usage = state.usage.plus(Usage(time_s=event.time_s))
+        state.usage = replace(state.usage, time_s=state.usage.time_s + event.time_s)
     if event.restored:
         restore(state, event.restored)
     if event.artifact is not None:

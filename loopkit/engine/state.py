@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -29,9 +29,9 @@ from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
 from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
-from loopkit.values import Mutable, field, replace
+from loopkit.values import Mutable, field
 
-_TEXT = attrgetter("text")
+_TEXT, _COPY = attrgetter("text"), methodcaller("__copy__")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all runs, because a change of a mapping puts another one in its place."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
@@ -178,12 +178,11 @@ class RunState(Mutable):
         What only calls change is shared: of a macrostep's events none does. So are the mappings,
         which a change replaces.
         """
-        return replace(
-            self,
-            visits=self.visits.copy(),
-            attempts=self.attempts.copy(),
-            facts=self.facts.copy(),
-        )
+        other: RunState = _COPY(self)
+        other.visits = self.visits.copy()
+        other.attempts = self.attempts.copy()
+        other.facts = self.facts.copy()
+        return other
 
     @property
     def committed(self) -> Usage:

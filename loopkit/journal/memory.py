@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
 
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
@@ -26,20 +30,23 @@ from loopkit.journal.storable import refuse_messages, refuse_records, refuse_tex
 from loopkit.journal.store import claim_data
 from loopkit.text.run_ids import ancestors_of, is_child
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Shared by all runs, because a change of a mapping puts another one in its place."""
+_DATA = attrgetter("data")
 
-@dataclass
-class _Run:
+
+class _Run(msgspec.Struct, eq=False):
     name: str
     machine: str
     definition: str
     created_at: float
     place: int
-    records: list[NewRecord] = field(default_factory=list)
-    begun: list[int] = field(default_factory=list)
+    records: list[NewRecord]
+    begun: tuple[int, ...] = ()
     """How many records there were when each epoch began."""
-    posted: dict[str, str] = field(default_factory=dict)
+    posted: Mapping[str, str] = NOTHING
     """The data of all messages, by id."""
-    inbox: dict[str, InboxMessage] = field(default_factory=dict)
+    inbox: Mapping[str, InboxMessage] = NOTHING
     """What no append has consumed, by id."""
     claim: MemoryClaim | None = None
 
@@ -78,10 +85,8 @@ class MemoryClaim:
         releases: bool = False,
         unless: Sequence[str] = (),
     ) -> int:
-        for record in records:
-            if isinstance(record.data, str):
-                _refuse_texts(records)
-                break
+        if str in map(type, map(_DATA, records)):
+            _refuse_texts(records)
         if self._journal.is_closed:
             self._journal.refuse_closed()
         run = self._run
@@ -91,8 +96,8 @@ class MemoryClaim:
             _refuse_unknown(run, consumes)
         if unless and self._waits(unless, consumes):
             raise MessageWaits(run.name)
-        for message_id in consumes:
-            run.inbox.pop(message_id, None)
+        if consumes:
+            run.inbox = {one: m for one, m in run.inbox.items() if one not in consumes}
         if releases:
             run.claim = None
         run.records += records
@@ -147,7 +152,7 @@ class MemoryJournal:
             raise RunExists(run)
         now = self._clock()
         created_at, self._created = (records[0].at if records else now), self._created + 1
-        self._runs[run] = _Run(run, machine, definition, created_at, self._created)
+        self._runs[run] = _Run(run, machine, definition, created_at, self._created, [])
         return self._claim(self._runs[run], records, now)
 
     async def claim(self, run: str) -> MemoryClaim:
@@ -157,7 +162,7 @@ class MemoryJournal:
         return self._claim(known, (), self._clock())
 
     def _claim(self, run: _Run, records: Sequence[NewRecord], now: float) -> MemoryClaim:
-        run.begun.append(len(run.records))
+        run.begun += (len(run.records),)
         run.claim = MemoryClaim(self, run, now)
         run.records += (NewRecord(CLAIMED, now, self._claim_data), *records)
         return run.claim
@@ -243,8 +248,8 @@ class MemoryJournal:
         known = self._known(run)
         if message_id in known.posted:
             return known.posted[message_id]
-        known.posted[message_id] = data
-        known.inbox[message_id] = InboxMessage(kind, message_id, data, at)
+        known.posted = {**known.posted, message_id: data}
+        known.inbox = {**known.inbox, message_id: InboxMessage(kind, message_id, data, at)}
         return None
 
     async def close(self) -> None:

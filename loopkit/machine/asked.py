@@ -60,8 +60,6 @@ class RulesAsked(FixedRules, frozen=True):
     """Each judge: its validator, its place among the rules of that, and its rule."""
     workspace: Workspace | None
     """Its own folder."""
-    are_scoring: bool
-    """Whether a judge gives a score."""
     stop_early: bool
     """Whether nothing more is asked once something blocks."""
     may_settle: bool
@@ -167,7 +165,6 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             if isinstance(rule, JudgeRule)
         ),
         workspace=state.workspace,
-        are_scoring=any(rule.score_range is not None for rules in asked.values() for rule in rules),
         stop_early=state.stop == "first",
         may_settle=state.settle_after is not None,
         is_by_majority=state.combine == "majority",

@@ -143,6 +143,12 @@ class Graph:
         for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
 
+    @cached_property
+    def scoring(self) -> frozenset[str]:
+        """The validate states in which a judge gives a score."""
+        rules = ((name, rule) for name in self.judges for rule in self.rules_at(name))
+        return frozenset(name for name, rule in rules if rule.score_range is not None)
+
     def judging_follows(self, author: str) -> bool:
         """Whether every way on from an author meets a state that judges its artifact first."""
         return not self._unjudged[author] & self._written[artifact_of(self.machine, author)]

@@ -51,7 +51,7 @@ class _RulesWork(Mutable):
 
 def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = report.facts
-    if active.program.rules_asked[name].are_scoring:
+    if name in active.program.graph.scoring:
         facts[SCORE] = report.score
     if active.program.graph.has_origins:
         facts[ORIGIN] = report.origin
