@@ -244,9 +244,19 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
 
 
 def take_in(active: ActiveRun, work: Worked | Kept) -> None:
-    """Stage the macrostep of completed work; the run is suspended where it can't be stored."""
+    """Stage the macrostep of completed work.
+
+    The run is suspended where its texts can't be filled in, no edge is enabled, or it can't be
+    stored.
+    """
     try:
-        active.take(next_macrostep(active, work))
+        try:
+            step = active.engine.step(active.state, work, active.clock.now())
+        except TemplateError as error:
+            step = suspend(active.state, _unfilled(active, error))
+        except NoEdge as error:
+            step = suspend(active.state, _unworked(active, Failure("fatal", str(error), CHANGE_IT)))
+        active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
         active.take(suspend(active.state, _unworked(active, lost)))
@@ -259,16 +269,6 @@ def first_macrostep(active: ActiveRun) -> Macrostep:
     except TemplateError as error:
         start = active.program.machine.start
         return suspend(active.state, _unfilled(active, error).replace(state=start))
-
-
-def next_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
-    """The macrostep, or a suspension where its texts can't be filled in or no edge is enabled."""
-    try:
-        return active.engine.step(active.state, work, active.clock.now())
-    except TemplateError as error:
-        return suspend(active.state, _unfilled(active, error))
-    except NoEdge as error:
-        return suspend(active.state, _unworked(active, Failure("fatal", str(error), CHANGE_IT)))
 
 
 def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:

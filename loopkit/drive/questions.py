@@ -30,7 +30,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
     if question.wanted is not None:
         raise AnswerRefused(not_asked(run.run, question.wanted))
     if question.call is not None:
-        step = Macrostep(run)
+        step = Macrostep(run.copy())
         step.add(settled(question.call, answer))
         return step
     state = engine.program.plans[question.state].human

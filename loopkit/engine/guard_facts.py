@@ -19,8 +19,14 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     facts = work.facts.copy() if work else {}
     if plan.elsewhere:
         facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
+    # Of a state that judges the attempt that it judges; else how often it has worked.
+    if plan.judged is None:
+        attempt = run.attempts.get(run.state, 0)
+    else:
+        artifact = run.artifacts.get(plan.judged)
+        attempt = artifact.attempt if artifact else 0
     # An answer that is only looked at counts as given, as it will when its edge is taken.
-    facts["attempt"] = attempt_at(run, plan) + (work is None)
+    facts["attempt"] = attempt + (work is None)
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
     if plan.revises:
@@ -59,14 +65,6 @@ def came_from(program: Program, run: RunState) -> str | None:
     """The state from which a run came to the active one; none of the first."""
     edge = program.graph.by_id.get(run.entered_by or "")
     return edge.source if edge else None
-
-
-def attempt_at(run: RunState, plan: StatePlan) -> int:
-    """The attempt that a state judges; of any other state, how often it has worked."""
-    if plan.judged is None:
-        return run.attempts.get(run.state, 0)
-    artifact = run.artifacts.get(plan.judged)
-    return artifact.attempt if artifact else 0
 
 
 def earliest_origin(program: Program, run: RunState, state: str) -> str | None:

@@ -33,22 +33,20 @@ from loopkit.engine.versions import left_because, numbered
 from loopkit.language import Alert, FinalState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
-from loopkit.machine.plans import Ways
+from loopkit.machine.plans import NO_WAYS, Ways
 from loopkit.machine.program import Program
+from loopkit.values import Mutable
 
 _NOTHING: tuple[tuple[Feedback, ...], tuple[Deferral, ...]] = ((), ())
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
-class Macrostep:
+class Macrostep(Mutable, eq=False):
     """What one completed piece of work brings about, and the state of the run behind it."""
 
-    __slots__ = ("events", "run")
-
-    def __init__(self, run: RunState) -> None:
-        """`run` stays as it is, so that nothing has happened where a template fails."""
-        self.run = run.copy()
-        self.events: list[Event] = []
+    run: RunState
+    """A copy of the one before, so that nothing has happened where a template fails."""
+    events: list[Event] = []
 
     def add(self, event: Event) -> None:
         apply(self.run, event)
@@ -67,7 +65,7 @@ class Engine:
 
     def begin(self, run: RunState, now: float) -> Macrostep:
         """What makes the initial state active."""
-        step = Macrostep(run)
+        step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
 
@@ -82,7 +80,7 @@ class Engine:
         state stays as it was. Raises NoEdge where the work leads nowhere,
         which the checks rule out.
         """
-        plan, step = self._plans[run.state], Macrostep(run)
+        plan, step = self._plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
             step.add(work)
             work = last_work(run, work)
@@ -90,7 +88,8 @@ class Engine:
             if work.artifact is not None:
                 work = numbered(self.program, run, work, work.artifact)
             step.add(work)
-        facts, ways = guard_facts(self.program, step.run, work), plan.on(work.outcome)
+        facts = guard_facts(self.program, step.run, work)
+        ways = plan.ways.get(work.outcome, NO_WAYS)
         bits = ways.always or self._bits(step.run, ways, facts)
         if work.outcome != "done" and True not in bits:
             return suspend(run, work)
@@ -98,7 +97,7 @@ class Engine:
         if plan.restores and not edge.back and (best := run.best_round()):
             # A person was shown the best round's artifacts, and goes forward with them.
             work = work.replace(restored=run.picked(best))
-            step = Macrostep(run)
+            step = Macrostep(run.copy())
             step.add(work)
         better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
         told = step.run if better is None else gone_back(step.run, better)
@@ -132,7 +131,7 @@ class Engine:
 
     def finish(self, run: RunState) -> Macrostep:
         """What ends a run in the active final state; raises TemplateError."""
-        step, final = Macrostep(run), self.program.plans[run.state].final
+        step, final = Macrostep(run.copy()), self.program.plans[run.state].final
         assert final is not None
         step.add(self._finished(step.run, run.state, final))
         return step
@@ -205,7 +204,7 @@ class Engine:
 
 def suspend(run: RunState, work: Worked) -> Macrostep:
     """What comes of work that nothing catches: the run stops where it is."""
-    step = Macrostep(run)
+    step = Macrostep(run.copy())
     step.add(suspension(work))
     return step
 

@@ -7,7 +7,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +31,6 @@ from loopkit.text.run_ids import ancestors_of, is_child
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all runs, because a change of a mapping puts another one in its place."""
-_DATA = attrgetter("data")
 
 
 class _Run(msgspec.Struct, eq=False):
@@ -85,8 +83,10 @@ class MemoryClaim:
         releases: bool = False,
         unless: Sequence[str] = (),
     ) -> int:
-        if str in map(type, map(_DATA, records)):
-            _refuse_texts(records)
+        for record in records:
+            if isinstance(record.data, str):
+                _refuse_texts(records)
+                break
         if self._journal.is_closed:
             self._journal.refuse_closed()
         run = self._run

@@ -58,10 +58,11 @@ class StatePlan(Value, frozen=True):
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
-        return self.ways.get(event, _NONE)
+        return self.ways.get(event, NO_WAYS)
 
 
-_NONE = Ways()
+NO_WAYS = Ways()
+"""Of an event that no edge is for."""
 
 
 def plan_of(

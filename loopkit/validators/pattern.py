@@ -18,16 +18,15 @@ async def check_matches(
     text = subject.content
     if rule.outside_code:
         text = without_code(text)
+    pattern, least, most = rule.matches, rule.count.min, rule.count.max
     # With no upper limit there is no need to count on.
-    enough = rule.count.min if rule.count.max is None else None
-    number = count_of(rule.matches, text, setting.patterns, most=enough)
-    if number < rule.count.min:
+    number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
+    if number < least:
         message = _too_few(rule, number, subject, setting)
-        return [Fault(message, f"too few {rule.matches}", value=number)]
-    if rule.count.max is not None and number > rule.count.max:
-        times, most = counted(number, "time"), amount(rule.count.max)
-        message = f"`{rule.matches}` matches {times}, at most {most} allowed"
-        return [Fault(message, f"too many {rule.matches}", value=number)]
+        return [Fault(message, f"too few {pattern}", value=number)]
+    if most is not None and number > most:
+        message = f"`{pattern}` matches {counted(number, 'time')}, at most {amount(most)} allowed"
+        return [Fault(message, f"too many {pattern}", value=number)]
     return []
 
 
