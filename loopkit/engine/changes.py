@@ -48,6 +48,7 @@ from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
+from loopkit.engine.tree_changes import capture, end_merge, isolate, merge, restored
 from loopkit.language.facts import COMPLETE
 from loopkit.values import replace
 
@@ -199,12 +200,6 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
-def _capture(state: RunState, event: Captured) -> None:
-    state.captured[event.task] = event
-    if event.tree:
-        state.originals = {(event.artifact, event.place): event.tree, **state.originals}
-
-
 def _add(state: RunState, event: Adding) -> None:
     state.adding = event
 
@@ -234,25 +229,6 @@ def _keep(state: RunState, event: Kept) -> None:
 
 def _emit(state: RunState, event: Emitted) -> None:
     state.phase = event.phase
-
-
-def _restored(state: RunState, event: Restored) -> None:
-    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
-    state.unrestored = left
-    state.restored_in = state.state
-
-
-def _isolate(state: RunState, event: Isolated) -> None:
-    state.isolated = {**state.isolated, event.source: event}
-
-
-def _merge(state: RunState, event: Merging) -> None:
-    state.merging = {**state.merging, event.source: event}
-
-
-def _end_merge(state: RunState, event: Merged) -> None:
-    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
-    state.merged |= {event.source}
 
 
 def _report(state: RunState, report: Report) -> None:
@@ -384,11 +360,11 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Worked: _work,
     Kept: _keep,
     Baselined: _keep_baseline,
-    Captured: _capture,
-    Isolated: _isolate,
-    Merging: _merge,
-    Merged: _end_merge,
-    Restored: _restored,
+    Captured: capture,
+    Isolated: isolate,
+    Merging: merge,
+    Merged: end_merge,
+    Restored: restored,
     Decided: _decide,
     Alerted: _alert,
     Emitted: _emit,

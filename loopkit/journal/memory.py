@@ -10,8 +10,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
     ClaimLost,
@@ -28,12 +26,13 @@ from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Reco
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import claim_data
 from loopkit.text.run_ids import ancestors_of, is_child
+from loopkit.values import Mutable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all runs, because a change of a mapping puts another one in its place."""
 
 
-class _Run(msgspec.Struct, eq=False):
+class _Run(Mutable, eq=False):
     name: str
     machine: str
     definition: str
