@@ -128,8 +128,7 @@ def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     assert note.change(1) is None
     changes = [change for n in (2, 3) if (change := note.change(n)) is not None]
     changed = [[line.text for line in change.lines] for change in changes]
-    assert changed[0][1:] == [" one", "-two", "\\ No newline at end of file", "+2",
-                              "\\ No newline at end of file"]  # fmt: skip
+    assert changed[0][1:] == [" one", "-two", "+2"]
     assert "+3" in changed[1]
 
 
@@ -168,6 +167,14 @@ def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
     assert played.state.suspended is not None
     assert played.state.suspended.message.split("`")[0] in Page(text).text
     assert "<code>loopkit resume" in text
+
+
+def test_nothing_stands_before_the_amounts_of_a_call_that_took_no_time(durable: Desk) -> None:
+    reply = {"reply": "A note.", "usage": {"input": 1000, "output": 204}, "cost_usd": 0.02}
+    played = durable.play(LOOP, scenario(agents={"writer": [reply], "critic": [PASS]}))
+    text = html_report(facts_of(durable, played.state.run))
+    assert text.count("1,204 tokens · $0.0200</span>") == 2
+    assert 'class="amounts"> ·' not in text
 
 
 def test_hostile_texts_are_only_text(durable: Desk) -> None:

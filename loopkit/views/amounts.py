@@ -23,8 +23,12 @@ def spent(usage: Usage) -> str:
 def took(usage: Usage) -> str:
     """` · 12 s · 1,204 tokens · $0.0210`: what is known of a call's cost; empty for nothing."""
     lasted = [duration(usage.time_s)] if usage.time_s >= 1 else []
-    known = money(usage) if usage.cost_usd is not None else []
-    return "".join(f" · {part}" for part in (*lasted, *_tokens(usage), *known))
+    return "".join(f" · {part}" for part in (*lasted, *expense(usage)))
+
+
+def expense(usage: Usage) -> list[str]:
+    """`1,204 tokens` and `$0.0210` in a list, as far as they are known."""
+    return [*_tokens(usage), *(money(usage) if usage.cost_usd is not None else [])]
 
 
 def _tokens(usage: Usage) -> list[str]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from loopkit.engine.events import Usage
 from loopkit.text import one_line, plural, printable
 from loopkit.text.editing import editable
-from loopkit.views.amounts import cost, duration, money, spent
+from loopkit.views.amounts import cost, duration, expense, money, spent
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.history import counted, origins_of, weight
 from loopkit.views.page.changes import Difference
@@ -132,9 +132,9 @@ def environment() -> Environment:
     made.filters |= {
         "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
         "counted": counted, "diff_text": diff_text, "duration": duration, "editable": editable,
-        "excerpt": excerpt, "fence": fence, "iso": iso, "json": in_lines, "md": markdown,
-        "moment": moment, "money": money_in_words, "origins": origins_of, "plural": plural,
-        "spent": spent, "tone": tone_of, "weight": weight,
+        "excerpt": excerpt, "expense": expense, "fence": fence, "iso": iso, "json": in_lines,
+        "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
+        "plural": plural, "spent": spent, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return made
 
