@@ -284,6 +284,35 @@ def test_the_words_of_a_person_wait_though_what_was_found_goes_to_others(durable
     assert done.outcome == "done"
 
 
+def test_what_is_mended_meanwhile_is_told_no_more_to_a_state_that_could_not_work(
+    durable: Desk,
+) -> None:
+    text = BREAKING.replace("Design {{ plan }}.", "Design {{ plan | default }}.")
+    text = text.replace("plan_again, stop]", "plan_again, design_again, stop]").replace(
+        '      - {guard: choice == "plan_again"',
+        '      - {guard: choice == "design_again", revise: design, feedback: So., max: 1}\n'
+        '      - {guard: choice == "plan_again"',
+    )
+    run = untold(durable, ["BOTH", "NO PLAN", "S3"], ["P3"], text)
+    done = answered(durable, run, choice="design_again")
+    assert "A unit is missing." in done.prompts("planner")[2]
+    assert "They differ." not in done.prompts("planner")[2]
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
+def test_what_was_found_in_a_version_that_is_given_up_is_told_no_more(durable: Desk) -> None:
+    text = FROM_BEST.replace("text}, max: 1", "text}, max: 2").replace(
+        "agent: writer,", "agent: writer, on_error: ask,"
+    )
+    agents = {"planner": ["P"], "writer": ["A", "A B", [BROKEN], "fine"]}
+    run = durable.play(text, scenario(agents=agents))
+    assert (run.state.state, list(run.state.pending)) == ("ask", ["text"])
+    done = durable.answer(run.state.run, "back")
+    prompt = done.prompts("writer")[3]
+    assert (prompt.count("No A."), prompt.count("No B.")) == (1, 0)
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
 def test_a_scenario_reclassifies_and_its_run_can_be_recorded(durable: Desk) -> None:
     run = waiting(durable)
     answer = {"choice": "send_back", "comment": "So", "origins": {finding(run)[:6]: "planning"}}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.engine.events import Artifact, Best, Worked
 from loopkit.engine.findings import Finding
+from loopkit.engine.findings_for import take_back
 from loopkit.engine.rounds import Round, attempt_at, best_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import Edge
@@ -84,6 +85,7 @@ def go_back(run: RunState, event: Best) -> None:
         attempt_at(event.author, event.attempt, event.made_from)
     )
     others = {n: artifact for n, artifact in run.artifacts.items() if n not in event.artifacts}
+    take_back(run, lambda _: True)
     restore(run, best.snapshot)
     run.artifacts = {**run.artifacts, **others}
     run.rounds_at = {name: known.back_to(best) for name, known in run.rounds_at.items()}

@@ -40,6 +40,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
+from loopkit.engine.findings_for import take_back
 from loopkit.engine.log import Log
 from loopkit.engine.reclassification import heed
 from loopkit.engine.repairing import repair
@@ -236,6 +237,8 @@ def _report(state: RunState, report: Report) -> None:
     state.verdicts = {**state.verdicts, report.state: report.verdict}
     state.last_report = report
     if report.verdict in COMPLETE:
+        if state.pending:
+            take_back(state, lambda told: told.by == report.state)
         judged, number = state.artifacts[report.artifact], len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)

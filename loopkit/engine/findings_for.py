@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from loopkit.engine.events import Deferral
@@ -78,3 +78,15 @@ def _open_at(run: RunState, judge: str) -> Iterator[Finding]:
     report = run.reports[judge]
     said = {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
     return (said.get(found.id, found) for found in run.rounds_at[judge].open)
+
+
+def take_back(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
+    """Let what a state was told, and has not worked on, wait for it where that is past.
+
+    It is told anew, as far as it is open, when the state is entered. It has to work in any case.
+    """
+    for to, told in run.pending.items():
+        past = [each.tells for each in told if each.tells and is_past(each.tells)]
+        if past:
+            run.deferred = {**run.deferred, to: (*run.deferred.get(to, ()), *past)}
+            run.pending = {**run.pending, to: tuple(f for f in told if f.tells not in past)}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from loopkit.document.problems import did_you_mean
 from loopkit.engine.events import Considered, Deferral, HumanAnswer
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings_for import take_back
 from loopkit.engine.ledger.attribution import earliest
 from loopkit.engine.state import RunState
 from loopkit.machine.origins import Origins
@@ -88,23 +89,13 @@ def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
     findings = tuple(_reclassified(report.findings, about.origins))
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
-    _take_back(run, about.origins)
+    given = about.origins
+    take_back(run, lambda told: any(told.to not in given.get(f, (told.to,)) for f in told.findings))
     run.deferred = {
         to: kept
         for to, waiting in run.deferred.items()
-        if (kept := tuple(_still_for(to, waiting, about.origins)))
+        if (kept := tuple(_still_for(to, waiting, given)))
     }
-
-
-def _take_back(run: RunState, by: By) -> None:
-    """Defer what a state was told and has not worked on, where some of it has gone to others."""
-    for to, waiting in run.pending.items():
-        gone = _gone(to, by)
-        back = [each for each in waiting if each.tells and gone.intersection(each.tells.findings)]
-        if back:
-            deferrals = (each.tells for each in back if each.tells)
-            run.deferred = {**run.deferred, to: (*run.deferred.get(to, ()), *deferrals)}
-            run.pending = {**run.pending, to: tuple(each for each in waiting if each not in back)}
 
 
 def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
@@ -116,16 +107,11 @@ def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
 
 def _still_for(to: str, waiting: Iterable[Deferral], by: By) -> Iterator[Deferral]:
     """What still waits for a state, where some of it has gone to others."""
-    gone = _gone(to, by)
+    gone = {finding for finding, states in by.items() if to not in states}
     for deferral in waiting:
         findings = tuple(each for each in deferral.findings if each not in gone)
         if findings:
             yield deferral.replace(findings=findings)
-
-
-def _gone(state: str, by: By) -> set[str]:
-    """What is not a state's by what a person says."""
-    return {finding for finding, states in by.items() if state not in states}
 
 
 def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:
