@@ -56,9 +56,13 @@ CHANGE_IT = "correct the machine"
 async def advance(active: ActiveRun) -> None:
     """Drive a run as far as it goes without a person or a resume, and let go of it."""
     try:
-        await _go_on(active)
-        while not await let_go(active):
-            await _go_on(active)
+        while True:
+            # Whoever drove the run before may have been killed with a message in its inbox.
+            await consume(active)
+            if active.state.status in GOING:
+                await _advance(active)
+            if await let_go(active):
+                break
     finally:
         active.occupancy.leave(active.state.run)
         try:
@@ -66,13 +70,6 @@ async def advance(active: ActiveRun) -> None:
             await active.append()
         finally:
             await active.servers.close()
-
-
-async def _go_on(active: ActiveRun) -> None:
-    # Whoever drove the run before may have been killed with a message in its inbox.
-    await consume(active)
-    if active.state.status in GOING:
-        await _advance(active)
 
 
 async def _advance(active: ActiveRun) -> None:

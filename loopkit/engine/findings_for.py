@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
 
 from loopkit.engine.events import Deferral
 from loopkit.engine.findings import Finding
@@ -12,18 +11,24 @@ from loopkit.language.facts import COMPLETE
 from loopkit.machine.program import Program
 from loopkit.machine.report_items import ReportItems
 
-PLAIN_FINDING = (
-    *("id", "message", "severity", "code", "validator", "rule"),
-    *("key", "location", "line", "status", "defaulted"),
-)
-_PLAIN = attrgetter(*PLAIN_FINDING)
-
 
 def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
     """A finding as templates see it; with `items` where reports of other shapes are read."""
-    plain: dict[str, object] = dict(zip(PLAIN_FINDING, _PLAIN(finding), strict=True))
-    plain["reviewers"] = list(finding.reviewers or (finding.validator,))
-    plain["origins"] = list(finding.origins)
+    plain: dict[str, object] = {
+        "id": finding.id,
+        "message": finding.message,
+        "severity": finding.severity,
+        "code": finding.code,
+        "validator": finding.validator,
+        "rule": finding.rule,
+        "key": finding.key,
+        "location": finding.location,
+        "line": finding.line,
+        "status": finding.status,
+        "defaulted": finding.defaulted,
+        "reviewers": [*finding.named_by],
+        "origins": [*finding.origins],
+    }
     if items is not None:
         plain["item"] = items.read(finding.item)
     return plain
