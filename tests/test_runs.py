@@ -98,6 +98,8 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> No
     until(Path("begun").exists, "the step")
     [at_work] = rows()
     refused = ran_loopkit("runs", "rm", at_work[0])
+    drawn = ran_loopkit("diagram", "--run", at_work[0]).stdout
+    assert "the run is running here" in drawn
     os.kill(process.pid, signal.SIGKILL)
     process.wait(LONG_S)
     [gone] = rows()
@@ -107,6 +109,9 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> No
     shown = ran_loopkit("runs", "show", gone[0]).stdout
     assert shown.startswith(f"{gone[0]}: interrupted at one\n")
     assert f"\nresume with: loopkit resume {gone[0]}\n" in shown
+    ran_loopkit("report", gone[0], "-o", "report.md")
+    for text in (ran_loopkit("diagram", "--run", gone[0]).stdout, Path("report.md").read_text()):
+        assert "the run is interrupted here" in text
 
 
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from loopkit.cli import exit_codes
 from loopkit.cli.diff import diff
 from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
-from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.cli.stored_runs import has_driver, run_argument, with_app
 from loopkit.cli.wrapping import echo_wrapped, in_colour
 from loopkit.drive.stored_runs import unfinished
 from loopkit.engine.events import Intended
@@ -178,7 +178,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
         after, progress = 0, Progress()
         while True:
             # Asked first: what a process wrote before its end is read after that.
-            is_driven = await _is_driven(app, run)
+            is_driven = await has_driver(app, run)
             new = await app.events(run, after)
             for stored in new:
                 after = stored.seq
@@ -199,11 +199,6 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
 
     with_app(print_events)
     return exit_codes.OK
-
-
-async def _is_driven(app: App, run: str) -> bool:
-    """Whether a process has the run in hand; it holds that of a child with its root."""
-    return any(row.is_driven for row in await app.journal.runs(run=root_of(run)))
 
 
 async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import click
 from loopkit.app import App
 from loopkit.cli.exit_codes import Stop, report_errors
 from loopkit.journal.folder import is_unused, state_folder
+from loopkit.text.run_ids import root_of
 
 Result = TypeVar("Result")
 OFFERED = 50
@@ -28,6 +29,11 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
 
     with report_errors():
         return asyncio.run(use_app())
+
+
+async def has_driver(app: App, run: str) -> bool:
+    """Whether a process has the run in hand; it holds that of a child with its root."""
+    return any(row.is_driven for row in await app.journal.runs(run=root_of(run)))
 
 
 def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

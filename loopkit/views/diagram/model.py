@@ -10,6 +10,7 @@ from loopkit.machine.edges import ERROR_EVENTS, Edge
 from loopkit.machine.graph import Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
+from loopkit.views.summary import status_of
 
 LIMIT = "(limit)"
 """The node from which `limits.then` is reached; no state can have this name."""
@@ -68,20 +69,31 @@ class Drawing:
     """Whether it says what cases cover."""
 
 
-def drawing(graph: Graph, run: RunState | None = None, marks: Marks | None = None) -> Drawing:
+def drawing(
+    graph: Graph,
+    run: RunState | None = None,
+    marks: Marks | None = None,
+    *,
+    is_driven: bool = True,
+) -> Drawing:
     """The drawing of a machine; every edge of the graph is in exactly one arrow.
 
-    A run and its marks are those of the outermost machine.
+    A run, which a process drives or not, and its marks are those of the outermost machine.
     """
-    return _drawing(graph, run, marks, {})
+    status = status_of(run, is_driven=is_driven) if run else ""
+    return _drawing(graph, run, marks, {}, status)
 
 
 def _drawing(
-    graph: Graph, run: RunState | None, marks: Marks | None, drawn: dict[str, str]
+    graph: Graph,
+    run: RunState | None,
+    marks: Marks | None,
+    drawn: dict[str, str],
+    status: str = "",
 ) -> Drawing:
     """`drawn` are the machines that have been drawn inside of states, with the names of these."""
     way, marked = run or RunState(), marks or Marks()
-    nodes = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked)]
+    nodes = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked, status)]
     if any(edge.event == "limit" for edge in graph.edges):
         limits = tuple(limit_texts(graph.machine.limits))
         nodes.append(Node(LIMIT, "limit", "limit reached", limits))
@@ -102,11 +114,10 @@ class _Marking:
     marks: Marks
 
 
-def _states(graph: Graph, run: RunState, marks: Marks) -> Iterator[Node]:
+def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[Node]:
     # Layouts walk the nodes in this order and take an edge for a way back where it closes a
     # cycle. With the targets of `revise` first, these are the revise edges and mostly no others.
     revised = {edge.target for edge in graph.edges if edge.back}
-    status = "waiting" if run.waits_for_children else run.status
     for name in sorted(graph.states, key=lambda name: name not in revised):
         texts = tuple(state_texts(graph.machine, name))
         here = status if name == run.state else ""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from loopkit.views.diagram import drawing, mermaid
+from loopkit.views.diagram import mermaid
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import RunPage
@@ -50,8 +50,7 @@ def html_report(facts: RunFacts) -> str:
 def markdown_report(facts: RunFacts) -> str:
     """The same as a document to be read in a pull request or an issue."""
     page = RunPage(facts)
-    graph = facts.engine.program.graph
-    return render("report.md", _names(page) | {"mermaid": mermaid(drawing(graph, facts.state))})
+    return render("report.md", _names(page) | {"mermaid": mermaid(page.drawing)})
 
 
 def _names(page: RunPage) -> dict[str, object]:

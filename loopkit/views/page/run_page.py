@@ -14,7 +14,7 @@ from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.children_table import Row, rows_of, shown_of
-from loopkit.views.diagram import drawing
+from loopkit.views.diagram import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
 from loopkit.views.history import counted
 from loopkit.views.page.asked import Asked, asked
@@ -193,7 +193,13 @@ class RunPage:
     @cached_property
     def diagram(self) -> str:
         """SVG, to be shown with the style sheet of diagrams."""
-        return svg_in_page(drawing(self.facts.engine.program.graph, self.state))
+        return svg_in_page(self.drawing)
+
+    @property
+    def drawing(self) -> Drawing:
+        """Its path through its machine."""
+        graph = self.facts.engine.program.graph
+        return drawing(graph, self.state, is_driven=self.facts.is_driven)
 
     @property
     def stopped(self) -> list[str]:
