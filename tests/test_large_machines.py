@@ -144,17 +144,42 @@ def test_thirty_booleans_in_guards_are_told_apart_in_turn() -> None:
     assert bounds.runs.worst.inputs == dict.fromkeys((f"input.{name}" for name in names), False)
 
 
-def test_inputs_of_a_part_that_is_decided_are_not_told_apart() -> None:
-    pairs = [(f"a{number}", f"b{number}") for number in range(7)]
-    either = " or ".join(f"input.{one} and input.{other}" for one, other in pairs)
-    states = loop(
-        0, "done", f"{{guard: {either}, target: failed}}", "{revise: d0, max: 2}", FORWARD
-    )
-    names = ", ".join(f"{name}: bool" for pair in pairs for name in pair)
+PAIRS = [(f"input.a{number}", f"input.b{number}") for number in range(15)]
+EITHER = " or ".join(f"{one} and {other}" for one, other in PAIRS)
+NOT_SMALL = "attempt > 9 or input.n > 3 and input.n < 7 and input.kind != none"
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [
+        (EITHER,),
+        # A part of a guard, under a name in one and beside something else in another one.
+        (f"error_count > 1 and ({EITHER})", EITHER, f"({EITHER}) or ({NOT_SMALL})"),
+        # One input is read elsewhere as well, so only the other pairs are one.
+        (EITHER, "not input.a0", "input.b14"),
+    ],
+)
+def test_a_part_that_alone_reads_its_inputs_is_true_or_false(guards: Sequence[str]) -> None:
+    edges = [f"{{guard: {guard!r}, target: failed}}" for guard in guards]
+    states = loop(0, "done", *edges, "{revise: d0, max: 2}", FORWARD)
+    names = ", ".join(f"{name.removeprefix('input.')}: bool" for pair in PAIRS for name in pair)
+    more = "n: {type: int, minimum: 0, maximum: 1000}, kind: optional small|large"
+    bounds = bounds_of(loaded(states, inputs=f"{{{names}, {more}}}"))
+    assert (bounds.configurations or 0) < 100
+    assert (bounds.runs.worst.total, bounds.untaken) == (3, ())
+    # Nothing holds for which a run would end at once.
+    told = bounds.runs.worst.inputs
+    assert all(False in (told.get(one), told.get(other)) for one, other in PAIRS)
+
+
+def test_parts_that_cannot_hold_are_never_true() -> None:
+    never = " or ".join(f"{one} and not {one} and {other}" for one, other in PAIRS)
+    edge = f"{{guard: {never}, target: failed}}"
+    names = ", ".join(f"{name.removeprefix('input.')}: bool" for pair in PAIRS for name in pair)
+    states = loop(0, "done", edge, "{revise: d0, max: 2}", FORWARD)
     bounds = bounds_of(loaded(states, inputs=f"{{{names}}}"))
-    # Of each pair it counts whether the first holds, and the second only where it does.
-    assert (bounds.configurations or 0) < 7 * 2**7
-    assert bounds.runs.worst.total == 3
+    assert (bounds.configurations or 0) < 20
+    assert (bounds.runs.worst.total, bounds.untaken) == (3, ("c0[1]",))
 
 
 # -- inputs of many values ---------------------------------------------------------------------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=ToolBase)
 
 
-class Subject(Analysis, frozen=True, dict=True):
+class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     """One machine under examination, with the text that it was written in."""
 
     loaded: Loaded
@@ -34,7 +34,7 @@ class Subject(Analysis, frozen=True, dict=True):
     @classmethod
     def of(cls, loaded: Loaded) -> Subject:
         graph = Graph(loaded.machine)
-        return cls(graph, Scope(graph), loaded)
+        return cls(graph, Scope(graph), loaded=loaded)
 
     @property
     def source(self) -> Source:

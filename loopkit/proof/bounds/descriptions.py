@@ -87,8 +87,13 @@ class Descriptions:
                     narrowest[cap] = Region(region.low + more, region.high + more)
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
-        whole = self._variables.inputs.region
-        return {name: r.stand_in for name, r in narrowest.items() if r != whole(name)}
+        whole, truths = self._variables.inputs.region, self._variables.analysis.parts.truths
+        told: dict[str, object] = {}
+        for name, region in narrowest.items():
+            if region != whole(name):
+                value = region.stand_in
+                told |= truths[name][value is True] if name in truths else {name: value}
+        return told
 
 
 def _taken(name: str, move: Move, case: Case, asked: Asked) -> Taken:

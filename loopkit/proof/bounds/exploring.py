@@ -16,6 +16,7 @@ from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
 from loopkit.proof.bounds.extremes import Measure, circle
+from loopkit.proof.bounds.folding import folded
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
@@ -57,6 +58,7 @@ def explore(
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
+    analysis = folded(analysis, given)
     has_children = bool(measures) and any(analysis.machine.states_of(ChildrenState))
     children = None
     if has_children:
@@ -116,8 +118,9 @@ def _children(
     analysis: Analysis, given: Mapping[str, object], price_in: PriceIn, most: int
 ) -> Children:
     def explored(child: Analysis, known: Mapping[str, object], inner: Children) -> Exact | Bracket:
-        asking = Asking(child, price_in(child.machine), inner)
         flat = flat_facts({"input": known})
+        child = folded(child, flat)
+        asking = Asking(child, price_in(child.machine), inner)
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 
     return Children(analysis, price_in, given, explored)

@@ -75,7 +75,7 @@ class Splitting:
         cap = self._variables.inputs.caps[back[0].counters[0]] if len(back) == 1 else None
         facts |= {"max_revisions": facts[cap]} if isinstance(cap, str) and cap in facts else {}
         context = {f: read(values) for f, read in self._readings[name] if f not in facts}
-        asking = _Asking(context, {fact: open_[variable] for fact, variable in facts.items()})
+        asking = Conditions(context, {fact: open_[variable] for fact, variable in facts.items()})
         for guard in self._variables.rule_guards.get(name, ()):
             if (found := asking.undecided(guard)) is not None:
                 return facts[found[0]], found[1]
@@ -90,8 +90,8 @@ class Splitting:
         return None
 
 
-class _Asking:
-    """The conditions of a state's guards, asked of facts and of regions of facts."""
+class Conditions:
+    """The conditions of guards, asked of facts and of regions of facts."""
 
     def __init__(self, context: Mapping[str, object], open_: Mapping[str, Region]) -> None:
         self._context = context

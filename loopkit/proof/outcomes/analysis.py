@@ -13,6 +13,7 @@ from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.guard_texts import GuardTexts
+from loopkit.proof.outcomes.input_parts import InputParts
 from loopkit.values import Value
 
 Kind = TypeVar("Kind", bound=RuleBase)
@@ -41,6 +42,8 @@ class Analysis(Value, frozen=True, dict=True):
 
     graph: Graph
     scope: Scope
+    parts: InputParts = InputParts()
+    """What is put in place of inputs in guards."""
 
     @classmethod
     def of_machine(cls, machine: Machine) -> Analysis:
@@ -85,7 +88,7 @@ class Analysis(Value, frozen=True, dict=True):
     @cached_property
     def guards(self) -> GuardTexts:
         """The guards of the machine, parsed as far as they can be."""
-        return GuardTexts(self.machine.guards)
+        return GuardTexts(self.machine.guards, self.parts)
 
     @cached_property
     def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:

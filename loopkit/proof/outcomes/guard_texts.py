@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from loopkit.language.guard import Guard, GuardError, GuardProblem, expand, parse
+from loopkit.proof.outcomes.input_parts import InputParts
 
 Parsed = Guard | GuardProblem
 
@@ -13,8 +14,9 @@ Parsed = Guard | GuardProblem
 class GuardTexts:
     """Parses each guard once; a guard that cannot be used is the problem that it has."""
 
-    def __init__(self, named: Mapping[str, str]) -> None:
+    def __init__(self, named: Mapping[str, str], parts: InputParts) -> None:
         self._texts = named
+        self._parts = parts
         self._whole: dict[str, Guard | None] = {}
 
     @cached_property
@@ -52,7 +54,7 @@ class GuardTexts:
         return self.usable.keys() >= names & self._texts.keys()
 
     def whole(self, text: str) -> Guard | None:
-        """A guard with its named guards put in; none where any part of it cannot be used."""
+        """A guard with named guards and parts put in; none where any of it cannot be used."""
         if text not in self._whole:
             self._whole[text] = self._put_together(text)
         return self._whole[text]
@@ -62,7 +64,7 @@ class GuardTexts:
         if not isinstance(guard, Guard) or not self.is_usable(guard):
             return None
         expanded = _expanded(guard, self.usable)
-        return expanded if isinstance(expanded, Guard) else None
+        return self._parts.put_in(expanded) if isinstance(expanded, Guard) else None
 
     def problem_of(self, text: str) -> GuardProblem | None:
         """What keeps a guard from being used, in its own text; nothing for faults in named ones."""
