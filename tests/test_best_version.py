@@ -297,10 +297,7 @@ def test_a_plan_goes_back_with_the_text_that_was_made_from_it(desk: Desk) -> Non
     assert run.prompts("writer")[2].startswith("Write it: one\n\nYour best version so far:")
 
 
-def test_each_origin_starts_from_the_best_version_in_which_something_was_its_own(
-    desk: Desk,
-) -> None:
-    machine = """
+ORIGINS = """
 loopkit: 1
 origins: [plan, text]
 agents: {planner: {model: some/model}, writer: {model: some/model}}
@@ -321,8 +318,13 @@ states:
   done: {final: success, result: [plan, text]}
   failed: {final: failure}
 """
+
+
+def test_each_origin_starts_from_the_best_version_in_which_something_was_its_own(
+    desk: Desk,
+) -> None:
     script = {"planner": ["one", "two"], "writer": ["X", "A B", "A B C", "fine"]}
-    run = desk.play(machine, scenario(agents=script))
+    run = desk.play(ORIGINS, scenario(agents=script))
     assert run.folded == run.state
     # The first round, with one finding, is the best; but it has nothing for the writer.
     assert [back and back.attempt for back in went_back(run)] == [None, None, 2]
@@ -331,6 +333,19 @@ states:
         "- No A.",
         "- No B.",
     ]
+
+
+def test_a_version_that_was_given_up_counts_with_those_that_led_to_it_when_it_is_the_best(
+    desk: Desk,
+) -> None:
+    texts = ["A B", "X", "A B C", "X A", "X", "fine"]
+    script = {"planner": ["one", "two", "three", "four"], "writer": texts}
+    run = desk.play(ORIGINS, scenario(agents=script))
+    assert (run.outcome, run.folded) == ("done", run.state)
+    # The first one is the best for the writer, and what is given up then the best for the planner.
+    assert [back and back.attempt for back in went_back(run)] == [None, None, 1, 2, 2]
+    assert statuses(run)[3:] == [{"No X.": "new", "No A.": "recurring"}, {"No X.": "recurring"}, {}]
+    assert [[f.message for f in r.resolved] for r in run.reports][4] == []
 
 
 def test_the_proof_knows_that_an_earlier_attempt_may_be_judged_again(desk: Desk) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from loopkit.engine.events import Artifact, Best, Worked
 from loopkit.engine.findings import Finding
 from loopkit.engine.findings_for import take_back
-from loopkit.engine.rounds import Round, attempt_at, best_of
+from loopkit.engine.rounds import Round, Rounds, attempt_at, best_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import Edge
 from loopkit.machine.plans import StatePlan
@@ -88,9 +88,23 @@ def go_back(run: RunState, event: Best) -> None:
     take_back(run, lambda _: True)
     restore(run, best.snapshot)
     run.artifacts = {**run.artifacts, **others}
-    run.rounds_at = {name: known.back_to(best) for name, known in run.rounds_at.items()}
+    run.rounds_at = _rounds_at(run, best)
+    run.returns = {**run.returns, len(run.rounds): best.number}
     run.reports = {**run.reports, **best.reports}
     run.last_report = best.report
+
+
+def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
+    """The rounds of each state, of which those that did not lead to this one are given up."""
+    line, number = [], best.number
+    while number >= 0:
+        line.append(run.rounds[number])
+        number = run.returns.get(number, number - 1)
+    line.reverse()
+    return {
+        name: known.back_to(one for one in line if one.report.state == name)
+        for name, known in run.rounds_at.items()
+    }
 
 
 def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
@@ -113,9 +127,8 @@ def _forget_sessions(run: RunState, authors: set[str]) -> None:
 
 def _withdrawn(run: RunState, best: Round) -> Iterator[Finding]:
     """What is open, and is not in the version either."""
-    known = run.rounds_at.values()
-    left = {found.id for rounds in known for found in rounds.back_to(best).open}
-    for rounds in known:
+    left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
+    for rounds in run.rounds_at.values():
         for finding in rounds.open:
             if finding.id not in left:
                 left.add(finding.id)

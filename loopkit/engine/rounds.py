@@ -125,9 +125,9 @@ class Rounds(Mutable, eq=False):
         own = None if attempt is None else index.by_attempt.get(attempt)
         return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
 
-    def back_to(self, entry: Round) -> Rounds:
-        """The same rounds, of which those after a round of the run are given up."""
-        kept = _Index(one for one in self.line if one.number <= entry.number)
+    def back_to(self, line: Iterable[Round]) -> Rounds:
+        """The same rounds, of which all but these are given up."""
+        kept = _Index(line)
         return Rounds(self._current(), self.length, Rounds(kept, len(kept.all)))
 
     @property

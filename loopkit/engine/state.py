@@ -85,6 +85,8 @@ class RunState(Mutable):
     last_report: Report | None = None
     rounds: Log[Round] = EMPTY
     """Of all validate states, oldest first."""
+    returns: Mapping[int, int] = NOTHING
+    """By the number of a round: that of the one to which the run had gone back before it."""
     rounds_at: Mapping[str, Rounds] = NOTHING
     """The same of each validate state."""
     pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
