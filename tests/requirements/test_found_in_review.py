@@ -530,6 +530,9 @@ async def cancelled_at_the_end(desk: Desk, machine: str) -> str:
         stored = await other.state_of(active.state.run)
         assert (driven.status, stored.status, stored.finished) == ("cancelled", "cancelled", None)
         assert stored.artifacts.keys() == ({"text"} if machine == AT_ONCE else set())
+        # The reply waited to be stored with the end that did not come.
+        assert stored.usage == driven.usage
+        assert stored.usage.agent_calls == (machine in (AT_ONCE, SUSPENDED))
         [row] = await other.journal.runs()
         assert not row.is_driven
         return said[0]
