@@ -55,6 +55,26 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / ".loopkit").mkdir()
 
 
+LIMITED = """
+loopkit: 1
+agents: {writer: {outside: true, timeout: 2h}}
+states:
+  ask:
+    human: Go on?
+    choices: [write, stop]
+    timeout: 1h
+    otherwise: stop
+    transitions: [{guard: choice == "write", target: note}, {target: stopped}]
+  note: {agent: writer, prompt: Write., on_error: stopped, next: check}
+  check:
+    validate: note
+    by: [{min_chars: 1}]
+    transitions: [{guard: valid, target: done}, {target: stopped}]
+  done: {final: success}
+  stopped: {final: failure}
+"""
+
+
 def started(machine: str, name: str = "note") -> str:
     """The id of a run of a machine."""
     Path(f"{name}.yaml").write_text(machine, encoding="utf-8")
@@ -112,6 +132,19 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> No
     ran_loopkit("report", gone[0], "-o", "report.md")
     for text in (ran_loopkit("diagram", "--run", gone[0]).stdout, Path("report.md").read_text()):
         assert "the run is interrupted here" in text
+
+
+def test_a_question_says_until_when_it_is_open_and_what_counts_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = started(LIMITED)
+    assert run(["runs", "show", name]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"\nAfter [-\d]{10} [:\d]{8} the answer is `stop`\.\n", told)
+    assert run(["answer", name, "write"]) == 5
+    assert run(["runs", "show", name]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"\nAfter [-\d]{10} [:\d]{8} nobody waits for it\.\n", told)
 
 
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
-"""Amounts in words: money, tokens, seconds."""
+"""Amounts in words: money, tokens, seconds, moments."""
 
 from __future__ import annotations
 
 import math
+import time
 
 from loopkit.engine.events import Usage
 from loopkit.text import plural
@@ -82,6 +83,11 @@ def duration(seconds: float) -> str:
 
 def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
     return f"{most} {unit} {rest} {smaller}" if rest else f"{most} {unit}"
+
+
+def moment(at: float) -> str:
+    """A Unix time as a person here reads it; never before it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(math.ceil(at)))
 
 
 def age(seconds: float) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterator, Sequence
-from math import ceil
 from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
@@ -18,6 +16,7 @@ from loopkit.language import Machine
 from loopkit.language.datatypes import parse_record
 from loopkit.text import one_line, printable
 from loopkit.text.command_lines import delivery_line, resume_line
+from loopkit.views.amounts import moment
 
 MOST_ASKED = 10
 """How many questions of children are told."""
@@ -138,8 +137,7 @@ def _then(stopped: Suspended, at_once: str, later: str) -> str:
     """When to paste a line: not before the moment from which a provider answers again."""
     if stopped.resume_at is None:
         return at_once
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ceil(stopped.resume_at)))
-    return f"{later} after {moment}"
+    return f"{later} after {moment(stopped.resume_at)}"
 
 
 def _hint(when: str, line: str) -> str:

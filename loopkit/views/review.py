@@ -16,6 +16,7 @@ from loopkit.language.facts import UNANSWERED
 from loopkit.machine.edges import Edge
 from loopkit.machine.report_items import ReportItems
 from loopkit.text import indented, item, one_line, or_empty, printable
+from loopkit.views.amounts import moment
 from loopkit.views.history import (
     change_lines,
     counted,
@@ -164,6 +165,11 @@ def _question(question: Waiting) -> Iterator[str]:
         schema = json.dumps(question.wanted.json_schema, ensure_ascii=False)
         yield f"\nThe answer is JSON data of this schema:\n{printable(schema)}"
     yield from choice_lines(question.choices)
+    if question.expires_at is not None:
+        late = (
+            f"the answer is `{question.otherwise}`" if question.otherwise else "nobody waits for it"
+        )
+        yield f"After {moment(question.expires_at)} {late}."
 
 
 def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
