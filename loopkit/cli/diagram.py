@@ -77,10 +77,10 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
     if run is None:
         assert loaded is not None
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
-    machine, state, is_driven = _load_run(run)
+    machine, state, status = _load_run(run)
     if loaded is not None and loaded.digest != state.definition:
         exit_codes.say(f"note: {path} is not what run {run} goes by; that is drawn")
-    return drawing(Graph(machine), state, is_driven=is_driven)
+    return drawing(Graph(machine), state, status=status)
 
 
 def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
@@ -91,13 +91,15 @@ def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
     return marks_of(loaded, cases)
 
 
-def _load_run(run: str) -> tuple[Machine, RunState, bool]:
+def _load_run(run: str) -> tuple[Machine, RunState, str]:
     from loopkit.app import App
     from loopkit.cli.stored_runs import has_driver, with_app
+    from loopkit.views.summary import status_of
 
-    async def load(app: App) -> tuple[Machine, RunState, bool]:
+    async def load(app: App) -> tuple[Machine, RunState, str]:
         state = await app.state_of(run)
-        return await app.machine_of(state), state, await has_driver(app, run)
+        status = status_of(state, is_driven=await has_driver(app, run))
+        return await app.machine_of(state), state, status
 
     return with_app(load)
 

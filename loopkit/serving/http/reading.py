@@ -18,6 +18,7 @@ from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.views.diagram import FORMATS, drawing
 from loopkit.views.event_lines import event_line
 from loopkit.views.run_data import AskedQuestion, RunData, RunSummary, ShownVersion, shown_version
+from loopkit.views.summary import status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
 
 PING_S = 15
@@ -171,7 +172,8 @@ async def show_diagram(call: Call) -> Response:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
     state = await call.site.runs.state(await call.site.runs.row(call.path["run"]))
     machine = await call.site.stored.machine_of(state)
-    text = FORMATS[form](drawing(Graph(machine), state))
+    status = status_of(state, is_driven=True)
+    text = FORMATS[form](drawing(Graph(machine), state, status=status))
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
     return Response(
         text, media_type=MEDIA.get(form, "text/plain"), headers={"content-security-policy": policy}

@@ -10,7 +10,6 @@ from loopkit.machine.edges import ERROR_EVENTS, Edge
 from loopkit.machine.graph import Graph
 from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
 from loopkit.views.diagram.marks import Mark, Marks
-from loopkit.views.summary import status_of
 
 LIMIT = "(limit)"
 """The node from which `limits.then` is reached; no state can have this name."""
@@ -73,14 +72,12 @@ def drawing(
     graph: Graph,
     run: RunState | None = None,
     marks: Marks | None = None,
-    *,
-    is_driven: bool = True,
+    status: str = "",
 ) -> Drawing:
     """The drawing of a machine; every edge of the graph is in exactly one arrow.
 
-    A run, which a process drives or not, and its marks are those of the outermost machine.
+    A run, the status in which it is, and its marks are those of the outermost machine.
     """
-    status = status_of(run, is_driven=is_driven) if run else ""
     return _drawing(graph, run, marks, {}, status)
 
 
@@ -93,7 +90,10 @@ def _drawing(
 ) -> Drawing:
     """`drawn` are the machines that have been drawn inside of states, with the names of these."""
     way, marked = run or RunState(), marks or Marks()
-    nodes = [_with_inner(graph, node, drawn) for node in _states(graph, way, marked, status)]
+    nodes = [
+        _with_inner(graph, node, drawn)
+        for node in _states(graph, way, marked, status or way.status)
+    ]
     if any(edge.event == "limit" for edge in graph.edges):
         limits = tuple(limit_texts(graph.machine.limits))
         nodes.append(Node(LIMIT, "limit", "limit reached", limits))

@@ -198,8 +198,7 @@ class RunPage:
     @property
     def drawing(self) -> Drawing:
         """Its path through its machine."""
-        graph = self.facts.engine.program.graph
-        return drawing(graph, self.state, is_driven=self.facts.is_driven)
+        return drawing(self.facts.engine.program.graph, self.state, status=self.status)
 
     @property
     def stopped(self) -> list[str]:
