@@ -22,6 +22,11 @@ from loopkit.language.load import Loaded, load_text
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Analysis, Bounds, Stuck, explore
+from loopkit.proof.bounds.agent_calls import Asking
+from loopkit.proof.bounds.configurations import Explorer
+from loopkit.proof.bounds.moves import Moves
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.variables import Variables
 from loopkit.views.plan import plan_of, plan_text
 from tests.replay import Paths, Replay
 
@@ -221,6 +226,40 @@ def test_attempts_are_counted_as_far_as_an_input_they_are_compared_with() -> Non
     for given in (0, 1, 2, 4, 100):
         paths = replayed(machine, n=given)
         assert bounds_of(machine, inputs={"n": given}).runs.worst.total == paths.worst[0]
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "attempt < 3 or input.m != 2 and attempt <= input.m",
+        "revisions < 3 or input.m != 2 and revisions < input.m",
+        "attempt != 70",
+    ],
+)
+def test_what_comes_of_a_state_is_worked_out_once_for_all_that_its_guards_do_not_tell_apart(
+    guard: str,
+) -> None:
+    inputs = "{n: {type: int, minimum: 0, maximum: 90}, m: {type: int, minimum: 0, maximum: 90}}"
+    edges = [f"{{guard: {guard}, revise: d0, max: input.n}}", "{target: failed}"]
+    machine = analysis(loaded(loop(0, "done", *edges), inputs))
+    plans = Plans(Moves(Variables(machine, {}), Asking(machine, lambda *_: None)))
+    found = [at for at in Explorer(plans, 50_000).explored().found if at[0] == "c0"]
+    assert len(found) > 90
+    assert len({id(plans.of(*at).ways) for at in found}) < 20
+
+
+def test_an_input_that_is_compared_with_what_a_state_brings_is_told_apart_by_value() -> None:
+    form = "{rating: {type: int, minimum: 0, maximum: 3}}"
+    edges = "[{guard: rating < input.n, target: w}, {target: done}]"
+    states = [
+        f"look: {{human: How is it?, choices: [read], form: {form}, transitions: {edges}}}",
+        "w: {agent: writer, prompt: Write., next: done, on_error: failed}",
+    ]
+    machine = loaded(states, "{n: {type: int, minimum: 0, maximum: 3}}")
+    bounds = bounds_of(machine)
+    assert (bounds.runs.worst.total, bounds.untaken) == (1, ())
+    # No rating is less than 0.
+    assert bounds_of(machine, inputs={"n": 0}).untaken[0] == "look[0]"
 
 
 def test_a_machine_that_is_stuck_for_large_inputs_only_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.language.facts import CAME_FROM, COUNTING
-from loopkit.proof.bounds.regions import Region, alike
+from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variables
 from loopkit.proof.outcomes import AUTHOR, FOUND_BY, ROOM
 
@@ -28,8 +28,7 @@ LIMITED = "limited "
 def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     """Each fact of the context of a state, with how it is read from a configuration.
 
-    An input is read as one of its region's values, whatever the state tells apart being split: the
-    same one for all that no guard of the state tells from it.
+    An input is read as one of its region's values, whatever the state tells apart being split.
     """
     read, named = variables.read[name], variables.named[name]
     for variable in read:
@@ -38,8 +37,7 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
         elif variable.kind == "fact" and variable.name in named:
             yield variable.name, _value(variable)
         elif variable.kind == "input" and variable.name in named:
-            guards = (*variables.guards[name], *variables.rule_guards.get(name, ()))
-            yield variable.name, _stand_in(variable, alike(variable.name, guards))
+            yield variable.name, _stand_in(variable)
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
     yield from _before(variables, name)
@@ -110,8 +108,8 @@ def _value(variable: Variable) -> Reading:
     return lambda values: values[variable]
 
 
-def _stand_in(variable: Variable, alike: Callable[[object], object]) -> Reading:
-    return lambda values: alike(_region(values[variable]).stand_in)
+def _stand_in(variable: Variable) -> Reading:
+    return lambda values: _region(values[variable]).stand_in
 
 
 def _attempt(variables: Variables, name: str) -> Reading:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from loopkit.language.facts import COMPLETE, OF_PROGRESS, VERDICT, of_verdict
+from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import UNKNOWN
+from loopkit.language.guard.kleene import UNKNOWN, truth
+from loopkit.language.guard.tree import conditions, names_in
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
 from loopkit.proof.bounds.contexts import KEPT, LAST, LIMITED, PROGRESS, WORKED, number, readings
@@ -75,6 +77,7 @@ class Moves:
         self._graph = variables.graph
         self._conditions = conditions or {}
         self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
+        self._told_by = {name: self._tells(name) for name in self._graph.states}
         self._tables: dict[str, Table] = {}
         self._stand_ins: dict[Variable, Callable[[object], object]] = {}
         self._known: dict[tuple[str, tuple[object, ...]], StateMoves] = {}
@@ -86,14 +89,29 @@ class Moves:
 
     def of(self, name: str, values: Values) -> StateMoves:
         """The ways out of a state in a configuration whose variables have these values."""
-        parts = self._readings[name]
-        key = (name, tuple([reading(values) for _, reading in parts]))
-        known = self._known.get(key)
+        context = {fact: read(values) for fact, read in self._readings[name]}
+        asked, others = self._told_by[name]
+        told = (*(truth(c, context) for c in asked), *(context[fact] for fact in others))
+        known = self._known.get((name, told))
         if known is None:
-            context = {fact: value for (fact, _), value in zip(parts, key[1], strict=True)}
             every = [self._within(name, {**context, **rooms}) for rooms in self._rooms(name)]
-            known = self._known[key] = _joined(every)
+            known = self._known[name, told] = _joined(every)
         return known
+
+    def _tells(self, name: str) -> tuple[Sequence[ast.expr], Sequence[str]]:
+        """What tells the contexts of a state apart: conditions of guards, and facts as they are."""
+        variables = self.variables
+        own = (
+            *variables.guards[name],
+            *variables.rule_guards.get(name, ()),
+            *self._conditions.get(name, ()),
+        )
+        facts = {fact for fact, _ in self._readings[name]}
+        every = {id(c): c for guard in own for c in conditions(guard.tree)}
+        mixed = [names_in(c) for c in every.values() if not names_in(c) <= facts]
+        numbers = {"attempt", *COUNTING, *variables.inputs.named}.difference(*mixed)
+        alone = [c for c in every.values() if names_in(c) <= facts]
+        return alone, sorted(facts - numbers)
 
     def anything(self, name: str) -> tuple[Move, ...]:
         """All moves out of a state, whatever a configuration holds, and maybe more."""
