@@ -363,3 +363,38 @@ def test_what_waited_for_items_is_told_in_the_words_of_its_edge(desk: Desk) -> N
     # A child has findings of its own, of which some may have the same ids.
     assert [e.feedback.tells for e in run.of(ChildStarted) if e.feedback] == [None]
     assert begun == [("a", ""), ("b", ""), ("b", "So: It is blue.")]
+
+
+def test_beside_the_words_of_a_person_each_item_is_told_what_waited_of_its_own(
+    desk: Desk,
+) -> None:
+    desk.write("part.yaml", PART)
+    ask = """      - {target: ask}
+  ask:
+    human: What now?
+    choices: [again, stop]
+    transitions:
+      - {guard: choice == "again", revise: parts, feedback: "{{ comment }}", max: 1}
+      - {target: failed}
+  done:"""
+    worded = (
+        '\n        feedback: "So: {% for finding in findings %}{{ finding.message }}{% endfor %}"'
+    )
+    text = WORDED.replace(worded, "").replace("{content: failed}", "{content: failed, fatal: ask}")
+    red = {**BLUE, "message": "It is red.", "location": "a.build"}
+    found = {"data": {"verdict": "fail", "findings": [MISSING, BLUE, red]}}
+    script = scenario(
+        agents={"writer": ["P1", [{"fault": "bad_request"}]], "reader": [found, PASS]},
+        children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
+        answers={"ask": [{"choice": "again", "comment": "Mind the gap."}]},
+    )
+    run = desk.play(
+        text.replace("      - {target: failed}\n  done:", ask),
+        script,
+        {"parts": [{"id": "a"}, {"id": "b"}]},
+    )
+    assert run.outcome == "done"
+    told_of = [e.feedback.text for e in run.of(ChildStarted) if e.feedback]
+    assert ["Mind the gap." in text for text in told_of] == [True, True]
+    assert ["It is red." in text for text in told_of] == [True, False]
+    assert ["It is blue." in text for text in told_of] == [False, True]

@@ -41,9 +41,8 @@ def entered_again(
     told: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
-            told[item.key] = _told(
-                active, name, _together(waiting), report, (*keyed.get(item.key, ()), *others)
-            )
+            found = (*keyed.get(item.key, ()), *others)
+            told[item.key] = _told(active, name, waiting, report, found)
     return Again(kept, told)
 
 
@@ -58,12 +57,6 @@ def _found(active: ActiveRun, name: str, report: Report | None) -> Sequence[Find
     if active.program.graph.origins:
         return blocking_for(active.program, active.state, name)
     return report.blocking if report else ()
-
-
-def _together(waiting: Sequence[Feedback]) -> Feedback:
-    """All feedback that waits, as one; its findings are no matter of a child."""
-    text = "\n\n".join(feedback.text for feedback in waiting)
-    return waiting[-1].replace(text=text, tells=None)
 
 
 def _by_item(
@@ -136,21 +129,23 @@ def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool
 def _told(
     active: ActiveRun,
     name: str,
-    waiting: Feedback,
+    waiting: Sequence[Feedback],
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """What one item is told: its own findings, unless an edge words the feedback itself."""
-    if report is None or _is_worded(active, name):
-        return waiting
-    own = report.replace(findings=tuple(findings))
-    revision = (waiting.revision, waiting.max_revisions)
-    text = default_feedback(active.program, own, name, revision, None)
-    return waiting.replace(text=text)
+    """What one item is told: all that edges word, and of what none does its own findings."""
+    # What a child has to mend are findings of its own.
+    last = waiting[-1].replace(tells=None)
+    texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
+    if report is not None and len(texts) < len(waiting):
+        own = report.replace(findings=tuple(findings))
+        revision = (last.revision, last.max_revisions)
+        texts.append(default_feedback(active.program, own, name, revision, None))
+    return last.replace(text="\n\n".join(filter(None, texts)))
 
 
-def _is_worded(active: ActiveRun, name: str) -> bool:
-    """Whether the edge that led here, or one by which something waited, has feedback of its own."""
-    run, edges = active.state, active.program.graph.by_id
-    told_by = (run.entered_by, *(deferral.edge for deferral in run.delivered.get(name, ())))
-    return any(edges[edge].feedback is not None for edge in told_by if edge in edges)
+def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
+    """Whether the edge by which it comes has feedback of its own."""
+    told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
+    edge = active.program.graph.by_id.get(told_by or "")
+    return edge is not None and edge.feedback is not None
