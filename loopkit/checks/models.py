@@ -50,12 +50,21 @@ RESERVED = {
 def check_models(subject: Subject) -> Iterator[Problem]:
     """`params:` holds options of the provider, and none that loopkit sets by itself."""
     for path, params in _params(subject.machine):
-        for key in params.keys() & RESERVED.keys():
-            message = f"`{key}` is not an option that can be passed on"
-            yield subject.source.problem(
-                (*path, key), "reserved-option", message, help=RESERVED[key], key=True
-            )
-        yield from _caps(subject, path, params)
+        for key, code, message, remedy in wrong_options(params):
+            place, at_key = (*path, key), key in RESERVED
+            yield subject.source.problem(place, code, message, help=remedy, key=at_key)
+
+
+def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str, str]]:
+    """Each option that can't be passed on: its name, the code, what is wrong, and what to do."""
+    for key in params.keys() & RESERVED.keys():
+        message = f"`{key}` is not an option that can be passed on"
+        yield key, "reserved-option", message, RESERVED[key]
+    for key in ("max_tokens", "max_completion_tokens"):
+        cap = params.get(key)
+        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
+            remedy = f"write a whole number, such as `{key}: 4000`"
+            yield key, "wrong-kind", f"`{key}` is not a number of tokens", remedy
 
 
 def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
@@ -111,16 +120,3 @@ def _asked(machine: Machine) -> Iterator[tuple[DocPath, str]]:
         for index, fallback in enumerate(agent.fallbacks):
             path: DocPath = ("agents", name, "fallbacks", index, "model")
             yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
-
-
-def _caps(subject: Subject, path: DocPath, params: Mapping[str, object]) -> Iterator[Problem]:
-    for key in ("max_tokens", "max_completion_tokens"):
-        cap = params.get(key)
-        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
-            message = f"`{key}` is not a number of tokens"
-            yield subject.source.problem(
-                (*path, key),
-                "wrong-kind",
-                message,
-                help=f"write a whole number, such as `{key}: 4000`",
-            )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.agents.assignment import with_models, with_params
+from loopkit.agents.assignment import NotRunnable, with_models, with_params
+from loopkit.checks.models import wrong_options
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.repair.fitting import Misfit, NotFitting, fit
 from loopkit.engine.events import Repaired
@@ -62,6 +63,9 @@ class Mend:
             machine, resolved = self.loaded.machine, self.loaded.resolved
             source = self.loaded.source
         machine = with_params(with_models(machine, self.models, self.prices), self.params)
+        for name in self.params:
+            for key, _, message, remedy in wrong_options(machine.model_agents[name].params):
+                raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
         return Definition(machine, with_definition(resolved, machine), source)
 
 
