@@ -344,7 +344,7 @@ class TestTheCommandLine:
                 ("--as", "a"),
                 "has a case `a` already",
             ),
-            ("a.scenario.yaml", None, ("--as", "a: b"), "can't be the name of a case"),
+            ("a.scenario.yaml", None, ("--as", "a: b"), "none of `: [ ]"),
         ],
     )
     def test_refuses_a_file_before_anything_is_spent(

@@ -60,6 +60,8 @@ def command(
 
     With RUN, of these runs and those that they have begun; otherwise of all.
     """
+    if drawing is not None and drawing.suffix.lower() != ".svg":
+        raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
     printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
     totals, points, faults = Totals(), list[Point](), list[RunUnreadable]()
 

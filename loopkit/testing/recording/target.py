@@ -70,7 +70,8 @@ def target(path: Path, machine: Path, name: str | None = None) -> Target:
             NAME.validate_python(name)
         refuse_unwritable(path)
     except ValidationError as error:
-        raise NotRecordable(error.errors()[0]["msg"]) from error
+        [wrong] = error.errors()
+        raise NotRecordable(f"{wrong['msg']}: {wrong['ctx']['help']}") from error
     except NotWritable as error:
         raise NotRecordable(str(error)) from error
     known = load_file(path) if path.exists() else None
