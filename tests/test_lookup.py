@@ -57,6 +57,15 @@ async def test_each_unknown_value_is_found_at_its_place_with_what_may_have_been_
     ]  # fmt: skip
 
 
+async def test_white_space_that_makes_a_value_unknown_is_seen() -> None:
+    lookup, plan = {"path": "[]", "in": "input.known"}, ["boil ", "boil\n", "", "boil it"]
+    told = await messages(lookup, plan, input={"known": ["boil"]})
+    assert [one.partition("`")[2].partition("`")[0] for one in told] == [
+        '"boil "', '"boil\\n"', '""', "boil it",
+    ]  # fmt: skip
+    assert told[0].endswith("did you mean `boil`?")
+
+
 async def test_what_is_missing_is_no_unknown_value() -> None:
     lookup = {"path": "nodes[].skill", "in": "input.known"}
     assert await messages(lookup, input={"known": ["boil", "brwe"]}) == []

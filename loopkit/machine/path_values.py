@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -61,7 +62,9 @@ def same_as(value: object) -> Same | None:
 
 
 def value_text(value: object) -> str:
-    """A value as it is written in a sentence."""
+    """A value as it is written in a sentence: in quotes where its white space could not be seen."""
+    if isinstance(value, str) and value.split(" ") != value.split():
+        return one_line(json.dumps(value, ensure_ascii=False))
     return one_line(text_or_json(value))
 
 
