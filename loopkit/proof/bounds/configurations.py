@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.packing import TooManyValues
-from loopkit.proof.bounds.plans import Change, Plan, Plans
+from loopkit.proof.bounds.plans import Plan, Plans
 from loopkit.proof.bounds.variables import Variable
 from loopkit.proof.outcomes import Row
 from loopkit.values import Mutable, Value, field
@@ -117,7 +117,7 @@ class Explorer:
         name, held = self._explored.found[index]
         plan = self.plans.of(name, held)
         for move, change in zip(plan.moves, plan.changes, strict=True):
-            parts = self.plans.parts(change.target, _after(held, change)) if change.target else ()
+            parts = self.plans.parts(change.target, change.after(held)) if change.target else ()
             yield move, [self._number(change.target, part) for part in parts] or [END]
 
     def plan(self, index: int) -> Plan:
@@ -130,11 +130,11 @@ class Explorer:
             self._note_dead(index, plan)
         numbers = self._numbers
         targets: list[int] = []
-        for target, stays, comes, clips, may_split in plan.changes:
+        for target, stays, comes, spends, clips, may_split in plan.changes:
             if not target:
                 targets.append(END)
                 continue
-            after = held & stays | comes
+            after = (held & stays | comes) + spends
             for bits, least in clips:
                 if after & bits < least:
                     after &= ~bits
@@ -172,11 +172,3 @@ class Explorer:
         is_sure = plan.ways.is_surely_stuck
         if stuck is not None and (name, is_sure) not in self._explored.dead:
             self._explored.dead[name, is_sure] = Dead(index, stuck, is_sure)
-
-
-def _after(held: int, change: Change) -> int:
-    after = held & change.stays | change.comes
-    for bits, least in change.clips:
-        if after & bits < least:
-            after &= ~bits
-    return after

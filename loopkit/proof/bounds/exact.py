@@ -113,8 +113,8 @@ class Exact:
         return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
 
     def _unfilled(self) -> Iterator[tuple[str, int | None]]:
-        cap, filled = self._variables.inputs.cap, self._explored.plans.filled
-        some = [c for c in self._graph.caps if c not in filled and cap(c).high > 0]
+        cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
+        some = [c for c in self._graph.caps if not is_used_up(c) and cap(c).high > 0]
         is_much = len(some) * len(self._explored.found) > MOST_STEPS
         for counter in some:
             yield counter, None if is_much else self._most_spent(counter)

@@ -24,6 +24,8 @@ class _Field(Mutable):
 
     shift: int
     mask: int
+    least: int
+    """What stands for none, of a count; so much that the highest bit tells whether it is full."""
     values: list[object] | None
     """What each code means, for a variable that does not count."""
     codes: dict[tuple[type, object], int]
@@ -31,7 +33,7 @@ class _Field(Mutable):
     def bits(self, value: object) -> int:
         if self.values is None:
             assert isinstance(value, int)
-            return value << self.shift
+            return value + self.least << self.shift
         key = (type(value), value)
         code = self.codes.get(key)
         if code is None:
@@ -43,7 +45,7 @@ class _Field(Mutable):
 
     def value(self, held: int) -> object:
         code = (held & self.mask) >> self.shift
-        return code if self.values is None else self.values[code]
+        return max(code - self.least, 0) if self.values is None else self.values[code]
 
 
 class Packing:
@@ -56,7 +58,10 @@ class Packing:
             most = variables.largest(variable)
             width = WIDTH if most is None else max(most.bit_length(), 1)
             values: list[object] | None = [None] if most is None else None
-            self._fields[variable] = _Field(at, ((1 << width) - 1) << at, values, {})
+            least = 0
+            if most is not None and variable in variables.by_room:
+                width, least = most.bit_length() + 1, (1 << most.bit_length()) - most
+            self._fields[variable] = _Field(at, ((1 << width) - 1) << at, least, values, {})
             at += width
 
     def __contains__(self, variable: Variable) -> bool:
@@ -82,6 +87,11 @@ class Packing:
     def one(self, variable: Variable) -> int:
         """The lowest bit of a variable."""
         return 1 << self._fields[variable].shift
+
+    def is_full(self, variable: Variable) -> int:
+        """The highest bit of a counter that is asked for room alone: set where it has none."""
+        mask = self._fields[variable].mask
+        return mask & ~(mask >> 1)
 
 
 def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:

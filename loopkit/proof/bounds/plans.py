@@ -17,16 +17,26 @@ from loopkit.values import Value
 
 
 class Change(NamedTuple):
-    """What a move does to what is held: these bits stay, and those come."""
+    """What a move does to what is held: these bits stay, those come, and counters go up."""
 
     target: str = ""
     """Empty where the run is suspended."""
     stays: int = 0
     comes: int = 0
+    spends: int = 0
+    """What is added to counters of which only their room is asked."""
     clips: tuple[tuple[int, int], ...] = ()
     """(bits, below what they become 0) of counters that decide nothing for what is left."""
     is_split: bool = False
     """The target may tell inputs apart."""
+
+    def after(self, held: int) -> int:
+        """What is held after a move."""
+        after = (held & self.stays | self.comes) + self.spends
+        for bits, least in self.clips:
+            if after & bits < least:
+                after &= ~bits
+        return after
 
 
 class Plan(Value, frozen=True):
@@ -36,6 +46,9 @@ class Plan(Value, frozen=True):
     changes: tuple[Change, ...] = ()
     """One for each move."""
     ways: StateMoves = StateMoves(())
+    spending: tuple[int, int] = (0, 0)
+    """The bits of the counters of which only their room is asked and some move spends one, and that
+    one."""
 
 
 class Plans:
@@ -50,37 +63,55 @@ class Plans:
         self._live = live(variables, packing, graph.edges)
         self._forward = live(variables, packing, [e for e in graph.edges if not e.back])
         self._deciding = {name: tuple(self._decides(name)) for name in graph.states}
-        self.bits = {name: packing.mask(some) for name, some in self._deciding.items()}
+        self._bits = {name: packing.mask(some) for name, some in self._deciding.items()}
         """The bits of each state that decide how a run goes on from there."""
+        by_room = [counter for counter in variables.by_room if counter in packing]
+        self._full = {counter.name: packing.is_full(counter) for counter in by_room}
+        counted = packing.mask(by_room) - sum(self._full.values())
+        self._asked = {name: bits & ~counted for name, bits in self._bits.items()}
+        """Those of them by which the moves of a state differ."""
         read = dict.fromkeys(v for some in variables.read.values() for v in some)
         self._inputs = [variable for variable in read if variable.kind == "input"]
-        self.filled: set[str] = set()
-        """Counters that some run uses up."""
+        self._filled: set[str] = set()
+        """Counters that some run uses up, and the bits of others."""
+        self._spent = 0
         self.closed: set[str] = set()
         """Back edges that had no room when their state decided."""
         self._known: dict[str, dict[int, Plan]] = {name: {} for name in graph.states}
         self._split: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in graph.states}
         self._merged: dict[tuple[int, ...], Move] = {}
-        self._caps_at: dict[int, tuple[int, int, int]] = {}
-        """By the highest bit of a counter that the total decides, its bits, cap and lowest bit."""
+        self._caps_at: dict[int, tuple[int, int, int, int]] = {}
+        """By the highest bit of a counter that the total decides, its bits, its cap, what is held
+        where that is spent, and its lowest bit."""
         for counter, cap in variables.decided_by_total.items():
             if (variable := Variable("counter", counter)) in packing:
                 bits = packing.mask((variable,))
-                self._caps_at[bits.bit_length()] = bits, cap, packing.one(variable)
-        self._decided_by_total = sum(bits for bits, _, _ in self._caps_at.values())
+                self._caps_at[bits.bit_length()] = (
+                    bits,
+                    cap,
+                    packing.packed({variable: cap}),
+                    packing.one(variable),
+                )
+        self._decided_by_total = sum(bits for bits, *_ in self._caps_at.values())
         self._clips: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def of(self, name: str, held: int) -> Plan:
         """The plan of a state in a configuration that holds this."""
-        known, key = self._known[name], held & self.bits[name]
+        known, key = self._known[name], held & self._asked[name]
         plan = known.get(key)
         if plan is None:
             plan = known[key] = self._plan(name, key)
+        bits, ones = plan.spending
+        self._spent |= (held & bits) + ones
         return plan
+
+    def is_used_up(self, counter: str) -> bool:
+        """Whether some run uses up a counter, of those that were looked at."""
+        return counter in self._filled or bool(self._spent & self._full.get(counter, 0))
 
     def parts(self, name: str, held: int) -> list[int]:
         """What a configuration falls into as its state tells inputs apart."""
-        known, key = self._split[name], held & self.bits[name]
+        known, key = self._split[name], held & self._bits[name]
         if key not in known:
             values = self.packing.unpacked(key, self._deciding[name])
             parts = self._splitting.parts(name, values)
@@ -129,12 +160,15 @@ class Plans:
         for move in ways.moves:
             counters = move.edge.counters if move.edge else ()
             counted = self.variables.counted.intersection(counters)
-            self.filled.update(one for one in counted if self._is_last(move, one, values))
+            self._filled.update(one for one in counted if self._is_last(move, one, values))
             for change in self._changes(move, values):
                 way = move.event, move.edge.id if move.edge else "", move.is_spared
                 reached.setdefault((*way, change), ([], change))[0].append(move)
         moves = tuple(self._one(moves) for moves, _ in reached.values())
-        return Plan(moves, tuple(change for _, change in reached.values()), ways)
+        edges = (move.edge for move in moves if move.edge)
+        spent = {counter for edge in edges for counter in self._going_up(edge)}
+        spending = self.packing.mask(spent), sum(map(self.packing.one, spent))
+        return Plan(moves, tuple(change for _, change in reached.values()), ways, spending)
 
     def _one(self, moves: list[Move]) -> Move:
         """Moves that leave nothing different for later, as one."""
@@ -152,21 +186,30 @@ class Plans:
             return
         left = self._left_of_total(edge, values)
         live_ahead = (self._forward if left == 0 else self._live)[edge.target]
+        going_up = self._going_up(edge)
         for new in changed_by(self.variables, move, edge, values):
-            held = {v: value for v, value in new.items() if self._is_new(v, value, values)}
+            changed = {v: value for v, value in new.items() if v not in going_up}
+            held = {v: value for v, value in changed.items() if self._is_new(v, value, values)}
             stays = live_ahead & ~self.packing.mask(held)
             comes = self.packing.packed(held) & live_ahead
-            clips = () if left is None else self._clipped(left, live_ahead)
+            is_spent = left is not None and TOTAL in edge.counters
+            clips = self._clipped(left or 0, live_ahead) if is_spent else ()
             is_split = self._splitting.reads[edge.target]
-            yield Change(edge.target, stays, comes, clips, is_split)
+            spends = sum(map(self.packing.one, going_up)) & live_ahead
+            yield Change(edge.target, stays, comes, spends, clips, is_split)
+
+    def _going_up(self, edge: Edge) -> list[Variable]:
+        """The counters that an edge spends of which only their room is asked."""
+        spent = (Variable("counter", c) for c in edge.counters if c in self._full)
+        return [counter for counter in spent if counter.name not in edge.resets]
 
     def _is_new(self, variable: Variable, value: object, values: Values) -> bool:
         """Whether a move makes a difference to what is held; a count may be at its end."""
-        is_same = variable in values and values[variable] == value
-        return variable in self.packing and not is_same
+        is_known = variable in values and variable not in self.variables.by_room
+        return variable in self.packing and not (is_known and values[variable] == value)
 
     def _is_last(self, move: Move, counter: str, values: Values) -> bool:
-        """Whether nothing may be left of a counter after a move that spends it."""
+        """Whether surely nothing may be left of a counter after a move that spends it."""
         if counter in self.variables.rooms:
             left = values[Variable("room", counter)]
             return isinstance(left, Region) and left.low <= 1
@@ -179,22 +222,20 @@ class Plans:
     # -- what the total leaves -------------------------------------------------------------
 
     def _left_of_total(self, edge: Edge, values: Values) -> int | None:
-        """What is left of the total after an edge that spends it, where that is known."""
-        cap = self.variables.inputs.caps.get(TOTAL)
-        if TOTAL not in edge.counters or TOTAL not in self.variables.counted:
+        """What is left of the total after an edge, where that is known."""
+        cap, total = self.variables.inputs.caps.get(TOTAL), Variable("counter", TOTAL)
+        if not isinstance(cap, int) or total not in values:
             return None
-        if not isinstance(cap, int):
-            return None
-        return cap - number(values[Variable("counter", TOTAL)]) - 1
+        return cap - number(values[total]) - (TOTAL in edge.counters)
 
     def _clipped(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
         """The counters that may have more room than is left of the total: they become 0 then."""
         if (left, live_ahead) not in self._clips:
             waiting, found = live_ahead & self._decided_by_total, list[tuple[int, int]]()
             while waiting:
-                bits, cap, one = self._caps_at[waiting.bit_length()]
+                bits, cap, full, one = self._caps_at[waiting.bit_length()]
                 waiting &= ~bits
                 if cap - left > 1:
-                    found.append((bits, (cap - left) * one))
+                    found.append((bits, full - left * one))
             self._clips[left, live_ahead] = tuple(found)
         return self._clips[left, live_ahead]

@@ -66,7 +66,7 @@ class _Search:
         if self._plans.variables.inputs.cap(counter).high == 0:
             return True
         spending = [edge for edge in self._graph.edges if counter in edge.counters]
-        return self._walk(spending, lambda: counter in self._plans.filled) or self._climb(counter)
+        return self._walk(spending, lambda: self._plans.is_used_up(counter)) or self._climb(counter)
 
     def _climb(self, counter: str) -> bool:
         """Look at some configurations, those first in which most is spent of a counter."""
@@ -81,7 +81,7 @@ class _Search:
                     known.add(to)
                     self._seen.add(move.edge.id)
                     heappush(front, (unspent - (counter in move.edge.counters), to))
-            if counter in self._plans.filled:
+            if self._plans.is_used_up(counter):
                 return True
         return False
 

@@ -102,11 +102,14 @@ class Variables:
 
         One with more room than the total has left decides nothing any more.
         """
-        caps = self.inputs.caps
-        if not isinstance(caps.get(TOTAL), int) or TOTAL not in self.counted:
-            return {}
-        some = self.counted - self._read_as_numbers - {TOTAL}
-        return {c: cap for c in some if isinstance(cap := caps[c], int)}
+        is_known = isinstance(self.inputs.caps.get(TOTAL), int) and TOTAL in self.counted
+        return {counter.name: cap for counter, cap in self.by_room.items()} if is_known else {}
+
+    @cached_property
+    def by_room(self) -> Mapping[Variable, int]:
+        """The counters of which nothing is asked but whether there is room, with their caps."""
+        caps, some = self.inputs.caps, self.counted - self._read_as_numbers - {TOTAL}
+        return {Variable("counter", c): cap for c in some if isinstance(cap := caps[c], int)}
 
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
