@@ -147,6 +147,28 @@ def test_a_question_says_until_when_it_is_open_and_what_counts_then(
     assert re.search(r"\nAfter [-\d]{10} [:\d]{8} nobody waits for it\.\n", told)
 
 
+def test_a_question_says_which_error_led_to_it_and_what_was_not_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = started("""
+loopkit: 1
+states:
+  fetch: {run: [a-program-that-nobody-has], output: news, on_error: ask, next: done}
+  ask:
+    human: Go on without it?
+    show: news
+    choices: [yes, no]
+    transitions: [{guard: choice == "yes", target: done}, {target: stopped}]
+  done: {final: success}
+  stopped: {final: failure}
+""")
+    assert run(["runs", "show", name]) == 0
+    told = capsys.readouterr().out
+    why = "Came here from fetch: a fatal error; command 'a-program-that-nobody-has' was not started"
+    assert f"\n{why}: " in told
+    assert "\nNot written so far: news\n" in told
+
+
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     name = started(SHORT_OF_WORDS)
     assert run(["runs", "show", name]) == 0

@@ -206,6 +206,7 @@ def _add(state: RunState, event: Adding) -> None:
 
 
 def _work(state: RunState, event: Worked) -> None:
+    state.error = event.error
     if event.time_s:
         state.usage = replace(state.usage, time_s=state.usage.time_s + event.time_s)
     if event.restored:

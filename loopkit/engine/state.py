@@ -70,6 +70,8 @@ class RunState(Mutable):
     """How often each artifact has been written, by whomever."""
     phase: str = ""
     """The phase that its events have named last."""
+    error: str = ""
+    """Why the last work came to nothing, where it did."""
     left_because: str = ""
     """What ended the last loop, where that was not that its work was accepted."""
     answers: Mapping[str, HumanAnswer] = NOTHING

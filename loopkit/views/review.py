@@ -112,7 +112,11 @@ def _finding(finding: Finding, items: ReportItems | None, history: str = "", nam
 
 
 def came_here(engine: Engine, run: RunState) -> Iterator[str]:
-    """How the run came here, and the attempts used."""
+    """What of the question is not there, how the run came here, and the attempts used."""
+    human = engine.program.plans[run.state].human
+    shown = human.show if human is not None else ()
+    if absent := [name for name in shown if name != "report" and name not in run.artifacts]:
+        yield f"Not written so far: {', '.join(absent)}"
     yield from way_lines(engine.program.graph, run)
     edge = engine.program.graph.by_id.get(run.entered_by or "")
     if edge is not None:
@@ -136,6 +140,8 @@ def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
     """Why the state before could not go on otherwise."""
     if edge.event != "done":
         yield "a limit was reached" if edge.event == "limit" else f"a {edge.event} error"
+        if run.error:
+            yield run.error
         return
     report = run.reports.get(edge.source)
     if report is None:
