@@ -254,6 +254,31 @@ states:
     ]
 
 
+def test_an_author_that_could_not_work_is_not_told_of_what_is_given_up(desk: Desk) -> None:
+    machine = MACHINE.replace("prompt: Write it.,", "prompt: Write it., on_error: ask,").replace(
+        "      - {target: failed}\n",
+        """
+      - {target: ask}
+  ask:
+    human: Well?
+    choices: [back, stop]
+    transitions:
+      - guard: choice == "back"
+        revise: draft
+        feedback: "So{% for found in findings %} {{ found.message }}{% endfor %}"
+        from: best
+      - {target: failed}
+""",
+    )
+    machine = machine.replace("max: 5, from: best", "max: 5").replace(", session: keep", "")
+    texts: list[Any] = ["A", "A B", [{"fault": "bad_request"}], "fine"]
+    script = scenario(agents={"writer": texts}, answers={"ask": ["back"]})
+    run = desk.play(machine, script)
+    assert (run.outcome, run.folded) == ("done", run.state)
+    assert [back and back.attempt for back in went_back(run)] == [None, None, 1]
+    assert run.prompts("writer")[3].endswith("```\n\nSo No A.")
+
+
 def test_what_is_no_artifact_is_not_gone_back_to(desk: Desk) -> None:
     assert went_back(drafts(desk, "", "", "fine")) == [None, None]
     [_, second] = went_back(drafts(desk, "A", "", "fine"))

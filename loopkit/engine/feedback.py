@@ -43,8 +43,7 @@ def feedback_for(
     if not is_worded:
         text = _default(program, run, work, about, to, revision)
     tells = None
-    is_for_origin = has_origins and to in program.graph.origins
-    if about and is_for_origin and _tells_findings(program, edge, is_worded):
+    if about and program.graph.notes_told and _tells_findings(program, edge, to, is_worded):
         tells = _deferral(about, to, edge.id, revision, answer)
     own = _feedback(to, text, revision, tells)
     waited: Iterable[Feedback] = ()
@@ -64,11 +63,13 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
     return run.last_report.author if run.last_report else edge.target
 
 
-def _tells_findings(program: Program, edge: Edge, is_worded: bool) -> bool:
-    """Whether the feedback of an edge is about findings, and not what a person or an error says."""
-    is_judging = program.machine.states[edge.source].judges is not None
+def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> bool:
+    """Whether the feedback of an edge is about what a state has to mend, and not what a person or
+    an error says."""
+    graph, is_judging = program.graph, program.plans[edge.source].judged is not None
     names = program.template(program.feedback_of(edge)).names
-    return edge.event == "done" and (is_judging or not is_worded or "findings" in names)
+    is_of_findings = edge.event == "done" and (is_judging or not is_worded or "findings" in names)
+    return is_of_findings and (not graph.has_origins or to in graph.origins)
 
 
 def _feedback(to: str, text: str, revision: tuple[int, int], tells: Deferral | None) -> Feedback:
@@ -87,7 +88,7 @@ def _filled(
 ) -> str:
     """The template of an edge with what a report has for the state that is told."""
     of_report: dict[str, object] = {}
-    if program.graph.has_origins and about is not None:
+    if program.graph.notes_told and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
         of_report = {
             "findings": plain_findings(about.blocking[:most], items),
@@ -151,7 +152,7 @@ def _deferral(
     return Deferral(
         to=to,
         by=report.state,
-        findings=tuple(found.id for found in report.blocking if to in found.origins),
+        findings=tuple(found.id for found in report.blocking if found.is_for(to)),
         edge=edge,
         revision=revision[0],
         max_revisions=revision[1],

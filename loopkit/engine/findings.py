@@ -57,6 +57,10 @@ class Finding(Record, frozen=True, kw_only=True):
         """Every validator that named it."""
         return self.reviewers or (self.validator,)
 
+    def is_for(self, state: str) -> bool:
+        """Whether a state has to mend it; any that is told of it where nothing says whose it is."""
+        return not self.origins or state in self.origins
+
     def counted_at(self, level: str, *, blocking: bool) -> Finding:
         """The finding as it counts, with the level that its reviewer gave kept beside that."""
         given = self.graded or self.severity

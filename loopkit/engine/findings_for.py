@@ -69,9 +69,7 @@ def waiting_findings(
     for deferral in reversed(deferrals):
         wanted = {*deferral.findings} - seen
         known = _open_at(run, deferral.by)
-        found = tuple(
-            f for f in known if f.id in wanted and f.blocking and deferral.to in f.origins
-        )
+        found = tuple(f for f in known if f.id in wanted and f.blocking and f.is_for(deferral.to))
         seen |= wanted
         if found:
             waiting.append((deferral, found))

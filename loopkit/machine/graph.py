@@ -120,6 +120,11 @@ class Graph:
         return bool(self.machine.origins)
 
     @cached_property
+    def notes_told(self) -> bool:
+        """Whether feedback says what it tells: that may go to others, or be given up."""
+        return self.has_origins or any(edge.from_best for edge in self.edges)
+
+    @cached_property
     def origins(self) -> Origins:
         """The states that can have injected what is found."""
         return Origins(self)

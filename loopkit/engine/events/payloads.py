@@ -163,7 +163,8 @@ class Feedback(Record, frozen=True, kw_only=True):
     revision: int
     max_revisions: int
     tells: Deferral | None = None
-    """Of an origin: what it tells, so that this is told anew where some of it goes to others."""
+    """With `origins` or `from: best`, the findings that it tells, to be told anew where some go to
+    others or are given up."""
 
 
 class Best(Record, frozen=True, kw_only=True):
