@@ -167,6 +167,13 @@ states:
     why = "Came here from fetch: a fatal error; command 'a-program-that-nobody-has' was not started"
     assert f"\n{why}: " in told
     assert "\nNot written so far: news\n" in told
+    assert run(["answer", name, "no"]) == 1
+    assert run(["runs", "show", name]) == 0
+    assert "ended after" not in capsys.readouterr().out
+    machine = Path("note.yaml").read_text(encoding="utf-8")
+    name = started(machine.replace("on_error: ask, next: done", "on_error: stopped, next: ask"))
+    assert run(["runs", "show", name]) == 0
+    assert "\nended after an error: command 'a-program" in capsys.readouterr().out
 
 
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:

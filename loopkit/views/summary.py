@@ -59,6 +59,8 @@ def summary(
         why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
         yield f"{why}{state.suspended.message}"
         yield from hints
+    elif state.finished is not None and state.error:
+        yield f"ended after an error: {state.error}"
     elif status == "interrupted":
         yield f"resume with: {resume_line(state.run)}"
     yield from _trees(state)
