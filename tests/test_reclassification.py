@@ -313,6 +313,55 @@ def test_what_was_found_in_a_version_that_is_given_up_is_told_no_more(durable: D
     assert (done.outcome, done.folded) == ("done", done.state)
 
 
+SHARED = """
+loopkit: 1
+origins: [planning, design, code]
+limits: {total_revisions: 6}
+agents: {planner: {model: some/planner}, designer: {model: some/designer}, coder: {model: some/c}}
+validators: {words: [{not_matches: TODO, message: A word is left out.}]}
+states:
+  planning:
+    agent: planner
+    prompt: Plan.
+    output: plan
+    on_error: {fatal: code, content: failed}
+    next: design
+  design: {agent: designer, prompt: Design., output: spec, next: review}
+  review:
+    validate: spec
+    by: [words, {not_matches: NO PLAN, origin: planning, message: A unit is missing.}]
+    transitions:
+      - {guard: valid, target: code}
+      - {revise: {origin: [planning, design]}, max: 2}
+      - {target: ask}
+  code: {agent: coder, prompt: "Code {{ spec | default }}.", output: source, next: test}
+  test: {validate: source, by: [words], transitions: [{guard: valid, target: done}, {target: ask}]}
+  ask:
+    human: What now?
+    choices: [back, stop]
+    transitions:
+      - {guard: choice == "back", revise: {origin: [planning, design, code]}, max: 1}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_what_another_state_has_found_in_other_work_stays_whose_it_was(durable: Desk) -> None:
+    agents = {
+        "planner": ["P1", [BROKEN], "P3"],
+        "designer": ["NO PLAN TODO", "S2"],
+        "coder": ["TODO", "ok"],
+    }
+    run = durable.play(SHARED, scenario(agents=agents))
+    # Both have the same id, because the same validator has found them.
+    assert run.state.deferred["design"][0].findings == (finding(run),)
+    done = durable.answer(run.state.run, "back", origins={finding(run): ("planning",)})
+    assert [to for to, _ in told(done)] == ["planning", "planning", "design"]
+    assert "A word is left out." in told(done)[2][1]
+    assert (done.outcome, done.folded) == ("done", done.state)
+
+
 def test_a_scenario_reclassifies_and_its_run_can_be_recorded(durable: Desk) -> None:
     run = waiting(durable)
     answer = {"choice": "send_back", "comment": "So", "origins": {finding(run)[:6]: "planning"}}

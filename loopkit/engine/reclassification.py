@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.document.problems import did_you_mean
-from loopkit.engine.events import Considered, Deferral, HumanAnswer
+from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.findings_for import take_back
 from loopkit.engine.ledger.attribution import earliest
@@ -89,13 +89,8 @@ def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
     findings = tuple(_reclassified(report.findings, about.origins))
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
-    given = about.origins
-    take_back(run, lambda told: any(told.to not in given.get(f, (told.to,)) for f in told.findings))
-    run.deferred = {
-        to: kept
-        for to, waiting in run.deferred.items()
-        if (kept := tuple(_still_for(to, waiting, given)))
-    }
+    given, judge = about.origins.keys(), report.state
+    take_back(run, lambda told: told.by == judge and not given.isdisjoint(told.findings))
 
 
 def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
@@ -103,15 +98,6 @@ def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
         if finding.id in by:
             finding = finding.replace(origins=tuple(by[finding.id]), defaulted=False)
         yield finding
-
-
-def _still_for(to: str, waiting: Iterable[Deferral], by: By) -> Iterator[Deferral]:
-    """What still waits for a state, where some of it has gone to others."""
-    gone = {finding for finding, states in by.items() if to not in states}
-    for deferral in waiting:
-        findings = tuple(each for each in deferral.findings if each not in gone)
-        if findings:
-            yield deferral.replace(findings=findings)
 
 
 def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:
