@@ -555,6 +555,13 @@ def test_what_can_not_be_served_is_refused_before_anybody_speaks(
     told = capsys.readouterr()
     assert said in told.err
     assert told.out == ""
+    assert files_open() == []
+
+
+def files_open() -> list[str]:
+    """The files in the folder of the test that this process has open."""
+    opened = (path.resolve() for path in Path("/proc/self/fd").iterdir())
+    return [str(path) for path in opened if path.is_relative_to(Path.cwd())]
 
 
 def test_without_the_library_it_is_said_how_to_install_it(
@@ -567,3 +574,4 @@ def test_without_the_library_it_is_said_how_to_install_it(
         monkeypatch.delitem(sys.modules, f"loopkit.serving.mcp.{name}", raising=False)
     assert invoke(["mcp", "machines"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err
+    assert files_open() == []

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -19,9 +17,6 @@ from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import Appointments
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
-
-if TYPE_CHECKING:
-    from loopkit.serving.mcp.streamable import StreamableServer
 
 PORT = 8422
 OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "--token-file"}
@@ -53,8 +48,10 @@ def refuse_place() -> None:
             raise Stop(USAGE, f"error: `{option}` is for a server over HTTP: add `--http`")
 
 
-def serve_at(place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption) -> int:
-    """Serve until a signal comes; the exit code for it."""
+async def serve_at(
+    place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption
+) -> None:
+    """Serve until a signal comes; raises Stop where that cannot begin."""
     try:
         from loopkit.serving.mcp.streamable import PATH, StreamableServer
     except ImportError as error:
@@ -74,22 +71,10 @@ def serve_at(place: Place, host: Host, toolbox: MachineToolbox, interruption: In
             host.stop()
 
         server = StreamableServer(toolbox, listening.access, say, stop)
-        asyncio.run(_serve(host, appointments, server, listening.socket, interruption))
-    return interruption.code
-
-
-async def _serve(
-    host: Host,
-    appointments: Appointments,
-    server: StreamableServer,
-    listening: socket.socket,
-    interruption: Interruption,
-) -> None:
-    async with host:
         keeping = asyncio.create_task(appointments.run())
         interruption.watch(server, "the runs can be resumed", STOPPING)
         try:
-            await server.serve_on(listening)
+            await server.serve_on(listening.socket)
         finally:
             appointments.stop()
             # It may be about to take a run, which it has to let go of.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -19,7 +18,6 @@ from loopkit.cli.machine_files import machine_files
 from loopkit.cli.mcp_http import PORT, Place, refuse_place, serve_at
 from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
 from loopkit.journal.folder import state_folder
-from loopkit.language.load import Loaded
 from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
@@ -57,50 +55,49 @@ def machines(
         refuse_streams(map(str, paths))
     with report_errors(), Interruption() as interruption:
         loaded = [load_checked(path) for path in machine_files(paths or [Path()])[0]]
-        driving = Host(state_folder(), loaded, say)
-        keys = [name for one in loaded for name in one.machine.key_names]
-        redact = redactor(os.environ, keys)
-        toolbox = MachineToolbox(
-            driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
-        )
-        if over_http:
-            return serve_at(place, driving, toolbox, interruption)
-        serve = stdio_server()
-        _tell(loaded)
-        asyncio.run(_Serving(driving, serve, toolbox).go_on(interruption))
-    return OK
+        redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
+
+        async def serve() -> None:
+            async with Host(state_folder(), loaded, say) as driving:
+                toolbox = MachineToolbox(
+                    driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
+                )
+                if over_http:
+                    await serve_at(place, driving, toolbox, interruption)
+                    return
+                serving = await _Serving(driving).go_on(stdio_server(), toolbox, interruption)
+            if interruption.signal is not None:
+                # A thread waits for standard input, and Python would wait for that thread.
+                sys.stderr.flush()
+                os._exit(interruption.code)
+            await serving
+
+        asyncio.run(serve())
+    return interruption.code if over_http else OK
 
 
 class _Serving:
     """A server until its client goes away, or a signal comes."""
 
-    def __init__(self, host: Host, serve: Serve, toolbox: MachineToolbox) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._serve = serve
-        self._toolbox = toolbox
         self._stopped = asyncio.Event()
         self.stopping = False
 
-    async def go_on(self, interruption: Interruption) -> None:
-        """Serve, and finish the steps in hand at the end; a signal ends the process then."""
+    async def go_on(
+        self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
+    ) -> asyncio.Future[None]:
+        """Serve until the end; what has served, which may still wait for standard input."""
+        names = ", ".join(f"`{name}`" for name in self._host.machines)
+        say(f"serving {names} over MCP until standard input ends")
         interruption.watch(self, "the runs can be resumed", STOPPING)
-        serving = asyncio.ensure_future(self._serve(self._toolbox))
+        serving = asyncio.ensure_future(serve(toolbox))
         stopped = asyncio.ensure_future(self._stopped.wait())
         await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
         serving.cancel()
-        await self._host.close()
-        if interruption.signal is not None:
-            # A thread waits for standard input, and Python would wait for that thread.
-            sys.stderr.flush()
-            os._exit(interruption.code)
-        await serving
+        return serving
 
     def stop(self) -> None:
         """End, and stop runs in hand after their step."""
         self._host.stop()
         self._stopped.set()
-
-
-def _tell(loaded: Sequence[Loaded]) -> None:
-    names = ", ".join(f"`{one.machine.label}`" for one in loaded)
-    say(f"serving {names} over MCP until standard input ends")
