@@ -8,6 +8,8 @@ import os
 import re
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
 from loopkit.outside.redaction import SECRET_NAME
-from tests.support import Desk
+from tests.support import ROOT, Desk
 from tests.support_browser import Browser, browser_program
 
 # The same examples each time: what fails here fails for everybody. `--hypothesis-seed=random`
@@ -91,10 +93,11 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is collected stays: nobody has to look for garbage in it, now or later."""
     gc.disable()
     try:
+        _import_share(session.config)
         return (yield)
     finally:
         gc.freeze()
@@ -106,6 +109,17 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """One worker more than there are cores: many tests wait for a process or for the disk."""
     cores = yield
     return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 1
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Import first what no other worker does: in a new clone each compiles a part of the tests."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    every = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    modules = sorted(path for given in config.args for path in Path(given).rglob("test_*.py"))
+    for path in modules[number::every]:
+        # What fails here fails again when it is collected, and pytest says so.
+        with suppress(Exception):
+            import_module(".".join(path.resolve().relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
