@@ -363,14 +363,15 @@ def test_each_origin_starts_from_the_best_version_in_which_something_was_its_own
 def test_a_version_that_was_given_up_counts_with_those_that_led_to_it_when_it_is_the_best(
     desk: Desk,
 ) -> None:
-    texts = ["A B", "X", "A B C", "X A", "X", "fine"]
+    texts = ["A", "A B", "X A", "A B C", "X A B", "X B", "fine"]
     script = {"planner": ["one", "two", "three", "four"], "writer": texts}
     run = desk.play(ORIGINS, scenario(agents=script))
     assert (run.outcome, run.folded) == ("done", run.state)
-    # The first one is the best for the writer, and what is given up then the best for the planner.
-    assert [back and back.attempt for back in went_back(run)] == [None, None, 1, 2, 2]
-    assert statuses(run)[3:] == [{"No X.": "new", "No A.": "recurring"}, {"No X.": "recurring"}, {}]
-    assert [[f.message for f in r.resolved] for r in run.reports][4] == []
+    # The first is the best for the writer, and the third, given up by then, for the planner.
+    assert [back and back.attempt for back in went_back(run)] == [None, 1, None, 1, 3, 3]
+    # The second did not lead to the third.
+    assert statuses(run)[5] == {"No X.": "recurring", "No B.": "new"}
+    assert [f.message for f in run.reports[5].resolved] == ["No A."]
 
 
 def test_the_proof_knows_that_an_earlier_attempt_may_be_judged_again(desk: Desk) -> None:
