@@ -344,7 +344,7 @@ async def interrupt(active: ActiveRun) -> None:
         Suspended(
             state=active.state.state or active.program.machine.start,
             reason="interrupted",
-            message="stopped by a signal with everything stored",
+            message="stopped before its end, with everything stored",
         )
     )
 
