@@ -234,6 +234,27 @@ def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
     assert explore(machine(unreset, "total_revisions: 9")).runs.worst.total == 5
 
 
+def test_an_edge_that_grants_its_own_budget_again_has_spent_one_of_it() -> None:
+    states = """
+  plan: {agent: writer, prompt: Plan., next: code}
+  code: {agent: writer, prompt: Code., next: check}
+  check:
+    validate: code
+    by: [{not_matches: TODO}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: error_count > 3, revise: plan, budget: b, max: 2, resets: [code]}
+      - {revise: code, budget: b, max: 3}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    analysis = machine(states, "total_revisions: 9, budgets: {b: 2}")
+    # The plan three times and the code after each, and twice besides: before and after that.
+    assert explore(analysis).runs.worst.total == 8
+    assert replayed(analysis.machine, 100_000, 1) == "replayed"
+
+
 def test_shared_budgets_are_spent_by_all_their_edges() -> None:
     states = LOOP.replace("{revise: draft, max: 2}", "{revise: draft, budget: b, max: 2}").replace(
         "{guard: valid, target: done}",
