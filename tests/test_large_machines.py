@@ -149,6 +149,21 @@ def test_thirty_booleans_in_guards_are_told_apart_in_turn() -> None:
     assert bounds.runs.worst.inputs == dict.fromkeys((f"input.{name}" for name in names), False)
 
 
+def test_a_switch_of_many_values_is_walked_once() -> None:
+    def calls(values: int) -> int:
+        edges = (f"{{guard: input.k == {at}, target: failed}}" for at in range(values))
+        states = [f"switch: {{transitions: [{', '.join(edges)}, {{target: done}}]}}"]
+        machine = loaded(states, inputs="{k: int}")
+        bounds_of(machine)
+        with cProfile.Profile() as profile:
+            # Each value, all others, and two ends.
+            assert bounds_of(machine).configurations == values + 3
+        return sum(entry.callcount for entry in profile.getstats())
+
+    # Each guard is asked of the values that those before it have left.
+    assert calls(120) < 4.2 * calls(60)
+
+
 PAIRS = [(f"input.a{number}", f"input.b{number}") for number in range(15)]
 EITHER = " or ".join(f"{one} and {other}" for one, other in PAIRS)
 NOT_SMALL = "attempt > 9 or input.n > 3 and input.n < 7 and input.kind != none"

@@ -13,7 +13,8 @@ from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import Values, Variable, Variables
 from loopkit.proof.outcomes.domains import MOST_VALUES
 
-Found = tuple[Variable, tuple[Region, ...]]
+Found = tuple[Variable, tuple[Region, ...], int]
+"""A variable, the parts of its region, and how many guards are answered for all of them."""
 
 
 class Splitting:
@@ -28,30 +29,45 @@ class Splitting:
             for name, read in variables.read.items()
         }
         """Whether a state looks at a region at all."""
+        self._asked = {name: tuple(self._guards(name)) for name in self._graph.states}
 
     def parts(self, name: str, values: Values) -> Iterator[Values]:
         """The configurations in each of which everything that a state reads is decided."""
-        found = self._undecided(name, values)
-        if found is None:
-            yield values
-            return
-        variable, regions = found
-        for region in regions:
-            yield from self.parts(name, {**values, variable: region})
+        waiting = [(values, 0)]
+        while waiting:
+            values, answered = waiting.pop()
+            found = self._undecided(name, values, answered)
+            if found is None:
+                yield values
+                continue
+            variable, regions, answered = found
+            waiting += [({**values, variable: region}, answered) for region in reversed(regions)]
 
-    def _undecided(self, name: str, values: Values) -> Found | None:
+    def _guards(self, name: str) -> Iterator[tuple[Guard, bool]]:
+        """The guards of a state in their order, each with whether nothing is left to ask where it
+        holds."""
+        for guard in self._variables.rule_guards.get(name, ()):
+            yield guard, False
+        for edge in self._graph.on(name, "done"):
+            whole = self._variables.analysis.guards.whole(edge.guard) if edge.guard else None
+            if whole is not None:
+                yield whole, not edge.back
+
+    def _undecided(self, name: str, values: Values, answered: int) -> Found | None:
+        """What has to be split; so many guards are answered for all of the values."""
         open_ = {
             variable: region
             for variable, region in values.items()
             if isinstance(region, Region) and len(region) > 1
         }
-        return (
-            (self._by_caps(name, values, open_) or self._by_guards(name, values, open_))
-            if (open_)
-            else None
-        )
+        if not open_:
+            return None
+        by_caps = self._by_caps(name, values, open_)
+        return (*by_caps, answered) if by_caps else self._by_guards(name, values, open_, answered)
 
-    def _by_caps(self, name: str, values: Values, open_: Mapping[Variable, Region]) -> Found | None:
+    def _by_caps(
+        self, name: str, values: Values, open_: Mapping[Variable, Region]
+    ) -> tuple[Variable, tuple[Region, ...]] | None:
         for edge in self._graph.outgoing[name]:
             for counter in edge.counters:
                 room, cap = Variable("room", counter), self._variables.inputs.caps[counter]
@@ -68,7 +84,7 @@ class Splitting:
         return None
 
     def _by_guards(
-        self, name: str, values: Values, open_: Mapping[Variable, Region]
+        self, name: str, values: Values, open_: Mapping[Variable, Region], answered: int
     ) -> Found | None:
         facts = {v.name: v for v in open_ if v.kind == "input"}
         back = self._graph.revise_edges[name]
@@ -76,16 +92,11 @@ class Splitting:
         facts |= {"max_revisions": facts[cap]} if isinstance(cap, str) and cap in facts else {}
         context = {f: read(values) for f, read in self._readings[name] if f not in facts}
         asking = Conditions(context, {fact: open_[variable] for fact, variable in facts.items()})
-        for guard in self._variables.rule_guards.get(name, ()):
+        for at in range(answered, len(self._asked[name])):
+            guard, is_last = self._asked[name][at]
             if (found := asking.undecided(guard)) is not None:
-                return facts[found[0]], found[1]
-        for edge in self._graph.on(name, "done"):
-            guard_ = self._variables.analysis.guards.whole(edge.guard) if edge.guard else None
-            if guard_ is None:
-                continue
-            if (found := asking.undecided(guard_)) is not None:
-                return facts[found[0]], found[1]
-            if not edge.back and asking.surely(guard_):
+                return facts[found[0]], found[1], at
+            if is_last and asking.surely(guard):
                 return None
         return None
 
