@@ -220,28 +220,33 @@ def test_a_log_that_cannot_be_read_is_told_and_never_left_out(
 
 ON_A_SMALL_DISK = """
 set -e
-mkdir small && mount -t tmpfs -o size=1m none small
+mkdir small && mount -t tmpfs -o size=$MIB"m" none small
 export LOOPKIT_STATE="$PWD/small/.loopkit"
 exec "$PYTHON" -c "$CHILD" "$COMMANDS"
 """
 FILL = "cat /dev/zero > small/filler 2> filled || true"
 
 
-def test_a_full_disk_stops_what_writes_with_the_remedy_and_nothing_that_reads() -> None:
+def on_a_small_disk(mib: int, *commands: list[str] | str) -> list[Done]:
+    """What each command line comes to where the state folder is on a disk of its own."""
     prefix = usable(["unshare", "--map-root-user", "--mount"])
-    answer = ["answer", "m", "yes"]
-    commands = [
-        ["run", "machine.yaml"], FILL, ["runs", "ls"], ["runs", "show", "m"],
-        answer, ["run", "machine.yaml"], "rm small/filler", answer,
-    ]  # fmt: skip
     done = subprocess.run(
         [*prefix, "sh", "-c", ON_A_SMALL_DISK],
         env={
-            **os.environ, "PYTHON": sys.executable, "CHILD": CHILD, "COMMANDS": json.dumps(commands)
+            **os.environ, "PYTHON": sys.executable, "CHILD": CHILD, "MIB": str(mib),
+            "COMMANDS": json.dumps(commands),
         },
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    first, ls, show, answered, ran, again = map(json.loads, done.stdout.splitlines())
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def test_a_full_disk_stops_what_writes_with_the_remedy_and_nothing_that_reads() -> None:
+    answer = ["answer", "m", "yes"]
+    first, ls, show, answered, ran, again = on_a_small_disk(
+        1, ["run", "machine.yaml"], FILL, ["runs", "ls"], ["runs", "show", "m"],
+        answer, ["run", "machine.yaml"], "rm small/filler", answer,
+    )  # fmt: skip
     assert (first[0], ls[0], show[0], again[0]) == (5, 0, 0, 0)
     assert ls[1].splitlines()[1].split()[1:3] == ["waiting", "ask"]
     for code, out, err in (answered, ran):
@@ -249,3 +254,44 @@ def test_a_full_disk_stops_what_writes_with_the_remedy_and_nothing_that_reads() 
         assert err.startswith("error: the journal ")
         assert "space" in err
         assert "what was acknowledged is safe" in err
+
+
+PAID = """
+loopkit: 1
+name: m
+agents:
+  writer: {command: [sh, FOLDER/write.sh], on_in_doubt: retry}
+states:
+  draft: {agent: writer, prompt: One., on_error: {content: stopped}, next: polish}
+  polish: {agent: writer, prompt: Two., on_error: {content: stopped}, next: done}
+  done: {final: success}
+  stopped: {final: failure}
+"""
+WRITE = """
+cd "$(dirname "$0")"
+echo paid >> paid
+[ -e roomy ] || cat /dev/zero > small/filler 2> filled || truncate -s -1000000 small/filler
+head -c 1400000 /dev/zero | tr '\\0' 'CHARACTER'
+"""
+"""Costs, and fills the disk before it answers: what says that it is asked still fits."""
+ROOM = "rm small/filler; touch roomy"
+RUN, RESUME = ["run", "machine.yaml"], ["resume", "m"]
+
+
+@pytest.mark.parametrize(("character", "paid"), [("x", 2), ("\\001", 3)])
+def test_no_call_is_made_again_and_again_while_the_disk_stays_full(
+    character: str, paid: int
+) -> None:
+    Path("machine.yaml").write_text(PAID.replace("FOLDER", str(Path.cwd())), encoding="utf-8")
+    Path("write.sh").write_text(WRITE.replace("CHARACTER", character), encoding="utf-8")
+    count = "cp paid paid.full"
+    *refused, ended = on_a_small_disk(100, RUN, RESUME, RESUME, RESUME, count, ROOM, RESUME)
+    for code, out, err in refused:
+        assert (code, out) == (4, ""), err
+        assert "free some space; what was acknowledged is safe" in err
+        assert "Traceback" not in err
+    # What the room holds that is kept is stored. What takes more, of six bytes for each character,
+    # is paid for once more, when there is room for it.
+    assert Path("paid.full").read_text().count("paid") == 1
+    assert ended[0] == 0, ended
+    assert Path("paid").read_text().count("paid") == paid

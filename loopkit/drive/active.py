@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
@@ -21,7 +22,14 @@ from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
-from loopkit.journal import Claim, MessageWaits, NewRecord
+from loopkit.journal import (
+    SPENDING,
+    Claim,
+    JournalError,
+    JournalUnusable,
+    MessageWaits,
+    NewRecord,
+)
 from loopkit.journal.contents import Contents
 from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
 from loopkit.machine.program import Program
@@ -294,6 +302,13 @@ class ActiveRun:
             seq = await self.claim.append(records, consumes, releases=over, unless=unless)
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
+            raise
+        except JournalUnusable:
+            # Without the next call there may be room for what was paid before it.
+            paid = [record for record in records if record.type != SPENDING]
+            if self.claim.seq and 0 < len(paid) < len(records):
+                with suppress(JournalError):
+                    await self.claim.append(paid, consumes, unless=unless)
             raise
         if self.listeners:
             for number, event in enumerate(batch, seq - len(batch) + 1):

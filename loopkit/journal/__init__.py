@@ -20,6 +20,7 @@ from loopkit.journal.order import Place, Placed, RecordOrder
 from loopkit.journal.owner import Owner
 from loopkit.journal.port import (
     CLAIMED,
+    SPENDING,
     Claim,
     History,
     InboxMessage,
@@ -31,6 +32,7 @@ from loopkit.journal.port import (
 
 __all__ = [
     "CLAIMED",
+    "SPENDING",
     "Claim",
     "ClaimLost",
     "History",

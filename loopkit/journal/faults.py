@@ -34,6 +34,7 @@ _OF_SQLITE = {
 _OF_SYSTEM = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
+    errno.EFBIG: ("a file may not get that long", "raise `ulimit -f`"),
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _FORBIDDEN,
@@ -68,12 +69,17 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _name(error).startswith("SQLITE_BUSY")
 
 
+def is_full(error: Exception) -> bool:
+    """Whether there may be no room for what was to be written."""
+    return _name(error).startswith(("SQLITE_FULL", "SQLITE_IOERR"))
+
+
 def is_corrupt(error: sqlite3.Error) -> bool:
     """Whether a part of the file holds something else than SQLite put there."""
     return _name(error).startswith("SQLITE_CORRUPT")
 
 
-def _name(error: sqlite3.Error) -> str:
+def _name(error: Exception) -> str:
     # Python's own complaints, of a closed connection or of text that is not UTF-8, have none.
     return getattr(error, "sqlite_errorname", "")
 

@@ -22,6 +22,10 @@ CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 
 
+SPENDING = "intended"
+"""The type of records behind which something is spent: only where what it brings has room."""
+
+
 class Unwritten(Protocol):
     """Data that can be written as JSON text at any time."""
 

@@ -2,10 +2,13 @@
 
 One file a process and not one a run, so a thousand concurrent runs need one
 descriptor, and who owns a run changes in the same transaction as its records.
+The blocks of this file are room on the disk, which is given to the journal where it could not
+store otherwise what was paid for.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -13,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.lock")
+_ROOM_BYTES = 8 * 2**20
+"""For what all calls in flight bring back."""
 
 
 class Presence:
@@ -22,6 +27,7 @@ class Presence:
         self.name = name
         self._folder = folder
         self._descriptor = descriptor
+        self._has_room = False
 
     @classmethod
     def watch(cls, state: Path) -> Presence:
@@ -59,6 +65,27 @@ class Presence:
             return False
         return not any(p.name != self.name and _held(p) for p in self._folder.glob("*.lock"))
 
+    def hold_room(self) -> None:
+        """Have room for what is about to be paid for; raises `OSError` where there is none."""
+        if self._has_room or self._descriptor is None:
+            return
+        self._has_room = True
+        try:
+            _fill(self._descriptor, _ROOM_BYTES)
+        except OSError as error:
+            self.give_room()
+            needed = f"{_ROOM_BYTES:,} bytes are needed to keep what calls bring back"
+            raise OSError(error.errno, needed) from error
+
+    def give_room(self) -> bool:
+        """Leave the room to what can't be written without it; false where there is none to give."""
+        if not self._has_room or self._descriptor is None:
+            return False
+        self._has_room = False
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+        return True
+
     def withdraw(self) -> None:
         """Leave; whatever this process owned is free at once."""
         if self._folder is None or self._descriptor is None:
@@ -93,6 +120,14 @@ def _held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def _fill(descriptor: int, size: int) -> None:
+    """Let a file have blocks for all of its bytes."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    elif os.pwrite(descriptor, bytes(size), 0) < size:
+        raise OSError(errno.ENOSPC, "there is less room")
 
 
 def _sweep(folder: Path) -> None:

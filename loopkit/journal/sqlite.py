@@ -17,7 +17,7 @@ from loopkit.journal.errors import ClaimLost, JournalUnusable, NoJournal, OnlyRe
 from loopkit.journal.faults import unusable
 from loopkit.journal.folder import DATABASE, alone, furnish
 from loopkit.journal.order import Place, Placed
-from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
+from loopkit.journal.port import CLAIMED, SPENDING, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.presence import Presence
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import NewRun, Tenure
@@ -73,7 +73,8 @@ class SqliteClaim:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
             # One object for each of a thousand runs, where a function with cells would be eight.
             job = self._writer.write(
-                partial(self._append, records, consumes, releases=releases, unless=unless)
+                partial(self._append, records, consumes, releases=releases, unless=unless),
+                spends=_spends(records),
             )
             try:
                 await job
@@ -162,7 +163,7 @@ class SqliteJournal:
         except JournalUnusable as error:
             connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, fault), presence, clock, Contents(folder))
+        return cls(Writer(connection, place, presence, fault), presence, clock, Contents(folder))
 
     @classmethod
     def view(cls, folder: Path) -> SqliteJournal:
@@ -180,9 +181,8 @@ class SqliteJournal:
                 f"the journal {place} cannot be read; check its files and their permissions"
             )
         presence = Presence.watch(folder)
-        return cls(
-            Writer(connection, place, OnlyRead(place)), presence, time.time, Contents(folder)
-        )
+        writer = Writer(connection, place, presence, OnlyRead(place))
+        return cls(writer, presence, time.time, Contents(folder))
 
     async def create(
         self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
@@ -193,7 +193,9 @@ class SqliteJournal:
         own, claimed = self._presence.name, self._claimed()
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
-        return await self._take_claim(lambda db: store.create(db, new, own, every))
+        return await self._take_claim(
+            lambda db: store.create(db, new, own, every), spends=_spends(records)
+        )
 
     async def claim(self, run: str) -> SqliteClaim:
         refuse_text("the name of the run", run)
@@ -303,9 +305,9 @@ class SqliteJournal:
             self._presence.withdraw()
 
     async def _take_claim(
-        self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]]
+        self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]], *, spends: bool = False
     ) -> SqliteClaim:
-        job = self._writer.write(work)
+        job = self._writer.write(work, spends=spends)
         try:
             await job
         except asyncio.CancelledError:
@@ -351,6 +353,10 @@ def _open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence
         except OSError:
             connection.close()
             raise
+
+
+def _spends(records: Sequence[NewRecord]) -> bool:
+    return SPENDING in [record.type for record in records]
 
 
 def _succeeded(job: Job[T]) -> bool:

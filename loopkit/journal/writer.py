@@ -5,6 +5,8 @@ them is refused, all are done again, each in a savepoint of its own, so a
 conflict of one run undoes nothing of another's.
 Where nobody else could join, a job is done at once and not in the next turn.
 Where another process writes just now, the jobs wait, and the event loop does not.
+Where the disk is full, what was paid for takes the room that was kept for it, and nothing more is
+paid for.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from loopkit.journal.errors import JournalError, JournalUnusable
-from loopkit.journal.faults import is_busy, unusable
+from loopkit.journal.faults import is_busy, is_full, unusable
+from loopkit.journal.presence import Presence
 
 T = TypeVar("T")
 _LONGEST_WAIT_S = 10.0
@@ -33,10 +36,13 @@ class Job(asyncio.Future[T]):
     Nobody can cancel it: a waiting caller is cancelled when it is known.
     """
 
-    def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
+    def __init__(
+        self, work: Callable[[sqlite3.Connection], T], *, writes: bool, spends: bool
+    ) -> None:
         super().__init__()
         self.work = work
         self.writes = writes
+        self.spends = spends
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
@@ -45,15 +51,21 @@ class Job(asyncio.Future[T]):
 class Writer:
     """Runs jobs in the order they came; reads see every write that was acknowledged before.
 
-    It takes over `connection` and closes it. `place` is named in error messages.
+    It takes over `connection` and closes it. `place` is named in error messages, and `presence`
+    has room for what calls bring back.
     With a `fault`, every job that writes is refused for it.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, place: str, fault: JournalUnusable | None = None
+        self,
+        connection: sqlite3.Connection,
+        place: str,
+        presence: Presence,
+        fault: JournalUnusable | None = None,
     ) -> None:
         self._connection = connection
         self._place = place
+        self._presence = presence
         self._fault = fault
         self._jobs: list[Job[Any]] = []
         self._locked_since: float | None = None
@@ -70,14 +82,20 @@ class Writer:
         """The job of `work`, which writes nothing."""
         return self._ask(work, writes=False)
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> Job[T]:
+    def write(self, work: Callable[[sqlite3.Connection], T], *, spends: bool = False) -> Job[T]:
         """The job of `work`, which is done once that is durable.
 
-        Raises `JournalUnusable` where the journal can only be read.
+        Raises `JournalUnusable` where the journal can only be read, and where something is spent
+        then and there is no room for what comes of it.
         """
         if self._fault is not None:
             raise JournalUnusable(str(self._fault)) from self._fault
-        return self._ask(work, writes=True)
+        if spends:
+            try:
+                self._presence.hold_room()
+            except OSError as error:
+                raise unusable(error, self._place) from error
+        return self._ask(work, writes=True, spends=spends)
 
     async def close(self) -> None:
         """Finish everything that was asked for before, and let go of the file."""
@@ -91,10 +109,12 @@ class Writer:
         except sqlite3.Error as error:
             raise unusable(error, self._place) from error
 
-    def _ask(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> Job[T]:
+    def _ask(
+        self, work: Callable[[sqlite3.Connection], T], *, writes: bool, spends: bool = False
+    ) -> Job[T]:
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
-        job = Job(work, writes=writes)
+        job = Job(work, writes=writes, spends=spends)
         loop, waiting = job.get_loop(), self._jobs[-1:]
         self._jobs.append(job)
         # A loop that was closed too early serves nothing any more; what it left is done as well.
@@ -160,6 +180,10 @@ class Writer:
             raise
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
             self._roll_back()
+            if is_full(error) and self._presence.give_room():
+                kept = [job for job in jobs if not job.spends]
+                of_kept = iter(self._commit(kept, apart=apart) if kept else ())
+                return [self._explained(error) if job.spends else next(of_kept) for job in jobs]
             if not apart and len(jobs) > 1 and not isinstance(error, sqlite3.Error):
                 # One of them is refused. Nothing of the others is lost: all are done again.
                 return self._commit(jobs, apart=True)
