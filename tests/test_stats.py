@@ -518,6 +518,7 @@ def texts(svg: ET.Element) -> list[str]:
     return [found.text or "" for found in svg.iter(f"{SVG}text")]
 
 
+@pytest.mark.usefixtures("desk")
 def test_a_plot_is_a_file_whose_name_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["stats", "--plot", "p.png"]) == 2
     assert "`--plot p.png`: the name has to end in .svg" in capsys.readouterr().err
