@@ -375,10 +375,9 @@ states:
 
 async def posted(desk: Desk, run: str, *answers: HumanAnswer) -> None:
     """Leave answers in the inbox, as other processes do while nobody drives the run."""
-    app = App.open(desk.state_folder)
-    for answer in answers:
-        await app.post_answer(run, answer)
-    await app.close()
+    async with App.open(desk.state_folder) as app:
+        for answer in answers:
+            await app.post_answer(run, answer)
 
 
 def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
