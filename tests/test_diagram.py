@@ -20,6 +20,7 @@ from loopkit.machine.graph import Graph
 from loopkit.text import one_line
 from loopkit.views.diagram import Arrow, Drawing, Node, drawing, mermaid
 from loopkit.views.diagram.mermaid import label
+from tests.recording import no_room
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 from tests.test_cli import HUMAN
 
@@ -267,6 +268,37 @@ def test_a_machine_with_errors_is_not_drawn(
     assert told.out == ""
     assert f"{machine}:11:44" in told.err
     assert "did you mean `note`?" in told.err
+
+
+def test_a_drawing_is_written_whole_or_the_old_one_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn, link, other = tmp_path / "drawn.mmd", tmp_path / "link.mmd", tmp_path / "other.mmd"
+    drawn.write_text("old\n")
+    drawn.chmod(0o640)
+    link.symlink_to(drawn)
+    with no_room():
+        assert run(["diagram", str(PLAN_REVIEW), "-o", str(link)]) == 2
+    assert f"cannot write {link}: " in capsys.readouterr().err
+    assert (drawn.read_text(), sorted(tmp_path.iterdir())) == ("old\n", [drawn, link])
+    assert run(["diagram", str(PLAN_REVIEW), "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert drawn.read_text().startswith("%% The machine plan_review")
+    assert drawn.stat().st_mode & 0o777 == 0o640
+    other.hardlink_to(drawn)
+    assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "-o", str(drawn)]) == 0
+    assert other.samefile(drawn)
+    assert other.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("to", ["| cat", "> out; cat out"])
+def test_a_drawing_goes_to_the_streams_that_are_named_as_files(tmp_path: Path, to: str) -> None:
+    line = f'"$0" -m loopkit diagram "$1" -o /dev/stdout {to}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable, str(PLAN_REVIEW)],
+        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.startswith("%% The machine plan_review")
 
 
 @pytest.mark.parametrize(

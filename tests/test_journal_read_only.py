@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from tests.warm import Process, ran
+from tests.warm import Process, ran, ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -295,3 +295,18 @@ def test_no_call_is_made_again_and_again_while_the_disk_stays_full(
     assert Path("paid.full").read_text().count("paid") == 1
     assert ended[0] == 0, ended
     assert Path("paid").read_text().count("paid") == paid
+
+
+@pytest.mark.parametrize(
+    "harm", ["rm -r .loopkit", "rm .loopkit/journal.db", "mv .loopkit away",
+             "cp .loopkit/journal.db copy && mv copy .loopkit/journal.db"],
+)  # fmt: skip
+def test_a_journal_that_is_taken_away_stops_the_run_before_the_next_call(harm: str) -> None:
+    Path("machine.yaml").write_text(PAID.replace("FOLDER", str(Path.cwd())), encoding="utf-8")
+    write = f'cd "$(dirname "$0")"; echo paid >> paid; {harm}; echo text'
+    Path("write.sh").write_text(write, encoding="utf-8")
+    done = ran_loopkit("run", "machine.yaml")
+    assert done.returncode == 4, done.stderr
+    assert "journal.db was removed, moved or replaced while it was open; put it" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert Path("paid").read_text() == "paid\n"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.document.replacing import NotWritable, replace_file
 
 MOST_CHARACTERS = 50_000_000
 """No journal takes more; a device has no end."""
@@ -24,8 +28,31 @@ def read_text(path: Path) -> str:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file; raises Stop where that can't be done."""
+    """Write a file, as a whole or not at all where that can be; raises Stop."""
     try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise Stop(USAGE, f"error: cannot write {path}: {error.strerror}") from error
+        if _is_replaced(path):
+            replace_file(path, data)
+        else:
+            path.write_bytes(data)
+    except (NotWritable, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Stop(USAGE, f"error: cannot write {path}: {reason}") from error
+
+
+def _is_replaced(path: Path) -> bool:
+    """Whether another file may take its place: a pipe, a stream of ours, a second name and a
+    stranger's file stay what they are."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return path.parent.is_dir()
+    is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.geteuid()
+    return is_ours and os.access(path.resolve().parent, os.W_OK) and not _is_stream(found)
+
+
+def _is_stream(found: os.stat_result) -> bool:
+    for number in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(found, os.fstat(number)):
+                return True
+    return False

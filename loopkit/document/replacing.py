@@ -23,7 +23,7 @@ def refuse_unwritable(path: Path) -> None:
         raise NotWritable(f"`{path}` can't be written: it is read-only")
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str | bytes) -> None:
     """Write a file as a whole or not at all; raises NotWritable. Line ends stay as they are."""
     refuse_unwritable(path)
     real = Path(os.path.realpath(path))
@@ -32,7 +32,7 @@ def replace_file(path: Path, text: str) -> None:
         with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as made:
             beside = Path(made.name)
         try:
-            beside.write_bytes(text.encode())
+            beside.write_bytes(text if isinstance(text, bytes) else text.encode())
             beside.chmod(mode)
             beside.replace(real)
         finally:

@@ -12,10 +12,12 @@ paid for.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from loopkit.journal.errors import JournalError, JournalUnusable
@@ -75,6 +77,9 @@ class Writer:
         self.claims = 0
         """How many runs are written to now."""
         self.closed = False
+        (_, _, path) = connection.execute("PRAGMA database_list").fetchone()
+        self._path = Path(path)
+        self._file = self._path.stat()
         # Whoever waits for another process's commit waits in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
 
@@ -191,6 +196,7 @@ class Writer:
         return done
 
     def _begin(self) -> None:
+        self._refuse_absence()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -198,6 +204,18 @@ class Writer:
                 raise _Locked(error) from error
             raise
         (self.version,) = self._connection.execute("PRAGMA data_version").fetchone()
+
+    def _refuse_absence(self) -> None:
+        """Raise `JournalUnusable` where the file is not in its place any more."""
+        try:
+            is_there = os.path.samestat(self._path.stat(), self._file)
+        except (FileNotFoundError, NotADirectoryError):
+            is_there = False
+        if not is_there:
+            raise JournalUnusable(
+                f"the journal {self._place} cannot be used: {self._path} was removed, moved or "
+                "replaced while it was open; put it back, then resume the run"
+            )
 
     def _attempt(self, job: Job[Any]) -> Any:
         self._connection.execute("SAVEPOINT job")
