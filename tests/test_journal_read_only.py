@@ -310,3 +310,19 @@ def test_a_journal_that_is_taken_away_stops_the_run_before_the_next_call(harm: s
     assert "journal.db was removed, moved or replaced while it was open; put it" in done.stderr
     assert "Traceback" not in done.stderr
     assert Path("paid").read_text() == "paid\n"
+
+
+def test_a_lack_of_file_descriptors_is_told_as_such_wherever_it_comes_up() -> None:
+    told = []
+    for most in range(8, 15):
+        # A new interpreter, which has no more files open than it needs.
+        limited = ["sh", "-c", f'ulimit -n {most}; exec "$0" -m loopkit run machine.yaml']
+        done = subprocess.run(
+            [*limited, sys.executable],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        told += [line for line in done.stderr.splitlines() if "the journal" in line]
+    assert told
+    for line in told:
+        assert "cannot be used: too many files are open" in line
+        assert "raise `ulimit -n`" in line

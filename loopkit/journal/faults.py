@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
+from contextlib import ExitStack
 
 from loopkit.journal.errors import JournalUnusable
 
@@ -51,6 +53,7 @@ _OF_SYSTEM = {
         "move it away, or choose another place",
     ),
     errno.EMFILE: ("too many files are open", "raise `ulimit -n`, or run less at once"),
+    errno.ENFILE: ("too many files are open in the whole system", "run less at once"),
     errno.ENOLCK: ("the file system has no locks", "keep the journal on a local disk"),
     errno.ENOTSUP: ("the file system has no locks", "keep the journal on a local disk"),
 }
@@ -86,9 +89,22 @@ def _name(error: Exception) -> str:
 
 def _of_sqlite(error: sqlite3.Error) -> tuple[str, str]:
     name = _name(error)
+    if name.startswith("SQLITE_CANTOPEN") and (lack := _lack_of_descriptors()) is not None:
+        return _of_system(lack)
     return next(
         (known for prefix, known in _OF_SQLITE.items() if name.startswith(prefix)), _DAMAGED
     )
+
+
+def _lack_of_descriptors() -> OSError | None:
+    """Why not as many files can be opened as a database has; SQLite doesn't say."""
+    with ExitStack() as stack:
+        try:
+            for _ in range(4):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            return error
+    return None
 
 
 def _of_system(error: OSError) -> tuple[str, str]:
