@@ -109,6 +109,16 @@ async def test_reading_gives_what_is_behind_a_number(
     assert [record.seq for record in await journal.read("r", after)] == seqs
 
 
+@pytest.mark.parametrize(
+    ("limit", "seqs"), [(0, []), (2, [2, 3]), (9, [2, 3, 4]), (None, [2, 3, 4])]
+)
+async def test_reading_ends_at_a_limit(
+    journal: Journal, limit: int | None, seqs: list[int]
+) -> None:
+    await created(journal, "r", worked(), worked(), worked())
+    assert [record.seq for record in await journal.read("r", 1, limit)] == seqs
+
+
 async def test_an_append_of_nothing_changes_nothing(journal: Journal) -> None:
     claim = await created(journal)
     assert await claim.append([]) == 1

@@ -47,9 +47,9 @@ class _Run(Mutable, eq=False):
     """What no append has consumed, by id."""
     claim: MemoryClaim | None = None
 
-    def behind(self, seq: int) -> list[Record]:
+    def behind(self, seq: int, limit: int | None = None) -> list[Record]:
         """The records behind a place, oldest first."""
-        return [self.record(at) for at in range(max(seq, 0), len(self.records))]
+        return [self.record(at) for at in range(max(seq, 0), len(self.records))[:limit]]
 
     def record(self, at: int) -> Record:
         new, epoch = self.records[at], bisect_right(self.begun, at)
@@ -171,8 +171,8 @@ class MemoryJournal:
         self.refuse_closed()
         return run in self._runs
 
-    async def read(self, run: str, after: int = 0) -> list[Record]:
-        return self._known(run).behind(after)
+    async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        return self._known(run).behind(after, limit)
 
     async def runs(
         self,

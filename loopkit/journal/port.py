@@ -175,8 +175,11 @@ class Journal(Protocol):
         """Whether there is a run of this name, be it damaged."""
         ...
 
-    async def read(self, run: str, after: int = 0) -> list[Record]:
-        """The run's records behind `after`, in order; raises `UnknownRun`, `RunDamaged`."""
+    async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        """The run's records behind `after`, in order, all or the first ones up to `limit`.
+
+        Raises `UnknownRun`, `RunDamaged`.
+        """
         ...
 
     async def runs(

@@ -85,7 +85,7 @@ VALUES (?, ?, ?, ?, ?, ?)
 -- name: read
 SELECT seq, epoch, at, type, data FROM records
 WHERE run_id = :run_id AND seq > :after
-ORDER BY seq
+ORDER BY seq LIMIT :limit
 
 -- name: written
 -- Where runs were removed since, some numbers behind the newest row that was left are given anew.

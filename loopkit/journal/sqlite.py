@@ -222,9 +222,9 @@ class SqliteJournal:
         refuse_text("the name of the run", run)
         return await self._writer.read(lambda db: store.has(db, run))
 
-    async def read(self, run: str, after: int = 0) -> list[Record]:
+    async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
         refuse_text("the name of the run", run)
-        return await self._writer.read(lambda db: store.read(db, run, after))
+        return await self._writer.read(lambda db: store.read(db, run, after, limit))
 
     async def runs(
         self,

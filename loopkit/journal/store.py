@@ -155,9 +155,10 @@ def has(db: sqlite3.Connection, run: str) -> bool:
     return db.execute(SQL["run"], {"run": run}).fetchone() is not None
 
 
-def read(db: sqlite3.Connection, run: str, after: int) -> list[Record]:
+def read(db: sqlite3.Connection, run: str, after: int, limit: int | None) -> list[Record]:
     run_id, _owner = _find(db, run)
-    values = {"run_id": run_id, "after": min(max(after, 0), MAX_INTEGER)}
+    behind = min(max(after, 0), MAX_INTEGER)
+    values = {"run_id": run_id, "after": behind, "limit": -1 if limit is None else limit}
     with _corruption_is_damage(run):
         _sound_head(db, run_id, run)
         return [_sound(run, Record(*row)) for row in db.execute(SQL["read"], values)]
@@ -243,7 +244,7 @@ def histories(
 
 def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str) -> Record:
     """The last record of a run, all of which are read on the way."""
-    rows = db.execute(SQL["read"], {"run_id": run_id, "after": 0})
+    rows = db.execute(SQL["read"], {"run_id": run_id, "after": 0, "limit": -1})
     for place, row in enumerate(rows, 1):
         record = Record(*row)
         if record.seq != place:

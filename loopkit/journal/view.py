@@ -103,8 +103,8 @@ class JournalView:
     async def has(self, run: str) -> bool:
         return await (await self._of_runs()).has(run)
 
-    async def read(self, run: str, after: int = 0) -> list[Record]:
-        return await (await self._of_runs()).read(run, after)
+    async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        return await (await self._of_runs()).read(run, after, limit)
 
     async def runs(
         self,

@@ -117,8 +117,10 @@ async def list_events(call: Call) -> Response:
     row = await call.site.runs.row(run)
     if "text/event-stream" in call.request.headers.get("accept", ""):
         return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
-    records = await call.site.stored.journal.read(run, call.query["after"])
-    shown = records[: max(call.query["limit"], 1)]
+    limit = max(call.query["limit"], 1)
+    # One more tells whether there are more.
+    records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
+    shown = records[:limit]
     events = tuple(json.loads(event_line(run, read_record(run, one))) for one in shown)
     more = len(shown) < len(records)
     return _json(EventList(events=events, next=shown[-1].seq if more else None))
