@@ -163,7 +163,7 @@ class SqliteJournal:
         except JournalUnusable as error:
             connection, presence = _open_to_read(folder, place, error)
             fault = error
-        return cls(Writer(connection, place, presence, fault), presence, clock, Contents(folder))
+        return cls(Writer(connection, folder, presence, fault), presence, clock, Contents(folder))
 
     @classmethod
     def view(cls, folder: Path) -> SqliteJournal:
@@ -181,7 +181,7 @@ class SqliteJournal:
                 f"the journal {place} cannot be read; check its files and their permissions"
             )
         presence = Presence.watch(folder)
-        writer = Writer(connection, place, presence, OnlyRead(place))
+        writer = Writer(connection, folder, presence, OnlyRead(place))
         return cls(writer, presence, time.time, Contents(folder))
 
     async def create(

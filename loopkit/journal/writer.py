@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from loopkit.journal.errors import JournalError, JournalUnusable
 from loopkit.journal.faults import is_busy, is_full, unusable
+from loopkit.journal.folder import DATABASE
 from loopkit.journal.presence import Presence
 
 T = TypeVar("T")
@@ -53,20 +54,20 @@ class Job(asyncio.Future[T]):
 class Writer:
     """Runs jobs in the order they came; reads see every write that was acknowledged before.
 
-    It takes over `connection` and closes it. `place` is named in error messages, and `presence`
-    has room for what calls bring back.
+    It takes over `connection` and closes it. `folder` is the state folder, whose `presence` has
+    room for what calls bring back.
     With a `fault`, every job that writes is refused for it.
     """
 
     def __init__(
         self,
         connection: sqlite3.Connection,
-        place: str,
+        folder: Path,
         presence: Presence,
         fault: JournalUnusable | None = None,
     ) -> None:
         self._connection = connection
-        self._place = place
+        self._place = str(folder)
         self._presence = presence
         self._fault = fault
         self._jobs: list[Job[Any]] = []
@@ -77,8 +78,7 @@ class Writer:
         self.claims = 0
         """How many runs are written to now."""
         self.closed = False
-        (_, _, path) = connection.execute("PRAGMA database_list").fetchone()
-        self._path = Path(path)
+        self._path = folder.absolute() / DATABASE
         self._file = self._path.stat()
         # Whoever waits for another process's commit waits in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
