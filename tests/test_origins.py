@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loopkit.checks import check
-from loopkit.engine.events import ChildStarted, Decided
+from loopkit.engine.events import ChildStarted, Decided, Waiting
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.proof.outcomes import Analysis
@@ -165,6 +165,16 @@ def test_a_person_sends_back_to_the_origin_of_what_was_found(desk: Desk) -> None
         ("design", "Once more: An interface is missing."),
     ]
     assert run.outcome == "done"
+
+
+def test_a_person_is_shown_what_all_origins_have_to_mend(desk: Desk) -> None:
+    question = '"{% for finding in findings %}{{ finding.message }} {% endfor %}What now?"'
+    machine = PHASES.replace("human: What now?", f"human: {question}")
+    designs = ["NO PLAN NO API", "NO PLAN NO API 2", "NO PLAN NO API 3"]
+    agents = {"planner": ["P1", "P2", "P3"], "designer": designs, "coder": []}
+    run = desk.play(machine, scenario(agents=agents, answers={"escalated": ["stop"]}))
+    [asked] = run.of(Waiting)
+    assert asked.text == "A unit is missing. An interface is missing. What now?"
 
 
 def test_a_person_can_always_send_back_plainly(desk: Desk) -> None:

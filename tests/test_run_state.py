@@ -104,6 +104,7 @@ def test_a_log_and_longer_ones_keep_what_each_of_them_has() -> None:
         ["c", "b", "a"],
         2,
     )
+    assert (list(reversed(short)), short.last) == (["a"], "a")
     assert one == ["a", "b", "c"]
     assert one != other
     with pytest.raises(IndexError):
