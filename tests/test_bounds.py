@@ -240,7 +240,7 @@ def test_an_edge_that_grants_its_own_budget_again_has_spent_one_of_it() -> None:
   code: {agent: writer, prompt: Code., next: check}
   check:
     validate: code
-    by: [{not_matches: TODO}]
+    by: [{not_matches: GAP}]
     transitions:
       - {guard: valid, target: done}
       - {guard: error_count > 3, revise: plan, budget: b, max: 2, resets: [code]}

@@ -318,7 +318,7 @@ loopkit: 1
 origins: [planning, design, code]
 limits: {total_revisions: 6}
 agents: {planner: {model: some/planner}, designer: {model: some/designer}, coder: {model: some/c}}
-validators: {words: [{not_matches: TODO, message: A word is left out.}]}
+validators: {words: [{not_matches: GAP, message: A word is left out.}]}
 states:
   planning:
     agent: planner
@@ -350,8 +350,8 @@ states:
 def test_what_another_state_has_found_in_other_work_stays_whose_it_was(durable: Desk) -> None:
     agents = {
         "planner": ["P1", [BROKEN], "P3"],
-        "designer": ["NO PLAN TODO", "S2"],
-        "coder": ["TODO", "ok"],
+        "designer": ["NO PLAN GAP", "S2"],
+        "coder": ["GAP", "ok"],
     }
     run = durable.play(SHARED, scenario(agents=agents))
     # Both have the same id, because the same validator has found them.

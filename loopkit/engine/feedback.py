@@ -26,7 +26,7 @@ def feedback_for(
 
     `attempt` is what guards of the source read under that name. Raises TemplateError.
     """
-    if edge.feedback is None and edge.judges_again(program.machine.states):
+    if edge.judges_again(program.machine.states):
         return (), ()
     if not edge.back:
         return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()

@@ -13,7 +13,6 @@ def repair(state: RunState, event: Repaired) -> None:
     """Go on with the other definition; the event says what is called differently there."""
     state.definition = event.definition
     state.repairs += 1
-    state.era = f":{state.repairs}"
     state.input = {**state.input, **event.input}
     state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
     state.route = Log([event.edges.get(edge, edge) for edge in state.route])

@@ -48,8 +48,6 @@ class RunState(Mutable):
     """Digest of the definition that holds now."""
     repairs: int = 0
     """How often that became another one."""
-    era: str = ""
-    """What keeps names of calls and questions apart from those under an earlier definition."""
     script: str | None = None
     folder: str = ""
     status: Status = "new"
@@ -187,6 +185,11 @@ class RunState(Mutable):
         other.attempts = self.attempts.copy()
         other.facts = self.facts.copy()
         return other
+
+    @property
+    def era(self) -> str:
+        """What keeps names of calls and questions apart from those under an earlier definition."""
+        return f":{self.repairs}" if self.repairs else ""
 
     @property
     def committed(self) -> Usage:
