@@ -18,7 +18,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
-from loopkit.outside.redaction import SECRET_NAME
+from loopkit.outside.redaction import names_secret
 from tests.support import ROOT, Desk
 from tests.support_browser import Browser, browser_program
 
@@ -35,7 +35,7 @@ OF_SOMEBODY = re.compile(
 """Variables of whoever runs the tests, and on which what loopkit does depends."""
 
 for name in [*os.environ]:
-    if OF_SOMEBODY.fullmatch(name) or SECRET_NAME.search(name):
+    if OF_SOMEBODY.fullmatch(name) or names_secret(name):
         del os.environ[name]
 if any(name.lower().endswith("_proxy") for name in os.environ):
     # It leads to registries of packages, and not to the servers of tests.

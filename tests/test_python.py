@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from cProfile import Profile
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.support import ROOT
 
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 [NOTE] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CHECKS = str(Path("loopkit/checks"))
 HALF = ("check.valid", "ask.accept")
 DATA = """
 loopkit: 1
@@ -191,12 +193,31 @@ async def test_whoever_stops_listening_stops_the_run_which_can_be_resumed() -> N
 def test_an_unsound_machine_is_refused_with_all_its_problems() -> None:
     text = NOTE.replace("target: given_up", "target: nowhere").replace("revise: write", "revise: x")
     Path("bad.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ProblemsFound) as refused:
-        run("bad.yaml", {"topic": "x"})
-    assert len(refused.value.problems) == 2
+    machine = load("bad.yaml")
+    for _ in range(2):
+        with pytest.raises(ProblemsFound) as refused:
+            run(machine, {"topic": "x"})
+        assert len(refused.value.problems) == 2
     told = check("bad.yaml")
     assert {problem.code for problem in refused.value.problems} <= {p.code for p in told}
     assert check(load("machines/note.yaml")) == []
+
+
+def test_a_machine_that_is_loaded_once_and_run_often_is_checked_once() -> None:
+    def calls_in_checks() -> int:
+        with Profile() as profile:
+            for _ in range(3):
+                assert run(
+                    machine, agents={"planner": say({"steps": ["a", "b"]})}, state=None
+                ).success
+        codes = [entry.code for entry in profile.getstats()]
+        return sum(not isinstance(code, str) and CHECKS in code.co_filename for code in codes)
+
+    machine = load("data.yaml")
+    first, later = calls_in_checks(), calls_in_checks()
+    # Those of another run only ask whether the machine is known.
+    assert later < 3
+    assert first > 50
 
 
 def test_a_machine_whose_form_is_wrong_is_checked_without_raising() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.outside.redaction import (
-    SECRET_NAME,
+    names_secret,
     ordinary_values,
     redacted,
     redactor,
@@ -42,7 +42,7 @@ def test_variables_that_are_called_like_secrets_are_secrets(name: str) -> None:
      "PASSIVE", "RISK", "SKIP", "AUTHOR"],
 )  # fmt: skip
 def test_other_variables_are_not(name: str) -> None:
-    assert not SECRET_NAME.search(name)
+    assert not names_secret(name)
     assert redactor({name: SECRET})(SECRET) == SECRET
     assert ordinary_values({name: "word"}) == []
 
@@ -207,7 +207,7 @@ states:
 
 def started(folder: Path, issue: str, **environment: str) -> subprocess.CompletedProcess[str]:
     (folder / "machine.yaml").write_text(MACHINE)
-    kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+    kept = {name: value for name, value in os.environ.items() if not names_secret(name)}
     argv = ("run", "machine.yaml", "--set", f"issue={issue}")
     done = ran_loopkit(*argv, cwd=folder, env={**kept, **environment})
     done.check_returncode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from weakref import WeakSet
 
 from loopkit.checks.agent_choices import check_agent_choices
 from loopkit.checks.agent_files import check_agent_files
@@ -170,11 +171,18 @@ def _of_one(loaded: Loaded) -> list[Problem]:
     return confirm_by_exploring(subject, list(found.values()))
 
 
+_SOUND: WeakSet[Loaded] = WeakSet()
+"""Machines without errors: what is loaded once and run often is checked once."""
+
+
 def refuse_errors(loaded: Loaded) -> None:
     """Raise ProblemsFound with all errors of a machine, where it has any."""
+    if loaded in _SOUND:
+        return
     errors = [problem for problem in check(loaded) if problem.severity == "error"]
     if errors:
         raise ProblemsFound(errors)
+    _SOUND.add(loaded)
 
 
 __all__ = [

@@ -77,7 +77,7 @@ class Source(Value, frozen=True, dict=True):
         return self.document.inside(path, line, column, length)
 
 
-class Loaded(Value, frozen=True, dict=True):
+class Loaded(Value, frozen=True, dict=True, eq=False, weakref=True):
     """A machine with its source and the resolved definition that a journal keeps."""
 
     machine: Machine

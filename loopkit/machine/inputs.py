@@ -18,7 +18,8 @@ from loopkit.machine.readable import readable
 def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
     """What is given, with defaults filled in; raises InvalidInput."""
     datatype = parse_record(machine.input)
-    filled, faults = conform(given, datatype)
+    # Where nothing is asked and nothing given, no schema has to be read.
+    filled, faults = conform(given, datatype) if given or machine.input else (given, ())
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])

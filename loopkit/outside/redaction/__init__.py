@@ -7,12 +7,12 @@ from typing import Any
 
 from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
 from loopkit.outside.redaction.occurrences import Occurrences
-from loopkit.outside.redaction.secrets import SECRET_NAME, credentials_in, key_in
+from loopkit.outside.redaction.secrets import credentials_in, key_in, names_secret
 
 __all__ = [
-    "SECRET_NAME",
     "SHORTEST",
     "Redact",
+    "names_secret",
     "ordinary_values",
     "redacted",
     "redactor",
@@ -96,9 +96,10 @@ def _known(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, st
 
 def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[tuple[str, str]]:
     """Each secret of the environment with the name of its variable."""
-    named = {*names, *filter(SECRET_NAME.search, environment)}
-    for name in sorted({*named, *environment}):
-        value = environment.get(name, "").strip()
+    values = dict(environment)  # because `os.environ` decodes what it is asked for each time
+    named = {*names, *filter(names_secret, values)}
+    for name in sorted({*named, *values}):
+        value = values.get(name, "").strip()
         if name in named and value:
             yield name, value
         for credential in credentials_in(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import unquote
 
 _WHOLE = r"KEY|PASS|PAT|PW|SK|CREDS?|(?<=_)PWD"
@@ -15,7 +16,7 @@ _ENDS = (
 )
 """Words that mean one also at the end of others, as in PGPASSWORD: of a MONKEY only the end is."""
 
-SECRET_NAME = re.compile(
+_SECRET_NAME = re.compile(
     rf"(?:(?:^|[_.-])(?:{_WHOLE})|(?:{_ENDS}))\d*(?:[_.-]|$)|_AUTH$", re.IGNORECASE
 )
 _KNOWN = re.compile(
@@ -26,6 +27,12 @@ _KNOWN = re.compile(
     r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
 """Keys that their providers made recognisable."""
+
+
+@lru_cache(1024)
+def names_secret(variable: str) -> bool:
+    """Whether a variable is called like one that holds a secret."""
+    return _SECRET_NAME.search(variable) is not None
 
 
 def key_in(text: str) -> str | None:
