@@ -334,19 +334,19 @@ class TestAServerThatIsNotWell:
         assert len(hostile.requests()) == 1
 
     @pytest.mark.parametrize(
-        ("model", "requests"),
-        # Where LiteLLM speaks HTTP without OpenAI's client, it sends a request that was reset once
-        # more, and nothing switches that off.
+        ("model", "most"),
+        # Where LiteLLM speaks HTTP without OpenAI's client, older versions send a request that was
+        # reset once more, and nothing switches that off.
         [(HostileServer.model, 1), (CLAUDE, 2)],
     )
     async def test_a_reset_is_transient_and_stays_charged(
-        self, hostile: HostileServer, call: Call, model: str, requests: int
+        self, hostile: HostileServer, call: Call, model: str, most: int
     ) -> None:
-        hostile.queue(*[Answer(lost=b"", reset=True)] * requests)
+        hostile.queue(*[Answer(lost=b"", reset=True)] * most)
         error = await failure(call(hostile.base_url, model))
         assert (error.error_class, error.charged) == ("transient", True)
         assert error.message.startswith(f"the connection to {hostile.base_url} broke")
-        assert len(hostile.requests()) == requests
+        assert 1 <= len(hostile.requests()) <= most
 
     async def test_a_reply_without_choices_is_no_error(
         self, hostile: HostileServer, call: Call

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.http_guard import SentElsewhere, close_transports, guard_transports
 from loopkit.engine.events import Failed, Intended, Replied
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
@@ -80,6 +82,54 @@ def test_a_call_that_is_sent_on_to_another_host_takes_neither_prompt_nor_key_the
     (failed,) = played.of(Failed)
     assert failed.error_class == "fatal"
     assert failed.message.startswith(f"{hostile.base_url} sends the call on to another host")
+
+
+@pytest.mark.parametrize("variable", ["DISABLE_AIOHTTP_TRANSPORT", "http_proxy"])
+def test_nor_where_the_environment_has_it_sent_in_another_way(
+    desk: Desk, hostile: HostileServer, stranger: HostileServer, monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", "True")
+    monkeypatch.setenv("no_proxy", "")
+    if variable == "http_proxy":
+        # The server plays the proxy; the address behind it is nobody's.
+        monkeypatch.setenv(variable, hostile.base_url.removesuffix("/v1"))
+    there = stranger.base_url.replace("127.0.0.1", "localhost")
+    hostile.queue(Answer(status=307, headers={"location": f"{there}/v1/chat/completions"}))
+    asked = machine(hostile)
+    if variable == "http_proxy":
+        asked = asked.replace(hostile.base_url, "http://nobody.invalid/v1")
+    played = desk.play(asked)
+    assert stranger.requests() == []
+    assert len(hostile.requests()) == 1
+    assert hostile.requests()[0].headers["accept-encoding"] == "identity"
+    (failed,) = played.of(Failed)
+    assert "sends the call on to another host" in failed.message
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    """Sends on whatever it gets."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(307, headers={"location": "http://elsewhere.invalid"})
+
+
+@pytest.mark.parametrize("name", ["create_async_transport", "_create_async_transport"])
+async def test_transports_are_watched_under_the_name_of_each_version(name: str) -> None:
+    def make(**_: object) -> _Transport:
+        return _Transport()
+
+    handler = type("AsyncHTTPHandler", (), {name: staticmethod(make)})
+    guard_transports(handler)
+    transport = getattr(handler, name)()
+    with pytest.raises(SentElsewhere):
+        await transport.handle_async_request(httpx.Request("POST", "http://here.invalid"))
+    await close_transports()
+
+
+def test_a_version_whose_transports_nobody_could_watch_is_refused() -> None:
+    with pytest.raises(ImportError, match="how this version of LiteLLM opens connections"):
+        guard_transports(type("AsyncHTTPHandler", (), {}))
 
 
 def test_a_call_that_is_sent_on_within_its_host_is_followed(

@@ -86,7 +86,8 @@ def test_openai_s_responses(hostile: HostileServer, model: str, seal: str | None
     message = {"type": "message", "id": "m", "status": "completed", "role": "assistant"}
     hostile.queue(responses({**message, "content": [part]}))
     assert talk.ask(answered(reply, "It is bad."), may_call_tools=False).text == "A plan"
-    *thoughts, called, given = talk.sent["input"][1:]
+    *earlier, called, given = talk.sent["input"]
+    thoughts = [sent for sent in earlier if sent["type"] == "reasoning"]
     # What is not sealed would be looked for where OpenAI keeps it, if it keeps it.
     assert [sent["encrypted_content"] for sent in thoughts] == [seal] * (seal is not None)
     assert called == {
@@ -250,7 +251,8 @@ def test_ollama_is_sent_no_tools_where_it_may_call_none(hostile: HostileServer) 
     assert talk.ask(answered(reply, "It is bad."), may_call_tools=False).text == "A plan"
     sent = chats(hostile)[1]
     called, given = sent["messages"][2:]
-    assert (called["tool_calls"], called["thinking"]) == ([call], "Hm.")
+    functions = [{"function": sent["function"]} for sent in called["tool_calls"]]
+    assert (functions, called["thinking"]) == ([call], "Hm.")
     assert (given["role"], given["content"]) == ("tool", "It is bad.")
     # It would call them whatever it is told.
     assert "tools" not in sent

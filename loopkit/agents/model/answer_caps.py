@@ -13,7 +13,7 @@ OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 USUAL_ANSWER = 16_384
 LEAST_ANSWER = 1_024
 """An answer that is shorter by order is of no use."""
-TAKES_NO_CAP = ("v0", "morph", "fal_ai")
+TAKES_NO_CAP = ("v0", "morph", "fal_ai", "scaledown")
 """Providers that LiteLLM refuses to send a longest answer to."""
 _BYTES_PER_TOKEN = 2
 """There are more in a token of nearly every text."""

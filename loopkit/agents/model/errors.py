@@ -197,7 +197,7 @@ def _misconfigured(seen: FailureCause) -> AgentError | None:
     if "UnsupportedParamsError" in seen.kinds:
         return AgentError("fatal", f"{seen.said}; remove them from `params:` of the agent")
     if "ImportError" in seen.kinds:
-        return AgentError("fatal", f"a Python package is missing for this model: {seen.said}")
+        return AgentError("fatal", f"a Python package is missing or does not fit: {seen.said}")
     if "UnicodeEncodeError" in seen.kinds:
         return AgentError("fatal", "a header can't be sent: the API key is not plain ASCII")
     return None

@@ -44,19 +44,50 @@ class AnswerTooLong(Refused):
 
 
 def guard_transports(handler: Any) -> None:
-    """Let every transport that LiteLLM makes for its clients be watched."""
+    """Let every transport that LiteLLM makes for its clients be watched.
+
+    Raises ImportError for a version that makes them in another way: nothing would be watched.
+    """
     # Its clients are made deep inside of it, each in another way; all get their transport here.
-    make = handler._create_async_transport  # noqa: SLF001
+    if not _replace(handler, "create_async_transport", _watched):
+        raise ImportError("loopkit does not know how this version of LiteLLM opens connections")
+    _replace(handler, "create_httpx_proxy_mounts", _watched_mounts)
 
+
+def _replace(handler: Any, name: str, watched: Callable[[Any], Any]) -> bool:
+    """Whether there is a function of this name, with or without the underscore of older ones."""
+    names = [known for known in (name, f"_{name}") if known in vars(handler)]
+    for known in names:
+        make = getattr(handler, known)
+        setattr(handler, known, staticmethod(watched(make)))
+    return bool(names)
+
+
+def _watched(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*args: Any, ssl_context: Any = None, ssl_verify: Any = None, **more: Any) -> Any:
+        transport = make(*args, ssl_context=ssl_context, ssl_verify=ssl_verify, **more)
+        if transport is None:
+            # Without aiohttp, LiteLLM leaves it to httpx to make one that nobody can watch.
+            verify = ssl_verify is not False if ssl_context is None else ssl_context
+            transport = httpx.AsyncHTTPTransport(verify=verify)
+        return _watch(transport)
+
+    return made
+
+
+def _watched_mounts(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any, **more: Any) -> Any:
-        transport = make(*args, **more)
-        if transport is not None:
-            with suppress(RuntimeError):  # where no loop runs, nobody uses it
-                _OPEN.setdefault(asyncio.get_running_loop(), []).append(transport)
-            transport.handle_async_request = guard_send(transport.handle_async_request)
-        return transport
+        mounts = make(*args, **more)
+        return mounts and {to: proxy and _watch(proxy) for to, proxy in mounts.items()}
 
-    handler._create_async_transport = staticmethod(made)  # noqa: SLF001
+    return made
+
+
+def _watch(transport: Any) -> Any:
+    with suppress(RuntimeError):  # where no loop runs, nobody uses it
+        _OPEN.setdefault(asyncio.get_running_loop(), []).append(transport)
+    transport.handle_async_request = guard_send(transport.handle_async_request)
+    return transport
 
 
 _OPEN: dict[asyncio.AbstractEventLoop, list[Any]] = {}
