@@ -320,13 +320,12 @@ def test_a_long_prompt_leaves_less_of_the_window_to_the_answer() -> None:
 
 def test_litellm_takes_the_cap_for_every_model_that_gets_one(litellm: Any) -> None:
     """Over its whole table; what it refuses is said not to take one, and nothing else is."""
-    asked, refused = set(), set()
+    refused = set()
     for key, entry in _table().items():
         provider = str(entry.get("litellm_provider", ""))
         if entry.get("mode") not in ("chat", "completion", "responses") or "copilot" in provider:
             continue
         model = key.removeprefix(f"{provider}/")
-        asked.add(provider)
         try:
             sent = litellm.utils.get_optional_params(
                 model=model, custom_llm_provider=provider, max_tokens=16_384
@@ -337,6 +336,5 @@ def test_litellm_takes_the_cap_for_every_model_that_gets_one(litellm: Any) -> No
         except Exception:  # noqa: BLE001 - a provider that LiteLLM does not call by this name
             continue
         assert "16384" in json.dumps(sent, default=str), key
-    # An older table does not know all of them.
-    assert refused == asked & set(TAKES_NO_CAP)
-    assert refused >= {"v0", "morph"}
+    # An older version takes it for some of them.
+    assert {"v0", "morph"} <= refused <= set(TAKES_NO_CAP)
