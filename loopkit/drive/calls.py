@@ -172,7 +172,19 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         if active.line.waiting or not _is_intended(active, work, request):
             await active.line.wait(partial(_is_intended, active, work, request), active.wait_for)
         await active.append()
-        replied = await _make(active, work, request)
+        started = active.clock.monotonic()
+        try:
+            reply = await within(request.deadline_s, work.ask(request))
+        except (TimeoutError, AgentError) as error:
+            raise _failure(active, work, request, error, started) from error
+        spent_s = active.clock.monotonic() - started
+        written = NOTHING_WRITTEN
+        if reply.folder is not None:
+            # A scenario says what it did.
+            written = Written(folder=reply.folder)
+        elif work.written is not None:
+            written = await work.written()
+        files = await work.files() if work.files is not None and not reply.workspace else ""
     except TryFailed as failure:
         if failure.error.error_class == "transient":
             active.breakers.record_failure(callee.provider, active.clock.monotonic())
@@ -186,7 +198,7 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         active.line.leave(request.key)
     if callee.provider:
         active.breakers.record_answer(callee.provider)
-    return replied
+    return replied(active.redact, request, reply, written, files, spent_s)
 
 
 def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
@@ -255,7 +267,7 @@ def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request
     """Give a request the place of its next call among all of the agent's."""
     state = active.state
     if task is None:
-        request.task_index = state.asked.get(work.agent, 0)
+        request.task_index = state.tasks_of(work.agent)
         request.place_index = state.asked_at.get((work.agent, work.place), 0)
         return
     open_calls = sum(call.task == work.task for call in state.open_calls.values())
@@ -264,37 +276,31 @@ def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request
     request.lost_index = task.sent - task.settled - open_calls
 
 
-async def _make(active: ActiveRun, work: CallSeries, request: Request) -> Replied:
-    started, deadline_s = active.clock.monotonic(), request.deadline_s
-    try:
-        reply = await within(deadline_s, work.ask(request))
-    except TimeoutError as error:
+def _failure(
+    active: ActiveRun,
+    work: CallSeries,
+    request: Request,
+    error: TimeoutError | AgentError,
+    started: float,
+) -> TryFailed | LimitReached:
+    """Why a try brought no reply; where a limit ended it, its failure is staged."""
+    spent_s, deadline_s = active.clock.monotonic() - started, request.deadline_s
+    if isinstance(error, TimeoutError):
         message = f"no answer within {deadline_s:g} s"
         late = AgentError("transient", message, charged=True)
-        failure = TryFailed(late, message, request.key, active.clock.monotonic() - started)
+        failure = TryFailed(late, message, request.key, spent_s)
         if deadline_s < request.timeout_s:
             active.stage(_cut_short(active, work, failure))
-            raise out_of_time(active) from error
-        raise failure from error
-    except AgentError as error:
-        message = kept_text(active.redact, error.message)
-        message = message if len(message) <= KEPT_CHARS else shortened(message)
-        spent_s = active.clock.monotonic() - started
-        failure = TryFailed(error, message, request.key, spent_s)
-        if error.capped:
-            active.stage(_cut_short(active, work, failure))
-            longer = room_for_longer(active, work.agent, work.quote, request)
-            raise AnswerCutOff(message, longer) from error
-        raise failure from error
-    spent_s = active.clock.monotonic() - started
-    written = NOTHING_WRITTEN
-    if reply.folder is not None:
-        # A scenario says what it did.
-        written = Written(folder=reply.folder)
-    elif work.written is not None:
-        written = await work.written()
-    files = await work.files() if work.files is not None and not reply.workspace else ""
-    return replied(active.redact, request, reply, written, files, spent_s)
+            return out_of_time(active)
+        return failure
+    message = kept_text(active.redact, error.message)
+    message = message if len(message) <= KEPT_CHARS else shortened(message)
+    failure = TryFailed(error, message, request.key, spent_s)
+    if error.capped:
+        active.stage(_cut_short(active, work, failure))
+        longer = room_for_longer(active, work.agent, work.quote, request)
+        return AnswerCutOff(message, longer)
+    return failure
 
 
 def _failed(

@@ -93,7 +93,7 @@ def _enter(state: RunState, event: Entered) -> None:
     state.status = "running"
     state.state = event.state
     state.visit = event.visit
-    state.visits[event.state] = event.visit
+    state.visits = {**state.visits, event.state: event.visit}
     state.entered_by = event.by
     state.question = None
 
@@ -108,9 +108,9 @@ def _intend(state: RunState, event: Intended) -> None:
 
 def _task(state: RunState, event: Intended) -> Task:
     """The piece of work once its first call is to be made."""
-    index, here = state.asked.get(event.agent, 0), (event.agent, event.place)
+    index, here = state.tasks_of(event.agent), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
-    state.asked[event.agent], state.asked_at[here] = index + 1, place_index + 1
+    state.asked_at[here] = place_index + 1
     return Task(
         agent=event.agent,
         place=event.place,
@@ -248,8 +248,8 @@ def _report(state: RunState, report: Report) -> None:
 
 
 def _complete(state: RunState, event: Worked) -> None:
-    state.attempts[event.state] = state.attempts.get(event.state, 0) + 1
-    state.facts[event.state] = event.facts
+    state.attempts = {**state.attempts, event.state: state.attempts.get(event.state, 0) + 1}
+    state.facts = {**state.facts, event.state: event.facts}
     if event.artifact is not None:
         if event.made_from or state.made_from:
             _write(state, event, event.artifact.name)

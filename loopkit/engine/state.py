@@ -57,8 +57,8 @@ class RunState(Mutable):
     entered_by: str | None = None
     is_revision: bool = False
     """Whether that was a revise edge."""
-    visits: dict[str, int] = {}
-    attempts: dict[str, int] = {}
+    visits: Mapping[str, int] = NOTHING
+    attempts: Mapping[str, int] = NOTHING
     """How often each state has completed its work, content faults included."""
     counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
@@ -73,7 +73,7 @@ class RunState(Mutable):
     left_because: str = ""
     """What ended the last loop, where that was not that its work was accepted."""
     answers: Mapping[str, HumanAnswer] = NOTHING
-    facts: dict[str, Mapping[str, Any]] = {}
+    facts: Mapping[str, Mapping[str, Any]] = NOTHING
     """What each state's last completed work left for guards."""
     made_from: Mapping[str, tuple[str, str]] = NOTHING
     """By artifact, the state that wrote it last, and a digest of what that depended on, where the
@@ -99,10 +99,8 @@ class RunState(Mutable):
     revised: Mapping[str, int] = NOTHING
     """How often each state was sent feedback about its work."""
     tasks: dict[str, Task] = {}
-    asked: dict[str, int] = {}
-    """How many pieces of work each agent has had."""
     asked_at: dict[tuple[str, str], int] = {}
-    """How many each agent has had at each place."""
+    """How many pieces of work each agent has had at each place."""
     offered: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}
@@ -181,10 +179,15 @@ class RunState(Mutable):
         which a change replaces.
         """
         other: RunState = _COPY(self)
-        other.visits = self.visits.copy()
-        other.attempts = self.attempts.copy()
-        other.facts = self.facts.copy()
         return other
+
+    def tasks_of(self, agent: str) -> int:
+        """How many pieces of work an agent has had, at whatever place."""
+        count = 0
+        for (asked, _), tasks in self.asked_at.items():
+            if asked == agent:
+                count += tasks
+        return count
 
     @property
     def era(self) -> str:

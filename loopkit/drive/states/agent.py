@@ -37,6 +37,7 @@ from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
 from loopkit.text import one_line
 from loopkit.text.markdown import fenced
+from loopkit.values import Value
 
 NO_CHANGE = "So far, nothing is changed."
 """What is sent where an author has taken back all of its changes in a folder."""
@@ -54,7 +55,13 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     # Before the call, so that a text that can't be filled in costs nothing.
     source = made_from(program, run) if name in program.graph.keeping else ""
     try:
-        answered = await _answer(active, name, state, chosen, asked)
+        begun = await _prepare(active, name, state, chosen, asked)
+        if isinstance(begun, Answered):
+            answered = begun
+        elif begun.talk is not None:
+            answered = await converse(begun.talk, begun.told, begun.request)
+        else:
+            answered = Answered(await call(active, begun.work, begun.request, hold=True))
         artifact = _made(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
@@ -121,9 +128,21 @@ def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-async def _answer(
+class PreparedCall(Value, frozen=True):
+    """The first call of a piece of work, ready to be made."""
+
+    work: CallSeries
+    request: Request
+    told: Sequence[Exchange]
+    """The turns that are sent again before the prompt."""
+    talk: Conversation | None
+    """The conversation that goes on after its reply, where tools may be called."""
+
+
+async def _prepare(
     active: ActiveRun, name: str, state: AgentState, chosen: str, asked: AgentAsked
-) -> Answered:
+) -> PreparedCall | Answered:
+    """The call that is made next; the answer where an earlier life of the run was given it."""
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
     is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
@@ -165,9 +184,7 @@ async def _answer(
     )
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, work, asked, request, port)
-    if talk is not None and talk.goes_on:
-        return await converse(talk, told, request)
-    return Answered(await call(active, work, request, hold=True))
+    return PreparedCall(work, request, told, talk if talk is not None and talk.goes_on else None)
 
 
 def _paid(talk: Conversation) -> Replied | None:
