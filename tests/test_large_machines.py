@@ -164,6 +164,33 @@ def test_a_switch_of_many_values_is_walked_once() -> None:
     assert calls(120) < 4.2 * calls(60)
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "human: Which?, choices: [{values}]",
+        "human: Which?, choices: [go], form: {{k: {{enum: [{values}]}}}}",
+    ],
+    ids=["choices", "form"],
+)
+def test_twice_as_many_answers_of_a_person_take_about_twice_the_work(asks: str) -> None:
+    fact = "k" if "form" in asks else "choice"
+
+    def calls(count: int) -> int:
+        values = [f"v{number}" for number in range(count)]
+        edges = [f"{{guard: {fact} == '{value}', target: failed}}" for value in values[1:]]
+        states = [
+            f"ask: {{{asks.format(values=', '.join(values))}, "
+            f"transitions: [{', '.join(edges)}, {{target: done}}]}}"
+        ]
+        machine = loaded(states)
+        bounds_of(machine)
+        with cProfile.Profile() as profile:
+            assert bounds_of(machine).configurations == 3
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(120) < 2.6 * calls(60)
+
+
 PAIRS = [(f"input.a{number}", f"input.b{number}") for number in range(15)]
 EITHER = " or ".join(f"{one} and {other}" for one, other in PAIRS)
 NOT_SMALL = "attempt > 9 or input.n > 3 and input.n < 7 and input.kind != none"

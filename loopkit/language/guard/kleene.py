@@ -51,6 +51,15 @@ def truth(node: ast.expr, facts: Mapping[str, object]) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def equality(node: ast.expr) -> tuple[str, object] | None:
+    """The fact and the value that a condition compares for equality, if it does nothing else."""
+    match node:
+        case ast.Compare(left=ast.Name(id=fact), ops=[ast.Eq()], comparators=[ast.Constant(value)]):
+            return fact, value
+        case _:
+            return None
+
+
 def _value(node: ast.expr, facts: Mapping[str, object]) -> object:
     read = _READERS.get(type(node))
     return UNKNOWN if read is None else read(node, facts)

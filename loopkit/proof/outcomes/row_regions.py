@@ -8,10 +8,10 @@ into parts that it can tell apart; what no condition asks for is never split.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from loopkit.language.guard.kleene import UNKNOWN, Held, truth
+from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.values import Value
 
 Row = Mapping[str, object]
@@ -66,6 +66,7 @@ class Space:
         # By conditions of guards and by alternatives, which live as long as this does.
         self._named: dict[int, Sequence[str]] = {}
         self._known: dict[int, Mapping[int, bool | None]] = {}
+        self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
         self._of: dict[str, list[int]] = {}
         for index, dimension in enumerate(dimensions):
             for fact in dict.fromkeys(fact for row in dimension for fact in row):
@@ -156,13 +157,32 @@ class Space:
         if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
             return Split(index, _one_by_one(left))
         told: dict[bool | None, list[Row]] = {}
-        truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
-        for row in left:
-            told.setdefault(truth_of(row), []).append(row)
+        if (equal := self._equal(condition, index)) is not None:
+            # Hundreds of conditions may each take one of hundreds of values out of the rest.
+            for row in left:
+                told.setdefault(id(row) in equal, []).append(row)
+        else:
+            truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
+            for row in left:
+                told.setdefault(truth_of(row), []).append(row)
         if len(told) == 1 and index in region.left:
             return next(iter(told))
         # One part only: any of its rows stands for it, but one has to.
         return Split(index, tuple(map(tuple, told.values())))
+
+    def _equal(self, condition: ast.expr, index: int) -> Collection[int] | None:
+        """The alternatives of a dimension for which a condition holds that names their value.
+
+        None where the condition does more than that, or the value of one of them is not known.
+        """
+        needed = equality(condition)
+        if needed is None or needed[0] in self._told_by:
+            return None
+        fact, value = needed
+        if (index, fact) not in self._by_fact:
+            self._by_fact[index, fact] = _by_value(self._dimensions[index], fact)
+        known = self._by_fact[index, fact]
+        return None if known is None else known.get(value, ())
 
     def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
         """What a condition says of the alternatives of a dimension that alone decides it."""
@@ -214,6 +234,17 @@ class Space:
         agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
         sure = self._completed(_joined(region.sure, agreed)) if agreed else region.sure
         return Region({**region.left, index: part}, sure)
+
+
+def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
+    """The alternatives by the value of a fact; none where it is not known of all of them."""
+    found: dict[object, set[int]] = {}
+    for row in rows:
+        value = row.get(fact, UNKNOWN)
+        if value is UNKNOWN or not isinstance(value, Hashable):
+            return None
+        found.setdefault(value, set()).add(id(row))
+    return found
 
 
 def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:

@@ -11,6 +11,7 @@ from loopkit.language.guard import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import Edge
 from loopkit.proof.outcomes.row_regions import Dimension, Region, Row, Space, Split
+from loopkit.proof.outcomes.switch import Switch
 from loopkit.values import Value
 
 ROOM = "room "
@@ -126,7 +127,7 @@ class Table(Value, frozen=True, dict=True):
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
         row = self.completed(row)
-        return all(exit_.is_enabled(row) is False for exit_ in self.exits)
+        return all(exit_.is_enabled(row) is False for exit_ in self._open_exits(row))
 
     def taken(self, row: Row) -> tuple[list[Exit], bool]:
         """The transitions that a row may take, and whether it surely leaves the state.
@@ -135,7 +136,7 @@ class Table(Value, frozen=True, dict=True):
         """
         row = self.completed(row)
         found: list[Exit] = []
-        for exit_ in self.exits:
+        for exit_ in self._open_exits(row):
             enabled = exit_.is_enabled(row)
             if enabled is not False:
                 found.append(exit_)
@@ -160,6 +161,14 @@ class Table(Value, frozen=True, dict=True):
             if not any(self._is_open_answer(full) for full in self._answers(answers, row)):
                 return row
         return None
+
+    def _open_exits(self, row: Row) -> Iterator[Exit]:
+        """The transitions whose guards the row does not rule out at once, in order."""
+        return (self.exits[place] for place in self._switch.open_at(row))
+
+    @cached_property
+    def _switch(self) -> Switch:
+        return Switch([exit_.wanted for exit_ in self.exits])
 
     # -- how rows are told apart -----------------------------------------------------------
 
@@ -229,7 +238,7 @@ class Table(Value, frozen=True, dict=True):
 
     def _is_open_answer(self, row: Row) -> bool:
         """Whether the first transition that takes an answer surely has room."""
-        for exit_ in self.exits:
+        for exit_ in self._open_exits(row):
             held, is_open = exit_.holds(row), exit_.is_open(row)
             if held or (held is None and not is_open):
                 return is_open is True
