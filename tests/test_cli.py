@@ -473,7 +473,7 @@ NEVER = ("litellm", "rich", "mcp")
                 *LOOKS, "pydantic", "ruamel", "jinja2", "msgspec", "pathlib", "traceback",
             ]),
             (["check", PLAN_REVIEW], [
-                *LOOKS, "loopkit.engine", "loopkit.agents",
+                *LOOKS, "loopkit.engine", "loopkit.agents", "loopkit.plugins",
                 "loopkit.validators.fixed_rules", "loopkit.validators.setting",
                 "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
             ]),
