@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import (
@@ -25,6 +24,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes import NotationError, parse_fields, parse_record, parse_type
+from loopkit.values import Value
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
@@ -59,8 +59,7 @@ def fault(
     return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
 
 
-@dataclass(frozen=True, slots=True)
-class Spelled:
+class Spelled(Value, frozen=True):
     """Beside `str`: a text that a pattern matches, which the published schema has as well."""
 
     pattern: str
