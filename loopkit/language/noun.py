@@ -51,6 +51,30 @@ class Noun(BaseModel):
     )
 
 
+class ByItself(Value, frozen=True):
+    """Beside a noun inside others: its schema is built when a file first has one.
+
+    Otherwise pydantic would build those of all nouns before it reads the first value. A choice
+    among such nouns is `SerializeAsAny`, because it does not know what they hold.
+    """
+
+    noun: type[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.noun.model_validate)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        self.noun.model_rebuild()
+        built, others = self.noun.__pydantic_core_schema__, []
+        if built["type"] == "definitions":
+            built, others = built["schema"], built["definitions"]
+        # As pydantic calls it, so that it is one definition wherever it stands.
+        ref = f"{self.noun.__module__}.{self.noun.__qualname__}:{id(self.noun)}"
+        return handler(core_schema.definitions_schema({**built, "ref": ref}, others))
+
+
 def fault(
     code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
 ) -> PydanticCustomError:
