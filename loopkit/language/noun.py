@@ -48,6 +48,7 @@ class Noun(BaseModel):
         strict=True,
         populate_by_name=True,
         defer_build=True,
+        protected_namespaces=(),
     )
 
 
