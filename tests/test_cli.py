@@ -475,6 +475,8 @@ NEVER = ("litellm", "rich", "mcp")
             (["check", PLAN_REVIEW], [
                 *LOOKS, "loopkit.engine", "loopkit.agents", "loopkit.plugins",
                 "loopkit.validators.fixed_rules", "loopkit.validators.setting",
+                "loopkit.validators.judges.forms", "loopkit.views.problems.sarif",
+                "loopkit.document.syntax", "loopkit.text.markdown", "difflib",
                 "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
             ]),
             (["diagram", PLAN_REVIEW], [*LOOKS, "loopkit.agents"]),
