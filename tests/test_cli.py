@@ -473,8 +473,10 @@ NEVER = ("litellm", "rich", "mcp")
                 *LOOKS, "pydantic", "ruamel", "jinja2", "msgspec", "pathlib", "traceback",
             ]),
             (["check", PLAN_REVIEW], [
-                *LOOKS, "loopkit.engine", "loopkit.agents",
+                *LOOKS, "loopkit.engine", "loopkit.agents", "loopkit.plugins",
                 "loopkit.validators.fixed_rules", "loopkit.validators.setting",
+                "loopkit.validators.judges.forms", "loopkit.views.problems.sarif",
+                "loopkit.document.syntax", "loopkit.text.markdown", "difflib",
                 "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
             ]),
             (["diagram", PLAN_REVIEW], [*LOOKS, "loopkit.agents"]),
@@ -507,6 +509,19 @@ def test_a_command_loads_nothing_that_it_does_not_need(
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if line.startswith("loaded ")]
     assert told == ["loaded 0"] * len(commands), dict(zip(map(str, commands), told, strict=False))
+
+
+def test_a_check_builds_only_the_schemas_of_what_a_machine_has() -> None:
+    code = (
+        "import sys; from loopkit.cli import invoke\n"
+        f"assert invoke(['check', {str(PLAN_REVIEW)!r}]) == 0\n"
+        "from loopkit.language import states, validators\n"
+        "nouns = (*states.STATE_NOUNS, *validators.RULE_NOUNS)\n"
+        "print(*(noun.kind for noun in nouns if noun.__pydantic_complete__))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    built = "agent render validate human final choice matches section min_chars judge"
+    assert sorted(done.stdout.split()) == sorted(built.split())
 
 
 def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:

@@ -32,6 +32,7 @@ from loopkit.language.states.children import ChildMachine
 from loopkit.language.states.each import After
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
 from loopkit.language.template.filters import FILTERS, TESTS
+from loopkit.language.validators.lookup import DataFile
 from loopkit.language.validators.pattern import Count
 from loopkit.language.validators.report_map import ReportCheck
 from loopkit.language.validators.rule import RuleBase
@@ -209,8 +210,8 @@ PAGE_OF = {
 
 
 def nouns_from(root: type[Noun]) -> set[type[Noun]]:
-    """Every noun that a file of a kind can contain; another machine is in a file of its own."""
-    found: set[type[Noun]] = {ChildMachine}
+    """Every noun that a file of a kind can contain; machines and data have files of their own."""
+    found: set[type[Noun]] = {ChildMachine, DataFile}
     waiting: list[Any] = [root]
     while waiting:
         annotation = waiting.pop()
@@ -220,7 +221,7 @@ def nouns_from(root: type[Noun]) -> set[type[Noun]]:
                 waiting += [info.annotation for _, info in fields(annotation)]
         else:
             waiting += get_args(annotation)
-    return found - {ChildMachine}
+    return found - {ChildMachine, DataFile}
 
 
 def fields(noun: type[Noun]) -> list[tuple[str, FieldInfo]]:

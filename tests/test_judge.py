@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -667,7 +666,7 @@ def test_no_mapped_answer_passes_that_does_not_clearly_say_so(data, map_):
 def test_where_findings_count_as_warnings_an_error_does_not_contradict_a_warning(answer_form, text):
     replied = Replied(key="k", text=text, usage=Usage())
     assert isinstance(read_answer("quality", replied, answer_form), Answer)
-    uncapped = read_answer("quality", replied, replace(answer_form, cap=None))
+    uncapped = read_answer("quality", replied, answer_form.replace(cap=None))
     assert isinstance(uncapped, Misread)
 
 

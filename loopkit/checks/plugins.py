@@ -19,7 +19,6 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import PythonRule, PythonTool
 from loopkit.machine.edges import DocPath
-from loopkit.plugins import ENTRY_POINTS
 
 MEANINGS = {
     "unknown-plugin": "A plug-in is missing, or its module does not have the function.",
@@ -40,6 +39,8 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
 
 
 def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+    from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
+
     offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
     if name not in offered:
         remedy = did_you_mean(name, offered)

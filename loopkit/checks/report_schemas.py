@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from loopkit.checks.report_maps import Mapped, mapped_judges
 from loopkit.checks.subject import Subject
@@ -11,9 +12,10 @@ from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
 from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
-from loopkit.validators.judges.forms import report_form_of
-from loopkit.validators.judges.report_form import ReportForm
 from loopkit.values import Value
+
+if TYPE_CHECKING:
+    from loopkit.validators.judges.report_form import ReportForm
 
 MEANINGS = {
     "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
@@ -52,6 +54,8 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     for mapped in mapped_judges(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         if agent is not None and agent.schema_:
+            from loopkit.validators.judges.forms import report_form_of  # noqa: PLC0415 - few are
+
             machine = subject.machine
             form = report_form_of(mapped.rule, agent, machine.levels, machine.origins)
             fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))

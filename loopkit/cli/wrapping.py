@@ -22,25 +22,27 @@ LABELS = re.compile(r"  help: |- ")
 VERDICT = r"^(?:Verdict of [^:]+: |  \d+: | +\d+\. .*\bverdict = )"
 """What a verdict stands behind: in a report, in the rounds before it, on the way of a plan."""
 COLOURS = (
-    (re.compile(r"^error(?:\[[\w-]+\])?(?=:)"), "red"),
-    (re.compile(r"^warning(?:\[[\w-]+\])?(?=:)"), "yellow"),
-    (re.compile(r"^note(?:\[[\w-]+\])?(?=:)"), "cyan"),
-    (re.compile(r"^ *\| *(\^+)"), "red"),
-    (re.compile(r"^  help(?=: )"), "green"),
-    (re.compile(rf"{VERDICT}(pass)\b"), "green"),
-    (re.compile(rf"{VERDICT}(fail)\b"), "red"),
-    (re.compile(rf"{VERDICT}(warn|incomplete|infeasible)\b"), "yellow"),
-    (re.compile(r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)"), "yellow"),
-    (re.compile(r"^\S+  +(suspended|waiting|interrupted|cancelled|damaged|unreadable) "), "yellow"),
-    (re.compile(r": (ok) \(\d+\.\d+ s\)$"), "green"),
-    (re.compile(r": (FAILED) \(\d+\.\d+ s\)$"), "red"),
-    (re.compile(r": (can't be used)$"), "red"),
-    (re.compile(r"(\S+) \(success\)"), "green"),
-    (re.compile(r"(\S+) \(failure\)"), "red"),
-    (re.compile(r"^The cost is (not known):"), "yellow"),
-    (re.compile(r"  (unknown)$"), "yellow"),
+    (r"^error(?:\[[\w-]+\])?(?=:)", "red"),
+    (r"^warning(?:\[[\w-]+\])?(?=:)", "yellow"),
+    (r"^note(?:\[[\w-]+\])?(?=:)", "cyan"),
+    (r"^ *\| *(\^+)", "red"),
+    (r"^  help(?=: )", "green"),
+    (rf"{VERDICT}(pass)\b", "green"),
+    (rf"{VERDICT}(fail)\b", "red"),
+    (rf"{VERDICT}(warn|incomplete|infeasible)\b", "yellow"),
+    (r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)", "yellow"),
+    (r"^\S+  +(suspended|waiting|interrupted|cancelled|damaged|unreadable) ", "yellow"),
+    (r": (ok) \(\d+\.\d+ s\)$", "green"),
+    (r": (FAILED) \(\d+\.\d+ s\)$", "red"),
+    (r": (can't be used)$", "red"),
+    (r"(\S+) \(success\)", "green"),
+    (r"(\S+) \(failure\)", "red"),
+    (r"^The cost is (not known):", "yellow"),
+    (r"  (unknown)$", "yellow"),
 )
-"""What of a line is shown in which colour: as in the progress of a run."""
+"""What of a line is shown in which colour: as in the progress of a run.
+
+Only a terminal needs them, so they are compiled then."""
 
 
 def echo_wrapped(paragraphs: Iterable[str]) -> None:
@@ -101,7 +103,7 @@ def _coloured(row: str) -> str:
 
 def _pieces(row: str) -> Iterator[str]:
     for pattern, colour in COLOURS:
-        if found := pattern.search(row):
+        if found := re.search(pattern, row):
             start, end = found.span(found.lastindex or 0)
             yield row[:start]
             yield click.style(row[start:end], fg=colour)

@@ -39,7 +39,6 @@ from loopkit.document.mistakes import (
 from loopkit.document.parser import ParserGaveUp, events
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.scalars import Scalar, UnusableNumber, resolve
-from loopkit.document.syntax import explain
 from loopkit.document.text import SourceText, describe
 from loopkit.values import Value
 
@@ -58,6 +57,8 @@ def compose(source: SourceText) -> Document:
     try:
         root = builder.document()
     except ParserGaveUp as stop:
+        from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
+
         problem = explain(builder.failure(stop.error))
         raise ProblemsFound([*_elsewhere(problem, builder.problems), problem]) from stop
     if builder.problems:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections import Counter
@@ -83,6 +82,8 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
     """
     if len(word) > _LONGEST_WORD:
         return None
+    import difflib  # noqa: PLC0415 - only mistakes need it
+
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
     near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=likeness)
     return by_folded[near[0]] if near else None

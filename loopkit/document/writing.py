@@ -11,13 +11,10 @@ from loopkit.document.scalars import UnusableNumber, resolve
 
 WIDTH = 100
 """Characters of a line; a text is not broken."""
-_PLAIN = re.compile(
-    r"[A-Za-z_…][\w…/.+()%?!'-]*(?: [\w…/.+()%?!'-]+)*|\d+(?:\.\d+)?(?:ms|s|m|h)", re.ASCII
-)
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_UNFIT_FOR_BLOCK = re.compile(
-    "\\A[ \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[ \t]\\Z"
-)
+# Compiled when something is written, which a check hardly does.
+_PLAIN = r"(?a)[A-Za-z_…][\w…/.+()%?!'-]*(?: [\w…/.+()%?!'-]+)*|\d+(?:\.\d+)?(?:ms|s|m|h)"
+_ESCAPED = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
+_UNFIT_FOR_BLOCK = "\\A[ \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[ \t]\\Z"
 
 
 def to_yaml(value: Mapping[str, Any], indent: int = 0) -> str:
@@ -41,7 +38,7 @@ def inline(value: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    if not _PLAIN.fullmatch(text) or text.lower() in _WORDS:
+    if not re.fullmatch(_PLAIN, text) or text.lower() in _WORDS:
         return False
     try:
         return isinstance(resolve(text), str)
@@ -54,11 +51,11 @@ _WORDS = frozenset({"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
 
 
 def _quoted(text: str) -> str:
-    is_quiet = text.isprintable() and "'" not in text and not _ESCAPED.search(text)
+    is_quiet = text.isprintable() and "'" not in text and not re.search(_ESCAPED, text)
     if is_quiet and ("\\" in text or '"' in text):
         return f"'{text}'"
     quoted = json.dumps(text, ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
@@ -68,7 +65,7 @@ def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
     """The lines of a value behind a key or a dash."""
-    if isinstance(value, str) and "\n" in value and not _UNFIT_FOR_BLOCK.search(value):
+    if isinstance(value, str) and "\n" in value and not re.search(_UNFIT_FOR_BLOCK, value):
         yield from _block_text(head, value)
         return
     if _is_line(head, value, depth):

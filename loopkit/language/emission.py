@@ -2,9 +2,9 @@
 
 from typing import Annotated, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, SerializeAsAny, Tag
 
-from loopkit.language.noun import Id, Noun, Written
+from loopkit.language.noun import ByItself, Id, Noun, Written
 
 Label = Annotated[str, Field(min_length=1, max_length=10_000)]
 
@@ -33,8 +33,10 @@ class Emission(Noun):
                 yield (key,), text
 
 
-Emit = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[Emission, Tag("<event>")],
-    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
+Emit = SerializeAsAny[
+    Annotated[
+        Annotated[Id, Tag("<name>")] | Annotated[Emission, ByItself(Emission), Tag("<event>")],
+        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
+    ]
 ]
 """The name of an event, or all that it says."""

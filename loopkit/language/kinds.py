@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Protocol, Union
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, SerializeAsAny, Tag
+
+from loopkit.language.noun import ByItself
 
 
 class Kind(Protocol):
@@ -34,8 +36,11 @@ def one_of(
         return None if kind is None else f"<{kind}>"
 
     code, message = unknown or (None, None)
-    tagged = tuple(Annotated[noun, Tag(f"<{noun.kind}>")] for noun in nouns)
-    return Annotated[
-        Union[tagged],  # noqa: UP007 - they are known when this runs, and not before
-        Discriminator(tag, custom_error_type=code, custom_error_message=message),
+    tagged = tuple(Annotated[noun, ByItself(noun), Tag(f"<{noun.kind}>")] for noun in nouns)
+    as_any: Any = SerializeAsAny  # which mypy takes for no class
+    return as_any[
+        Annotated[
+            Union[tagged],  # noqa: UP007 - they are known when this runs, and not before
+            Discriminator(tag, custom_error_type=code, custom_error_message=message),
+        ]
     ]

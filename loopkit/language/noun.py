@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import (
@@ -25,6 +24,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes import NotationError, parse_fields, parse_record, parse_type
+from loopkit.values import Value
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
@@ -48,7 +48,32 @@ class Noun(BaseModel):
         strict=True,
         populate_by_name=True,
         defer_build=True,
+        protected_namespaces=(),
     )
+
+
+class ByItself(Value, frozen=True):
+    """Beside a noun inside others: its schema is built when a file first has one.
+
+    Otherwise pydantic would build those of all nouns before it reads the first value. A choice
+    among such nouns is `SerializeAsAny`, because it does not know what they hold.
+    """
+
+    noun: type[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.noun.model_validate)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        self.noun.model_rebuild()
+        built, others = self.noun.__pydantic_core_schema__, []
+        if built["type"] == "definitions":
+            built, others = built["schema"], built["definitions"]
+        # As pydantic calls it, so that it is one definition wherever it stands.
+        ref = f"{self.noun.__module__}.{self.noun.__qualname__}:{id(self.noun)}"
+        return handler(core_schema.definitions_schema({**built, "ref": ref}, others))
 
 
 def fault(
@@ -59,8 +84,7 @@ def fault(
     return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
 
 
-@dataclass(frozen=True, slots=True)
-class Spelled:
+class Spelled(Value, frozen=True):
     """Beside `str`: a text that a pattern matches, which the published schema has as well."""
 
     pattern: str

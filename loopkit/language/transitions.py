@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, SerializeAsAny, Tag, model_validator
 
 from loopkit.language.emission import Emit
-from loopkit.language.noun import FROM_LIST, Bound, Id, Ids, Noun, Text, Written, fault
+from loopkit.language.noun import FROM_LIST, Bound, ByItself, Id, Ids, Noun, Text, Written, fault
 
 
 class ByOrigin(Noun):
@@ -140,12 +140,10 @@ def _form_of_class(value: object) -> str:
     return "<edge>" if form == "<classes>" else form
 
 
-ErrorTarget = Annotated[
-    Annotated[Id, Tag("<state>")]
-    | Annotated[ErrorEdge, Tag("<edge>")]
-    | Annotated[ErrorExit, Tag("<exit>")],
-    Discriminator(_form_of_class),
-]
+_State = Annotated[Id, Tag("<state>")]
+_Edge = Annotated[ErrorEdge, ByItself(ErrorEdge), Tag("<edge>")]
+_Exit = Annotated[ErrorExit, ByItself(ErrorExit), Tag("<exit>")]
+ErrorTarget = SerializeAsAny[Annotated[_State | _Edge | _Exit, Discriminator(_form_of_class)]]
 
 
 class ErrorTargets(Noun):
@@ -159,11 +157,8 @@ class ErrorTargets(Noun):
     """Where errors go that another try would not mend."""
 
 
-OnError = Annotated[
-    Annotated[Id, Tag("<state>")]
-    | Annotated[ErrorEdge, Tag("<edge>")]
-    | Annotated[ErrorExit, Tag("<exit>")]
-    | Annotated[ErrorTargets, Tag("<classes>")],
-    Discriminator(_error_form),
+_Classes = Annotated[ErrorTargets, ByItself(ErrorTargets), Tag("<classes>")]
+OnError = SerializeAsAny[Annotated[_State | _Edge | _Exit | _Classes, Discriminator(_error_form)]]
+Transitions = Annotated[
+    tuple[Annotated[Transition, ByItself(Transition)], ...], Field(min_length=1), FROM_LIST
 ]
-Transitions = Annotated[tuple[Transition, ...], Field(min_length=1), FROM_LIST]

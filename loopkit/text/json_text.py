@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from loopkit.text import one_line
-from loopkit.text.markdown import code_blocks
 from loopkit.values import Mutable, Value
 
 MAX_DEPTH = 64
@@ -225,6 +224,8 @@ def _inside(value: object) -> Iterable[object]:
 
 def _fenced(text: str) -> list[object]:
     """What the fences labelled json hold; without any, those with no label that look like it."""
+    from loopkit.text.markdown import code_blocks  # noqa: PLC0415 - a check reads no answers
+
     fences = code_blocks(text)
     labelled = [code for info, code in fences if info in ("json", "jsonc", "json5")]
     likely = [code for info, code in fences if not info and code.lstrip()[:1] in ("{", "[")]

@@ -9,7 +9,6 @@ from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
 from loopkit.language import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
-from loopkit.text.markdown import code_blocks
 from loopkit.values import Value
 
 if TYPE_CHECKING:
@@ -70,5 +69,7 @@ def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
 
 def _without_yaml_fence(text: str) -> str:
     """The code of the only fence, if it is labelled yaml; else the text."""
+    from loopkit.text.markdown import code_blocks  # noqa: PLC0415 - a check reads no artifacts
+
     blocks = code_blocks(text)
     return blocks[0][1] if len(blocks) == 1 and blocks[0][0] in ("yaml", "yml") else text

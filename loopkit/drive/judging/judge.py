@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from loopkit.agents.port import Request, Tool
@@ -68,8 +68,8 @@ class Judge:
         form = form_of(self.rule, self.agent, self.levels, *told)
         if isinstance(form, ReportForm) and machine.origins:
             of_author = self.active.program.graph.origins.of_author(self.author)
-            form = replace(form, of_author=of_author)
-        return replace(form, shares_keys=self.shares_keys, nonce=self._nonce)
+            form = form.replace(of_author=of_author)
+        return form.replace(shares_keys=self.shares_keys, nonce=self._nonce)
 
     @property
     def _nonce(self) -> str:

@@ -11,15 +11,18 @@ from pathlib import Path
 NAMES = "types/utils.py"
 SPOKEN_LIKE_OPENAI = "llms/openai_like/providers.json"
 MODELS = "model_prices_and_context_window_backup.json"
-_NAMES = re.compile(r"^class LlmProviders\(str, Enum\):\n((?:    .*\n|\n)*)", re.MULTILINE)
+_CLASS = "\nclass LlmProviders(str, Enum):\n"
+_INDENTED = re.compile(r"(?:    .*\n|\n)*")
 _NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
 
 
 @cache
 def known_providers() -> frozenset[str]:
     """What may stand before the slash of a model; empty where LiteLLM keeps that elsewhere."""
-    found = _NAMES.search(_text(NAMES))
-    names = _NAME.findall(found[1]) if found else []
+    # A pattern would look at each line before the class, of which there are thousands.
+    _, _, after = _text(NAMES).partition(_CLASS)
+    body = _INDENTED.match(after)
+    names = _NAME.findall(body[0]) if body else []
     own = json.loads(_text(SPOKEN_LIKE_OPENAI) or "{}")
     return frozenset(names) | own.keys() if names else frozenset()
 

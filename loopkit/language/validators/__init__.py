@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, SerializeAsAny, Tag
 
 from loopkit.language.kinds import one_of
 from loopkit.language.noun import FROM_LIST, Id
@@ -45,14 +45,18 @@ else:
 
 
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1), FROM_LIST]
-Validator = Annotated[
-    Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
-    Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
+Validator = SerializeAsAny[
+    Annotated[
+        Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
+        Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
+    ]
 ]
 """A list of rules, or one rule by itself."""
-ByItem = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
-    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
+ByItem = SerializeAsAny[
+    Annotated[
+        Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
+        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
+    ]
 ]
 """The name of a validator, or a rule inline."""
 

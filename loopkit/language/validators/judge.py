@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.noun import FROM_LIST, Id, Noun, Text, Texts, Written, fault
+from loopkit.language.noun import FROM_LIST, ByItself, Id, Noun, Text, Texts, Written, fault
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.rule import Example, RuleBase
 from loopkit.language.validators.verdict import VerdictReading
@@ -45,9 +45,9 @@ class JudgeRule(RuleBase):
     """What the judge is shown besides the artifact, such as `input.issue`."""
     prompt: Text | None = None
     """Instead of the prompt made from `rubric` and `sees`."""
-    map: ReportMap | None = None
+    map: Annotated[ReportMap, ByItself(ReportMap)] | None = None
     """How its report is read, where that has another shape than ours."""
-    verdict: VerdictReading | None = None
+    verdict: Annotated[VerdictReading, ByItself(VerdictReading)] | None = None
     """How its verdict is read out of text, where it gives no report."""
     score: Score | None = None
     """It gives a score too, of this range."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -14,8 +13,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[^\s.]+)*$"
 LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(Noun):
     """A file of known values; the loader put its text beside its name."""
 
     file: str
@@ -30,14 +28,14 @@ def _source(value: Any) -> object:
         case DataFile():
             return value
         case {"file": str() as file, "text": str() as text} if len(value) == 2:
-            return DataFile(file, text)
+            return DataFile(file=file, text=text)
         case Mapping():
             raise fault("bad-source", "this names no file", help="write `{file: PATH}`")
         case str() if LOOKS_LIKE_FILE.search(value):
             raise fault("bad-source", f"`{value}` is not a name", help=f"write `{{file: {value}}}`")
-        case str() if not re.fullmatch(NAME_PATTERN, value):
-            raise fault("bad-source", f"`{value}` is not a name", help=SOURCE_HELP)
-    return value
+        case str() if re.fullmatch(NAME_PATTERN, value):
+            return value
+    raise fault("bad-source", f"`{value}` is not a name", help=SOURCE_HELP)
 
 
 SOURCE_HELP = "name an input (`input.known`), an artifact, or a file: `{file: known.yaml}`"

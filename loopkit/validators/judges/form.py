@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from loopkit.language.severities import Severities
@@ -36,8 +35,7 @@ class Misread(Value, frozen=True):
     asking again gives nothing better."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerForm(ABC):
+class AnswerForm(Value, frozen=True, kw_only=True):
     """How a judge answers: with a report in JSON, or in text."""
 
     levels: Severities = Severities()

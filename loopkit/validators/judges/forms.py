@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopkit.language import Agent, JudgeRule
@@ -33,7 +32,7 @@ def form_of(
     if rule.verdict is not None:
         return TextForm(reading=rule.verdict, patterns=patterns, levels=levels, cap=rule.severity)
     form = report_form_of(rule, agent, levels, origins)
-    return replace(form, known=known) if isinstance(form, OwnForm) else form
+    return form.replace(known=known) if isinstance(form, OwnForm) else form
 
 
 def report_form_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopkit.language import ReportMap
@@ -12,6 +11,7 @@ from loopkit.validators.judges.form import words_for
 from loopkit.validators.judges.known_findings import KNOWN, OF_KNOWN, STANDINGS
 from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.judges.report_parts import Report
+from loopkit.values import field
 
 NONCE = "nonce"
 """The field of a report that repeats the code of the question."""
@@ -50,8 +50,7 @@ message.
 line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnForm(ReportForm):
+class OwnForm(ReportForm, frozen=True, kw_only=True):
     """Our form, in which a report has a verdict and each finding a severity."""
 
     parts: ReportMap = field(

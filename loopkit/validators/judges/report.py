@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from loopkit.engine.findings import Answer, Finding, verdict_of, with_findings
@@ -55,7 +54,7 @@ def read_report(
     try:
         report, faults = form.conform_report(_find_report(text, form))
         if is_played and part(report, KNOWN) is MISSING:
-            form = replace(form, known=())
+            form = form.replace(known=())
         verdict = _verdict(report, form)
     except Doubt as doubt:
         return Misread(storable(str(doubt)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from loopkit.language import ReportMap
 from loopkit.validators.answer import storable
@@ -64,7 +63,7 @@ def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> li
 
 def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm) -> Fault:
     if isinstance(item, str) and form.takes_texts:
-        item, form = {"message": item}, replace(form, parts=ReportMap())
+        item, form = {"message": item}, form.replace(parts=ReportMap())
     if not isinstance(item, dict):
         raise Doubt(f"Each finding must be {_wanted(form)}, not {excerpt(item)}.")
     message = _text(item, form.parts.message, at, form)

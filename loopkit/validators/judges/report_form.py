@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from loopkit.language import ReportMap, Score
@@ -12,6 +11,7 @@ from loopkit.language.datatypes import DataType, conform
 from loopkit.language.machine import NO_FINDING
 from loopkit.validators.judges.form import AnswerForm, VerdictWord, quote, words_for
 from loopkit.validators.judges.report_parts import Report, as_text, part
+from loopkit.values import field
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
@@ -25,8 +25,7 @@ Answer with one JSON object and nothing else. It fits this JSON Schema:
 FORM_AS_ASKED = "Answer with one JSON object and nothing else, in the form that was asked for."
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportForm(AnswerForm):
+class ReportForm(AnswerForm, frozen=True, kw_only=True):
     """How a judge writes its report: as a `map` reads it, of which our own form is a strict one."""
 
     parts: ReportMap = field(default_factory=ReportMap)

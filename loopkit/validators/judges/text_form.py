@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from loopkit.language import VerdictReading
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template import parse
 from loopkit.validators.judges.form import AnswerForm, VerdictWord, fold, words_for
+from loopkit.values import field
 
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
 
@@ -91,8 +91,7 @@ Give your verdict so that this regular expression finds it, with one of the word
 {% endif %}"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextForm(AnswerForm):
+class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
     """How verdicts are read out of a text, with everything that is needed for it."""
 
     reading: VerdictReading = field(default_factory=VerdictReading)

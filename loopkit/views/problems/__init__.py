@@ -8,12 +8,18 @@ from loopkit.document.problems import render
 from loopkit.views.problems.examined import Examined
 from loopkit.views.problems.github import as_github
 from loopkit.views.problems.json_report import as_json
-from loopkit.views.problems.sarif import as_sarif
 
 
 def as_text(examined: Examined) -> str:
     """Each problem with its place, its line and a caret, for a reader."""
     return render(examined.problems, examined.texts, examined.columns).rstrip("\n")
+
+
+def as_sarif(examined: Examined) -> str:
+    """For tools that show the results of many checkers, with the meaning of each code."""
+    from loopkit.views.problems import sarif  # noqa: PLC0415 - it loads the whole catalogue
+
+    return sarif.as_sarif(examined)
 
 
 FORMATS: Mapping[str, Callable[[Examined], str]] = {
