@@ -16,7 +16,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
-from loopkit.drive.deliveries import given_up
+from loopkit.drive.deliveries import delivery_failures
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posted_deliveries import post_delivery, was_delivered, without_secrets
 from loopkit.drive.posting import post_answer, was_answered
@@ -227,7 +227,7 @@ class App(ClaimedRuns):
         # What becomes of open calls is what the definition said under which they were made.
         lost = doubts(old, state)
         # What somebody outside is asked for may be something else now.
-        ended = given_up(state, "asked for anew: the machine was changed")
+        ended = delivery_failures(state, "asked for anew: the machine was changed")
         await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
 

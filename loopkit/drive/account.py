@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import LimitReached, least_used, raised_by, room_for
+from loopkit.drive.limits import LimitReached, least_usage, option_to_raise, room_for
 from loopkit.drive.line import Line
 from loopkit.engine.events import Usage
 
@@ -22,7 +22,7 @@ class SharedLimitReached(LimitReached):
         )
 
     def remedy(self, run: str) -> str:
-        return f"run {self.owner} again with a higher limit: {' '.join(raised_by(self))}"
+        return f"run {self.owner} again with a higher limit: {' '.join(option_to_raise(self))}"
 
     @property
     def as_own(self) -> LimitReached:
@@ -124,7 +124,7 @@ class Account:
         """Whether a call can fit once the calls in flight, of whatever run, are settled."""
         if self._within is not None and not self._within.may_have_room(most):
             return False
-        least = [least_used(one.state, one.line.in_flight) for one in self._driven.values()]
+        least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]
         try:
             room_for(self.limits, self._with_driven(least), most)
         except LimitReached:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.deliveries import Awaited, given_up
+from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
 from loopkit.drive.gate import Gate
 from loopkit.drive.human_answers import AnswerRefused
@@ -121,7 +121,7 @@ async def take_answer(active: ActiveRun) -> bool:
     await consume(active)
     if active.state.status != "waiting" or question is None:
         return True
-    if _expired(active, question):
+    if _has_expired(active, question):
         if question.wanted is not None:
             return await _give_up(active, question)
         return await _answer_for_nobody(active, question)
@@ -130,7 +130,7 @@ async def take_answer(active: ActiveRun) -> bool:
     answer = await active.person.answer(active.engine, active.state)
     if answer is None:
         # The time may have run out while the person was being asked.
-        return _expired(active, question)
+        return _has_expired(active, question)
     if any(message.kind == ANSWER for message in await active.claim.inbox()):
         # Whoever posted that one was told that it is taken.
         reason = "the question was answered by `loopkit answer` meanwhile"
@@ -157,13 +157,13 @@ async def _give_up(active: ActiveRun, question: Waiting) -> bool:
     assert question.wanted is not None
     why = f"nobody delivered `{question.wanted.artifact}` in time"
     before = active.mark()
-    active.stage(*given_up(active.state, why))
-    take_in(active, _unworked(active, Failure("transient", why)))
+    active.stage(*delivery_failures(active.state, why))
+    take_in(active, _work_with_failure(active, Failure("transient", why)))
     await store(active, before, ())
     return True
 
 
-def _expired(active: ActiveRun, question: Waiting) -> bool:
+def _has_expired(active: ActiveRun, question: Waiting) -> bool:
     return question.expires_at is not None and active.clock.now() >= question.expires_at
 
 
@@ -189,8 +189,8 @@ async def turn(active: ActiveRun) -> None:
             if active.state.unrestored:
                 await restore(active, active.state.unrestored)
             work = await perform(active, name, plan)
-    except UNDONE as error:
-        work = await _undone(active, error)
+    except ENDS_EARLY as error:
+        work = await _end_early(active, error)
         if work is None:
             return
     before = active.mark()
@@ -199,38 +199,38 @@ async def turn(active: ActiveRun) -> None:
         await store(active, before, (work,))
 
 
-UNDONE = (
+ENDS_EARLY = (
     *(Stopped, Awaited, ChildrenStopped, LimitReached),
     *(CallFailed, TemplateError, NotJudged, PatternTimeout),
 )
 """What ends work before it is complete."""
 
 
-async def _undone(active: ActiveRun, error: Exception) -> Worked | None:
+async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
     """What stands for work that did not come to its end; none where the run stops instead."""
     work: Worked | None = None
     match error:
         case ChildrenStopped():
             await active.append(error.suspended)
         case WorkspaceTaken():
-            await _stop(active, _unworked(active, error.failure))
+            await _stop(active, _work_with_failure(active, error.failure))
         case LimitReached():
-            work = _unworked(active, error.failure(active.state.run))
+            work = _work_with_failure(active, error.failure(active.state.run))
             work = work.replace(commands=error.commands, time_s=error.time_s)
             if error.owner:
                 # The run can't do without what it shares: its own `then` is for its own limits.
                 await _stop(active, work)
                 return None
         case CallFailed():
-            work = _unworked(active, error.failure)
+            work = _work_with_failure(active, error.failure)
         case TemplateError():
-            work = _unfilled(active, error)
+            work = _work_with_template_error(active, error)
         case NotJudged():
             reason = f"the answer could not be checked against its schema: {error}"
-            work = _unworked(active, Failure("fatal", reason))
+            work = _work_with_failure(active, Failure("fatal", reason))
         case PatternTimeout():
             reason = f"a field could not be taken out of the text: {error}"
-            work = _unworked(active, Failure("fatal", reason))
+            work = _work_with_failure(active, Failure("fatal", reason))
     return work
 
 
@@ -250,13 +250,15 @@ def take_in(active: ActiveRun, work: Worked | Kept) -> None:
         try:
             step = active.engine.step(active.state, work, active.clock.now())
         except TemplateError as error:
-            step = suspend(active.state, _unfilled(active, error))
+            step = suspend(active.state, _work_with_template_error(active, error))
         except NoEdge as error:
-            step = suspend(active.state, _unworked(active, Failure("fatal", str(error), CHANGE_IT)))
+            step = suspend(
+                active.state, _work_with_failure(active, Failure("fatal", str(error), CHANGE_IT))
+            )
         active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.take(suspend(active.state, _unworked(active, lost)))
+        active.take(suspend(active.state, _work_with_failure(active, lost)))
 
 
 def first_macrostep(active: ActiveRun) -> Macrostep:
@@ -265,13 +267,13 @@ def first_macrostep(active: ActiveRun) -> Macrostep:
         return active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
         start = active.program.machine.start
-        return suspend(active.state, _unfilled(active, error).replace(state=start))
+        return suspend(active.state, _work_with_template_error(active, error).replace(state=start))
 
 
-def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
+def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
     message = f"a template could not be filled in: {error}"
-    return _unworked(active, Failure("fatal", message, remedy))
+    return _work_with_failure(active, Failure("fatal", message, remedy))
 
 
 def calls_at_once(active: ActiveRun) -> bool:
@@ -290,17 +292,17 @@ def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
         reason = f"`{name}` is active and has no work to do"
         raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
     if active.gate is not None:
-        return _in_turn(active, active.gate, name, plan.state)
+        return _perform_in_turn(active, active.gate, name, plan.state)
     return work_of(type(plan.state))(active, name, plan.state)
 
 
-async def _in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
+async def _perform_in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
     """The same once a gate lets it in."""
     async with gate.open_for(name, active.wait_for):
         return await work_of(type(state))(active, name, state)
 
 
-def _unworked(active: ActiveRun, failure: Failure) -> Worked:
+def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
     return Worked.failed(active.state.state, active.state.visit, failure)
 
 
@@ -324,12 +326,12 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 def _policy(machine: Machine, call: Intended) -> Policy:
     """What the definition says, else what fits the kind of what was called."""
-    called = _called(machine, call)
+    called = _definition_of(machine, call)
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
 
 
-def _called(machine: Machine, call: Intended) -> State | Agent | Tool:
+def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
     if call.role == "run":
         return machine.states[call.state]
     agent, _, tool = call.agent.partition(".")

@@ -16,7 +16,7 @@ from loopkit.machine.item_list import Item
 
 
 @dataclass(frozen=True)
-class Again:
+class Reentry:
     """What an earlier visit leaves to this one."""
 
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -25,25 +25,25 @@ class Again:
     """What the children of the others are told, by key."""
 
 
-def entered_again(
+def plan_reentry(
     active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
-) -> Again:
+) -> Reentry:
     """Keep what succeeded with the same input, unless a finding names it or its key.
 
     Where all would be kept and there is something to say, none is.
     """
     waiting = active.state.pending.get(name, ())
     report = _report(active, name) if waiting else None
-    keyed, others = _by_item(_found(active, name, report), items)
-    kept = _kept(active, name, items, inputs, keyed)
+    keyed, others = _split_by_item(_findings_to_mend(active, name, report), items)
+    kept = _results_to_keep(active, name, items, inputs, keyed)
     if waiting and not keyed and len(kept) == len(items):
         kept = {}
-    told: dict[str, Feedback] = {}
+    feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
             found = (*keyed.get(item.key, ()), *others)
-            told[item.key] = _told(active, name, waiting, report, found)
-    return Again(kept, told)
+            feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
+    return Reentry(kept, feedback)
 
 
 def _report(active: ActiveRun, name: str) -> Report | None:
@@ -52,14 +52,14 @@ def _report(active: ActiveRun, name: str) -> Report | None:
     return report if report is not None and report.artifact == name else None
 
 
-def _found(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
+def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
     """What the state has to mend: with origins, also in what others have made of its work."""
     if active.program.graph.origins:
         return blocking_for(active.program, active.state, name)
     return report.blocking if report else ()
 
 
-def _by_item(
+def _split_by_item(
     findings: Iterable[Finding], items: Sequence[Item]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """The findings whose location starts with the key of an item, and all others."""
@@ -79,7 +79,7 @@ def _key_in(location: str, keys: set[str]) -> str | None:
     return next((start for start in starts if start in keys), None)
 
 
-def _kept(
+def _results_to_keep(
     active: ActiveRun,
     name: str,
     items: Sequence[Item],
@@ -126,7 +126,7 @@ def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool
     return now.get(child.started.key) == child.ended.result
 
 
-def _told(
+def _feedback_for_item(
     active: ActiveRun,
     name: str,
     waiting: Sequence[Feedback],

@@ -51,19 +51,19 @@ def state_after(run: str, history: Sequence[Stored], *, is_counted: bool = True)
         state.counted = None
     for each in history:
         try:
-            _refuse_astray(state, before, each.event)
+            _refuse_misplaced(state, before, each.event)
             apply(state, each.event)
             before = each.event
         except LookupError as error:
             cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
             raise RunDamaged(run, cause) from error
     if state.run != run:
-        said = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
-        raise RunDamaged(run, said)
+        cause = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
+        raise RunDamaged(run, cause)
     return state
 
 
-def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
+def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:
     """Raise LookupError where an event belongs to another state or to work that is not there."""
     match event:
         case Intended() | Worked() | Kept():

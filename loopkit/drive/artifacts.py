@@ -42,7 +42,7 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-def left_text(reply: Replied) -> str | None:
+def workspace_text(reply: Replied) -> str | None:
     """What the attempt left in the workspace as a text; none where it left nothing."""
     return reply.artifact_text if reply.folder is None else reply.folder.change
 
@@ -50,12 +50,12 @@ def left_text(reply: Replied) -> str | None:
 def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
     """An artifact that is a folder, with what is known of that."""
     left = reply.folder or LeftFolder(tree="")
-    told = list(left.files), left.last_change, left.tree
-    fields = dict(zip(OF_FOLDERS, told, strict=True))
+    values = list(left.files), left.last_change, left.tree
+    fields = dict(zip(OF_FOLDERS, values, strict=True))
     return artifact.replace(fields=fields, tree=left.tree, place=left.place)
 
 
-def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
+def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
     """What stands for an artifact that never came."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
@@ -64,7 +64,7 @@ def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> 
 
 def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
-    written = left_text(reply)
+    written = workspace_text(reply)
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written

@@ -25,7 +25,7 @@ class AnswerRefused(Exception):
         self.at = at
 
 
-def heeded(
+def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
     """What an answer is about, and the run as it is for its choice; raises AnswerRefused."""
@@ -44,9 +44,9 @@ def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) 
     """Refuse all but a greater total of revisions under which the run can't get stuck."""
     program, total = engine.program, limits.get(TOTAL_LIMIT)
     if others := sorted(limits.keys() - {TOTAL_LIMIT}):
-        told = ", ".join(f"`limits.{name}`" for name in others)
+        message = ", ".join(f"`limits.{name}`" for name in others)
         raise AnswerRefused(
-            f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {told}", "limits"
+            f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {message}", "limits"
         )
     if TOTAL not in program.graph.caps:
         raise AnswerRefused(
@@ -54,8 +54,8 @@ def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) 
         )
     now = cap_of(program, run, TOTAL)
     if not isinstance(total, int) or total <= now:
-        told = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
-        raise AnswerRefused(told, "limits")
+        message = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
+        raise AnswerRefused(message, "limits")
     try:
         refuse_limits(program.machine, run, limits)
     except NotRunnable as error:

@@ -17,12 +17,12 @@ from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.prompt_size import size_of
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, kept_text, replied, usage_of
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import (
     KEPT_CHARS,
-    shortened,
+    shorten,
 )
 from loopkit.drive.turns import nobody_left, take_turn
 from loopkit.engine.events import (
@@ -72,7 +72,7 @@ def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
     return task.exchanges if task else ()
 
 
-def stored_reply(
+def find_stored_reply(
     active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] | None = None
 ) -> Replied | None:
     """The reply that an earlier life of the run got and stored, if it is still to be used.
@@ -103,7 +103,7 @@ async def call(
         index = await take_turn(active, work.task, work.agent, work.callees)
     while True:
         callee = work.callees[index]
-        if callee.provider and (lost := await _left_alone(active, work, index)) is not None:
+        if callee.provider and (lost := await _wait_for_provider(active, work, index)) is not None:
             passed.append(lost)
             index += 1
             if index == len(work.callees):
@@ -111,20 +111,20 @@ async def call(
             continue
         _address(request, turns, callee, index)
         try:
-            replied = await _try(active, work, callee, request)
+            reply = await _try(active, work, callee, request)
         except TryFailed as failure:
-            failed, wait_s = _failed(active, work, failure, index)
+            failed, wait_s = _failure_event(active, work, failure, index)
             await active.append(failed)
             index = await take_turn(active, work.task, work.agent, work.callees, wait_s, passed)
             continue
         if hold:
-            active.stage(replied)
+            active.stage(reply)
         else:
-            await active.append(replied)
-        return replied
+            await active.append(reply)
+        return reply
 
 
-async def _left_alone(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
+async def _wait_for_provider(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
     """Wait while the provider is left alone; why the next one has its turn, where that is so.
 
     That is where a fallback is left, or waiting takes too long.
@@ -149,10 +149,10 @@ async def _left_alone(active: ActiveRun, work: CallSeries, index: int) -> GivenU
             )
             await active.append(held)
         if others or is_too_long:
-            told = Failed(
+            failed = Failed(
                 key="", error_class="transient", message=reason, resume_at=until, usage=Usage()
             )
-            return GivenUp(index, 0, told)
+            return GivenUp(index, 0, failed)
         await active.pause(wait_s)
     return None
 
@@ -169,14 +169,14 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         if work.ready is not None:
             await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        if active.line.waiting or not _is_intended(active, work, request):
-            await active.line.wait(partial(_is_intended, active, work, request), active.wait_for)
+        if active.line.waiting or not _admit(active, work, request):
+            await active.line.wait(partial(_admit, active, work, request), active.wait_for)
         await active.append()
         started = active.clock.monotonic()
         try:
             reply = await within(request.deadline_s, work.ask(request))
         except (TimeoutError, AgentError) as error:
-            raise _failure(active, work, request, error, started) from error
+            raise _classify_failure(active, work, request, error, started) from error
         spent_s = active.clock.monotonic() - started
         written = NOTHING_WRITTEN
         if reply.folder is not None:
@@ -198,10 +198,10 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         active.line.leave(request.key)
     if callee.provider:
         active.breakers.record_answer(callee.provider)
-    return replied(active.redact, request, reply, written, files, spent_s)
+    return reply_event(active.redact, request, reply, written, files, spent_s)
 
 
-def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
+def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
     """Stage what says that the call is about to be made, with its maximum reserved.
 
     False where it has to wait for others. From
@@ -276,7 +276,7 @@ def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request
     request.lost_index = task.sent - task.settled - open_calls
 
 
-def _failure(
+def _classify_failure(
     active: ActiveRun,
     work: CallSeries,
     request: Request,
@@ -290,20 +290,20 @@ def _failure(
         late = AgentError("transient", message, charged=True)
         failure = TryFailed(late, message, request.key, spent_s)
         if deadline_s < request.timeout_s:
-            active.stage(_cut_short(active, work, failure))
+            active.stage(_bare_failure_event(active, work, failure))
             return out_of_time(active)
         return failure
-    message = kept_text(active.redact, error.message)
-    message = message if len(message) <= KEPT_CHARS else shortened(message)
+    message = storable_text(active.redact, error.message)
+    message = message if len(message) <= KEPT_CHARS else shorten(message)
     failure = TryFailed(error, message, request.key, spent_s)
     if error.capped:
-        active.stage(_cut_short(active, work, failure))
+        active.stage(_bare_failure_event(active, work, failure))
         longer = room_for_longer(active, work.agent, work.quote, request)
         return AnswerCutOff(message, longer)
     return failure
 
 
-def _failed(
+def _failure_event(
     active: ActiveRun, work: CallSeries, failure: TryFailed, index: int
 ) -> tuple[Failed, float]:
     """What says that a try failed, and how long whoever was asked is left alone."""
@@ -313,7 +313,7 @@ def _failed(
     wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
     has_try = has_try_left(retry, failures, unread) and (is_last or not error.unavailable)
     is_awaited, named = has_try and wait_s <= retry.max_backoff, error.retry_after_s
-    failed = _cut_short(active, work, failure).replace(
+    failed = _bare_failure_event(active, work, failure).replace(
         retry_at=now + wait_s if error.error_class == "transient" and is_awaited else None,
         resume_at=None if named is None else now + named,
         unavailable=error.unavailable,
@@ -321,7 +321,7 @@ def _failed(
     return failed, wait_s
 
 
-def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
+def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
     """What says that a try came to nothing, without a word about the next one."""
     error = failure.error
     usage = usage_of(work.role, error.tokens, error.cost_usd, failure.spent_s)

@@ -27,10 +27,10 @@ def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[
     except LimitReached:
         judging.close()
         raise
-    return judging if left_s is None else _ended(active, judging, left_s)
+    return judging if left_s is None else _stop_after(active, judging, left_s)
 
 
-async def _ended(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
+async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
     """The same with so many seconds left."""
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
@@ -40,25 +40,25 @@ async def _ended(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: flo
     except TimeoutError as error:
         if not deadline.expired():
             raise
-        raise _reached(active, active.clock.monotonic() - started) from error
+        raise _time_limit_reached(active, active.clock.monotonic() - started) from error
     spent_s = active.clock.monotonic() - started
     if spent_s >= left_s:
-        raise _reached(active, spent_s)
+        raise _time_limit_reached(active, spent_s)
     return judged
 
 
-async def within(seconds: float, asked: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns; raises TimeoutError where that takes longer.
 
     It runs up to its first wait before any timer is set: what is there at once needs none.
     """
     try:
-        waited_for = asked.send(None)
+        waited_for = work.send(None)
     except StopIteration as ended:
         answer: T = ended.value
         return answer
     async with asyncio.timeout(seconds):
-        return await _continue(asked, waited_for)
+        return await _continue(work, waited_for)
 
 
 @coroutine
@@ -77,7 +77,7 @@ def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[An
             return answer
 
 
-def _reached(active: ActiveRun, spent_s: float) -> LimitReached:
+def _time_limit_reached(active: ActiveRun, spent_s: float) -> LimitReached:
     reached = out_of_time(active, spent_s)
     reached.time_s = spent_s
     return reached

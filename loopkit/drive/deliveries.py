@@ -15,7 +15,7 @@ from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, intent_of, next_key
 from loopkit.drive.folders import watch_folder
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, replied
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
 from loopkit.drive.state_files import (
     file_before,
     files_reader,
@@ -45,7 +45,7 @@ async def await_delivery(
     run, timeout_s = active.state, port.definition.timeout
     request.key = next_key(run, work.task)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
-    wanted = await _wanted(active, work, asked, request)
+    wanted = await _describe_wanted(active, work, asked, request)
     now = active.clock.now()
     await active.append(
         intent_of(active, work, request, Usage()),
@@ -61,7 +61,7 @@ async def await_delivery(
     raise Awaited
 
 
-async def _wanted(
+async def _describe_wanted(
     active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request
 ) -> Wanted:
     """What has to be delivered; what lies in the workspace before is stored or noted."""
@@ -89,7 +89,7 @@ async def _wanted(
     return wanted
 
 
-async def delivered(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
+async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
     """The reply that a delivery is: its text, and what lies in the workspace now.
 
     Raises CallFailed where that can't be looked at.
@@ -102,12 +102,12 @@ async def delivered(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Re
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
-    written = await _written(active, folder, wanted)
-    reply = replied(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
+    written = await _read_output(active, folder, wanted)
+    reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
     return reply.replace(by=delivery.by)
 
 
-async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
+async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
     """What was left in the output file or folder since it was asked for."""
     if wanted.form == "folder":
         intent = active.state.open_calls[wanted.call]
@@ -120,7 +120,7 @@ async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
     return NOTHING_WRITTEN
 
 
-def given_up(run: RunState, why: str) -> tuple[Failed, ...]:
+def delivery_failures(run: RunState, why: str) -> tuple[Failed, ...]:
     """What ends the wait for somebody outside without a delivery, where there is one."""
     if run.awaited is None:
         return ()

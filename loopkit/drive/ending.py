@@ -19,7 +19,7 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
     """Bring the trees to their end and then the run; it is suspended where that can't be."""
     run = active.state
     try:
-        await _settle(active, state)
+        await _merge_trees(active, state)
         ended = active.engine.finish(active.state)
     except MergeConflict as conflict:
         if run.isolate == "none":
@@ -54,7 +54,7 @@ def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
     return step
 
 
-async def _settle(active: ActiveRun, state: FinalState) -> None:
+async def _merge_trees(active: ActiveRun, state: FinalState) -> None:
     """Merge the trees or leave them; what an earlier process has done is not done again."""
     run = active.state
     due = [isolated for isolated in run.isolated.values() if isolated.source not in run.merged]

@@ -11,7 +11,7 @@ from typing import Any
 
 from loopkit.drive.account import FamilyAccount, SharedLimitReached
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.again import Again, entered_again
+from loopkit.drive.again import Reentry, plan_reentry
 from loopkit.drive.child_results import Result, result_of, without_run
 from loopkit.drive.gate import Gate
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
@@ -56,7 +56,7 @@ class Family:
         """By their keys, the children that stopped before their end."""
         self._woken: set[str] = set()
         """The runs of children that were answered while they were about to stop."""
-        again = entered_again(active, name, items, inputs) if self._visit > 1 else Again()
+        again = plan_reentry(active, name, items, inputs) if self._visit > 1 else Reentry()
         self._feedback = again.feedback
         self._results: dict[str, Result] = dict(again.kept)
         of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}

@@ -45,7 +45,7 @@ async def watch_folder(
             return Written(fault=f"folder {relative!r} can't be read: {error}; make it readable")
         if (tree.digest, tree.times) == (before.tree, before.times):
             return Written(fault=f"nothing in folder {relative!r} was changed in this attempt")
-        return await asyncio.to_thread(_left, active, before, tree, place, relative)
+        return await asyncio.to_thread(_folder_change, active, before, tree, place, relative)
 
     return read
 
@@ -77,7 +77,9 @@ async def _capture(
     return captured
 
 
-def _left(active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str) -> Written:
+def _folder_change(
+    active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str
+) -> Written:
     contents, state = active.contents, active.state
     original = contents.tree(state.originals[before.artifact, before.place])
     changed, within = changed_paths(original, tree), _within(relative)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.deliveries import delivered
+from loopkit.drive.deliveries import reply_from_delivery
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
@@ -82,23 +82,23 @@ async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
             active.stage(Resumed())
         return ()
     if message.kind == DELIVERY:
-        active.stage(await _taken(active, read_record(PostedDelivery, message.data)))
+        active.stage(await _take_delivery(active, read_record(PostedDelivery, message.data)))
         # What it is worth is for the next turn to say.
         return ()
-    step = _answer(active, read_record(PostedAnswer, message.data))
+    step = _take_answer(active, read_record(PostedAnswer, message.data))
     active.take(step)
     return step.events[:1]
 
 
-async def _taken(active: ActiveRun, posted: PostedDelivery) -> Replied:
+async def _take_delivery(active: ActiveRun, posted: PostedDelivery) -> Replied:
     """The reply that a delivery is."""
     question = active.state.question
     if question is None or question.wanted is None or question.question != posted.question:
         raise AnswerRefused(f"request `{posted.question}` is no longer open")
-    return await delivered(active, question.wanted, posted.delivery)
+    return await reply_from_delivery(active, question.wanted, posted.delivery)
 
 
-def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
+def _take_answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"question `{posted.question}` is no longer open")

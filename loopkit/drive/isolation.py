@@ -87,7 +87,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
         inside = await asyncio.to_thread(make, kind, source, place, trees.parent)
     except CannotIsolate as error:
         raise CallFailed("fatal", str(error)) from error
-    base = await _kept(active, inside, source)
+    base = await _keep_tree(active, inside, source)
     isolated = Isolated(source=str(source), kind=kind, place=str(inside), base=base.digest)
     await active.append(isolated)
     return isolated
@@ -106,7 +106,7 @@ def trees_of(active: ActiveRun) -> Path:
     return _trees(active) / active.state.run
 
 
-async def _kept(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
+async def _keep_tree(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
     """The files of a folder as they are now; raises CallFailed."""
     try:
         return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
@@ -130,7 +130,7 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
         if origin is None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
-        now, wanted = await _kept(active, place, origin), active.contents.tree(artifact.tree)
+        now, wanted = await _keep_tree(active, place, origin), active.contents.tree(artifact.tree)
         await _write(active, place, now, wanted)
     active.stage(Restored(artifacts=tuple(folders)))
 
@@ -139,7 +139,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     """Merge what the run has made into its workspace, once; raises MergeConflict, CallFailed."""
     source = Path(isolated.source)
     async with alone(_trees(active)):
-        ours = await _kept(active, source)
+        ours = await _keep_tree(active, source)
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
             raise MergeConflict(isolated, merge.conflicts)
@@ -165,7 +165,7 @@ async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
         merge = await asyncio.to_thread(merged, before, ours, after, load)
         if not merge.conflicts:
             return merge
-    theirs = await _kept(active, Path(isolated.place), Path(isolated.source))
+    theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source))
     return await asyncio.to_thread(merged, tree(isolated.base), ours, theirs, load)
 
 

@@ -47,15 +47,15 @@ class LimitReached(Exception):
         self.owner = owner
         whose = f" of {owner}" if owner else ""
         used, most = _amount(name, spent - held), _amount(name, limit)
-        told = f"the limit `{name}`{whose} leaves no room: {used} of {most} used"
+        message = f"the limit `{name}`{whose} leaves no room: {used} of {most} used"
         if held:
             # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
-            told += f", up to {_amount(name, held)} held"
+            message += f", up to {_amount(name, held)} held"
         if asked is None:
-            told += ", and what the next call can cost is not known"
+            message += ", and what the next call can cost is not known"
         elif asked and spent < limit:
-            told += f", and the next call can take up to {_amount(name, asked)}"
-        super().__init__(told)
+            message += f", and the next call can take up to {_amount(name, asked)}"
+        super().__init__(message)
 
     def failure(self, run: str) -> Failure:
         """Why the work of a run came to nothing."""
@@ -66,7 +66,7 @@ class LimitReached(Exception):
         if self.asked is None and self.call is not None:
             price = resume_line(run, "--price", f"{self.call.agent}=USD")
             return f"with what a million of its tokens cost instead of USD: {price}"
-        return f"raise it: {resume_line(run, *raised_by(self))}"
+        return f"raise it: {resume_line(run, *option_to_raise(self))}"
 
 
 class AnswerCutOff(LimitReached):
@@ -104,13 +104,13 @@ def may_fit(
 ) -> bool:
     """Whether a call that does not fit now can, once the calls in flight are settled."""
     try:
-        room_for(limits, least_used(run, in_flight), most)
+        room_for(limits, least_usage(run, in_flight), most)
     except LimitReached:
         return False
     return True
 
 
-def least_used(run: RunState, in_flight: Collection[str]) -> Usage:
+def least_usage(run: RunState, in_flight: Collection[str]) -> Usage:
     """The least that a run can have used once its calls in flight are settled.
 
     A call in doubt, and one that is no longer made, is settled by nobody: it counts as used.
@@ -135,7 +135,7 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
     return float(limit - committed.time_s)
 
 
-def raised_by(reached: LimitReached) -> tuple[str, str]:
+def option_to_raise(reached: LimitReached) -> tuple[str, str]:
     """The option that raises a limit, so that the next call fits."""
     enough = _enough(reached)
     if reached.name == "cost_usd":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loopkit.drive.active import Stored
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.posting import AnsweredTwice, leave, open_question, refuse_nobody
+from loopkit.drive.posting import AnsweredTwice, open_question, post_message, refuse_nobody
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
@@ -56,14 +56,16 @@ async def post_delivery(
     question = open_question(state, named)
     wanted = question.wanted
     if wanted is None:
-        told = f"`{question.state}` waits for an answer, not for an artifact"
-        raise AnswerRefused(f"{told}: see `loopkit runs show {state.run}`")
+        message = f"`{question.state}` waits for an answer, not for an artifact"
+        raise AnswerRefused(f"{message}: see `loopkit runs show {state.run}`")
     refuse_nobody(delivery.by)
     _refuse(wanted, delivery.text)
     if named is None:
         await _refuse_twice(state, wanted, delivery)
     data = PostedDelivery(question=question.question, delivery=delivery).to_json()
-    first = await leave(journal, history, state.run, (DELIVERY, question.question, data), now)
+    first = await post_message(
+        journal, history, state.run, (DELIVERY, question.question, data), now
+    )
     if first in (None, data):
         return first is None
     by = read_record(PostedDelivery, first).delivery.by
@@ -118,18 +120,18 @@ def _refuse(wanted: Wanted, text: str | None) -> None:
     where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
     if text is None:
         if not wanted.is_left:
-            told = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
-            raise AnswerRefused(f"{told}: deliver that, and not the workspace as it is")
+            message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
+            raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
         return
     if not wanted.takes_text:
-        told = f"`{wanted.artifact}` is {where}"
-        raise AnswerRefused(f"{told}: put it there, and deliver the workspace as it is")
+        message = f"`{wanted.artifact}` is {where}"
+        raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
     if is_broken(text):
-        told = "the delivery has half a surrogate pair in it, which is not a character"
-        raise AnswerRefused(told)
+        message = "the delivery has half a surrogate pair in it, which is not a character"
+        raise AnswerRefused(message)
     if not is_answer(text):
-        told = f"the delivery has {len(text):,} characters"
-        raise AnswerRefused(f"{told}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+        message = f"the delivery has {len(text):,} characters"
+        raise AnswerRefused(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
 
 
 _WORDS = {"text": "a text", "data": "JSON data"}
@@ -137,10 +139,10 @@ _WORDS = {"text": "a text", "data": "JSON data"}
 
 async def _refuse_twice(state: RunState, wanted: Wanted, delivery: Delivery) -> None:
     """Raise AnsweredTwice where the same was delivered to the request before this one."""
-    told = state.conversations.get((state.state, wanted.agent))
-    if not told or not told[-1].reply.by:
+    exchanges = state.conversations.get((state.state, wanted.agent))
+    if not exchanges or not exchanges[-1].reply.by:
         return
-    is_same = told[-1].reply.text == (delivery.text or "")
+    is_same = exchanges[-1].reply.text == (delivery.text or "")
     if delivery.text is None:
         is_same = await asyncio.to_thread(_is_untouched, state, wanted)
     if is_same:

@@ -57,12 +57,12 @@ async def post_answer(
     if named is None:
         _refuse_twice(state, question, answer)
     data = PostedAnswer(question=question.question, answer=answer, to_all=to_all).to_json()
-    first = await leave(journal, history, state.run, (ANSWER, question.question, data), now)
+    first = await post_message(journal, history, state.run, (ANSWER, question.question, data), now)
     if first in (None, data):
         return first is None
     before = read_record(PostedAnswer, first).answer
-    told = f"was answered with `{before.choice}` meanwhile, by {before.by}"
-    raise AnswerRefused(f"question `{question.question}` {told}", "question")
+    message = f"was answered with `{before.choice}` meanwhile, by {before.by}"
+    raise AnswerRefused(f"question `{question.question}` {message}", "question")
 
 
 def was_answered(
@@ -83,8 +83,8 @@ def was_answered(
     if is_same(before, answer):
         return True
     now = f"; `{state.question.question}` is" if state.question is not None else ""
-    told = f"{before.by} has answered it with `{before.choice}`"
-    raise AnswerRefused(f"question `{named}` is no longer open{now} ({told})", "question")
+    answered = f"{before.by} has answered it with `{before.choice}`"
+    raise AnswerRefused(f"question `{named}` is no longer open{now} ({answered})", "question")
 
 
 def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
@@ -101,7 +101,7 @@ def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
     return found
 
 
-async def leave(
+async def post_message(
     journal: Journal,
     history: Sequence[Stored],
     run: str,
@@ -138,8 +138,8 @@ def open_question(state: RunState, named: str | None) -> Waiting:
     if question is None or state.status != "waiting":
         raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
-        told = f"question `{named}` is no longer open; `{question.question}` is"
-        raise AnswerRefused(told, "question")
+        message = f"question `{named}` is no longer open; `{question.question}` is"
+        raise AnswerRefused(message, "question")
     return question
 
 
@@ -147,8 +147,8 @@ def _refuse_twice(state: RunState, question: Waiting, answer: HumanAnswer) -> No
     """Raise AnsweredTwice where the question before this one, of the same state, had the answer."""
     before = state.answers.get(question.state)
     if question.call is None and before is not None and is_same(before, answer):
-        told = f"the last question of `{question.state}` had this answer already"
-        raise AnsweredTwice(f"{told}, and this is a new one")
+        message = f"the last question of `{question.state}` had this answer already"
+        raise AnsweredTwice(f"{message}, and this is a new one")
 
 
 def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:

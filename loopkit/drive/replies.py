@@ -15,7 +15,7 @@ from loopkit.drive.sizes import (
     LONGEST_TOOL,
     MOST_BYTES,
     fits,
-    shortened,
+    shorten,
 )
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
@@ -42,31 +42,33 @@ class Written(Value, frozen=True):
 NOTHING_WRITTEN = Written()
 
 
-def replied(
+def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
     if written.text is not None:
-        written = _storable(redact, written.text)
-    text = kept_text(redact, reply.text)
+        written = _storable_output(redact, written.text)
+    text = storable_text(redact, reply.text)
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
         key=request.key,
-        text=shortened(text) if is_cut else text if is_agent else _output(text),
-        said=tuple([kept_text(redact, message) for message in reply.said]) if reply.said else (),
+        text=shorten(text) if is_cut else text if is_agent else _output(text),
+        said=tuple([storable_text(redact, message) for message in reply.said])
+        if reply.said
+        else (),
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
-        kept=_as_it_is(redact, reply.kept) if reply.kept else {},
+        kept=_provider_data(redact, reply.kept) if reply.kept else {},
         has_no_tools=reply.has_no_tools,
         found_clean=reply.found_clean,
         commands=reply.commands,
         exit_code=reply.exit_code,
-        stderr=_output(kept_text(redact, reply.stderr)) if reply.stderr else "",
+        stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),
-        model=kept_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
+        model=storable_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
         artifact_text=written.text,
         artifact_fault=written.fault,
         folder=written.folder,
@@ -76,10 +78,10 @@ def replied(
     )
 
 
-def kept_text(redact: Redact, text: str) -> str:
+def storable_text(redact: Redact, text: str) -> str:
     """A text from outside as it may be stored."""
-    kept = redact(text)
-    return kept if kept.isascii() else storable(kept)
+    redacted = redact(text)
+    return redacted if redacted.isascii() else storable(redacted)
 
 
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
@@ -98,21 +100,21 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
         name = _NO_NAME.sub("_", redact(called.name))[:LONGEST_TOOL] or "_"
         left -= len(own) + len(name) + len(arguments)
         if left < 0 and len(arguments) > KEPT_CHARS:
-            arguments = shortened(arguments)
-        kept.append(ToolCall(id=own, name=name, arguments=kept_text(redact, arguments)))
+            arguments = shorten(arguments)
+        kept.append(ToolCall(id=own, name=name, arguments=storable_text(redact, arguments)))
     return tuple(kept)
 
 
-def _as_it_is(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
+def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
     """What a provider wants back; nothing where that is not what may be stored, or too long."""
     text = json.dumps(kept)
     may_be_stored = len(text) <= LONGEST_ANSWER and redact(text) == text
     return dict(kept) if may_be_stored else {}
 
 
-def _storable(redact: Redact, text: str) -> Written:
+def _storable_output(redact: Redact, text: str) -> Written:
     """What the output file holds as it may be stored; too much of it is a fault."""
-    text = kept_text(redact, text)
+    text = storable_text(redact, text)
     if fits(text):
         return Written(text)
     most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
@@ -121,7 +123,7 @@ def _storable(redact: Redact, text: str) -> Written:
 
 def _output(text: str) -> str:
     """What a program printed, as far as it can be stored."""
-    return text if fits(text) else shortened(text)
+    return text if fits(text) else shorten(text)
 
 
 def _session(named: str) -> str | None:

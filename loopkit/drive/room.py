@@ -10,7 +10,7 @@ from loopkit.agents.model.answer_caps import USUAL_ANSWER, needs_caps
 from loopkit.agents.port import AnswerCaps, Request
 from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for, time_left
+from loopkit.drive.limits import HELD, LimitReached, may_fit, option_to_raise, room_for, time_left
 from loopkit.engine.events import Usage
 from loopkit.text.command_lines import resume_line
 from loopkit.values import Value
@@ -46,7 +46,10 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
         if _may_have_room(active, least):
             return None
-        if caps is not None and (room := _shorter(active, quote, request, caps)) is not None:
+        if (
+            caps is not None
+            and (room := _room_for_shorter(active, quote, request, caps)) is not None
+        ):
             return room
         reached.reserved = reserved
         if isinstance(reached, SharedLimitReached):
@@ -64,7 +67,7 @@ def _room(active: ActiveRun, limits: Mapping[str, Any], reserved: Usage) -> Room
     """Room in the limits of the run, and in those that it shares; raises LimitReached."""
     left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
-        left_s = _less(left_s, active.account.require_room(reserved))
+        left_s = _smaller(left_s, active.account.require_room(reserved))
     return Room(reserved, left_s)
 
 
@@ -75,7 +78,11 @@ def seconds_left(active: ActiveRun) -> float | None:
     """
     limits = active.limits
     left_s = time_left(limits, active.state.committed) if "time" in limits else None
-    return left_s if active.account is None else _less(left_s, _shared(active.account, Usage()))
+    return (
+        left_s
+        if active.account is None
+        else _smaller(left_s, _room_in_account(active.account, Usage()))
+    )
 
 
 def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
@@ -86,13 +93,13 @@ def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
     spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
     if active.account is not None and (limit is None or spent < limit):
         try:
-            _shared(active.account, Usage())
+            _room_in_account(active.account, Usage())
         except LimitReached as reached:
             return reached
     return LimitReached("time", spent if limit is None else limit, spent)
 
 
-def _shared(account: Account, reserved: Usage) -> float | None:
+def _room_in_account(account: Account, reserved: Usage) -> float | None:
     """What `require_room` says, whose refusal stops all who share the limit."""
     try:
         return account.require_room(reserved)
@@ -101,7 +108,7 @@ def _shared(account: Account, reserved: Usage) -> float | None:
         raise
 
 
-def _less(first: float | None, second: float | None) -> float | None:
+def _smaller(first: float | None, second: float | None) -> float | None:
     return min((each for each in (first, second) if each is not None), default=None)
 
 
@@ -114,10 +121,12 @@ def _may_have_room(active: ActiveRun, most: Usage) -> bool:
     return fits and (account is None or account.may_have_room(most))
 
 
-def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps) -> Room | None:
+def _room_for_shorter(
+    active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
+) -> Room | None:
     """Room for the longest answer that fits; none where not even the shortest does."""
 
-    def found(cap: int) -> Room | None:
+    def room_at(cap: int) -> Room | None:
         reserved = _with_cap(quote, request, cap)
         try:
             return _room(active, active.limits, reserved)
@@ -125,8 +134,8 @@ def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
             return None
 
     lengths = range(caps.least, caps.usual + 1)
-    fitting = bisect_left(lengths, True, key=lambda cap: found(cap) is None)
-    return found(lengths[fitting - 1]) if fitting else None
+    fitting = bisect_left(lengths, True, key=lambda cap: room_at(cap) is None)
+    return room_at(lengths[fitting - 1]) if fitting else None
 
 
 def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
@@ -150,5 +159,5 @@ def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Reques
             only = {name: active.limits.get(name)}
             room_for(only, run.committed, longer)
         except LimitReached as reached:
-            arguments += raised_by(reached)
+            arguments += option_to_raise(reached)
     return f"raise it: {resume_line(run.run, *arguments)}"

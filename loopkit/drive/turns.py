@@ -81,12 +81,12 @@ def nobody_left(
     named = [one.failed.resume_at for one in lost if one.failed is not None]
     return CallFailed(
         lost[-1].failed.error_class if lost[-1].failed else "transient",
-        "; ".join(_told(one, callees) for one in lost),
+        "; ".join(_failure_line(one, callees) for one in lost),
         resume_at=min((time for time in named if time is not None), default=None),
     )
 
 
-def _told(lost: GivenUp, callees: Sequence[Callee]) -> str:
+def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     failed = lost.failed
     message = failed.message if failed else "the call was in doubt too often"
     if lost.tries > 1 and (failed is None or failed.error_class == "transient"):

@@ -9,8 +9,8 @@ from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import CallSeries, call, exchanges_of, stored_reply
+from loopkit.drive.artifacts import faulty_artifact, make_artifact
+from loopkit.drive.calls import CallSeries, call, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.ladder import callees
 from loopkit.drive.messages import conversation
@@ -70,7 +70,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         if failed.failure.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty(asked.output, name, attempt, "refused", failed.failure.message)
+        artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
     worked = _worked(active, name, artifact, asked.datatype)
     return worked.replace(made_from=source) if source and not worked.error else worked
 
@@ -97,7 +97,7 @@ def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) ->
     known = ", ".join(map("`{}`".format, choice.of))
     fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
     return _worked(
-        active, name, faulty(state.output_at(name), name, attempt, NO_AGENT, fault), None
+        active, name, faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault), None
     )
 
 
@@ -189,7 +189,7 @@ async def _prepare(
 
 def _paid(talk: Conversation) -> Replied | None:
     """The reply of an earlier life of the run that is the end of the conversation."""
-    paid = stored_reply(talk.active, talk.work, partial(_is_usable, talk))
+    paid = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
     return None if talk.has_called or (talk.goes_on and talk.rounds) else paid
 
 
