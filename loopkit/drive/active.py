@@ -119,11 +119,11 @@ class ChildRuns(Protocol):
         """Advance a run and let go of it; the state in which it stopped."""
         ...
 
-    async def committed(self, run: str) -> Usage:
+    async def commitment(self, run: str) -> Usage:
         """What a run and all its children have committed; nothing where it has not begun."""
         ...
 
-    async def committed_of(self, state: RunState) -> Usage:
+    async def commitment_of(self, state: RunState) -> Usage:
         """The same of a run in a certain state."""
         ...
 
@@ -227,7 +227,7 @@ class ActiveRun:
         if self._stops is not None:
             self._stops.set()
 
-    async def asked_to_stop(self) -> None:
+    async def wait_for_stop(self) -> None:
         """Wait until the run is asked to stop."""
         if not self.stopping:
             self._stops = self._stops or asyncio.Event()
@@ -273,7 +273,7 @@ class ActiveRun:
         """Where the run stands, before what may have to be taken back."""
         return self.state, len(self._staged)
 
-    def back_to(self, mark: Mark) -> None:
+    def roll_back(self, mark: Mark) -> None:
         """Forget what was taken in since, of which nothing may have been written."""
         state, staged = mark
         self.state = state.copy()
@@ -312,9 +312,9 @@ class ActiveRun:
             raise
         if self.listeners:
             for number, event in enumerate(batch, seq - len(batch) + 1):
-                self.tell(Stored(number, self.claim.epoch, at, event))
+                self.tell_listeners(Stored(number, self.claim.epoch, at, event))
 
-    def tell(self, stored: Stored) -> None:
+    def tell_listeners(self, stored: Stored) -> None:
         """Show an event that is durable to whoever watches."""
         for listen in self.listeners:
             listen(stored)

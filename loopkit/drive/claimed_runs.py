@@ -19,7 +19,7 @@ from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.state_files import workspace
-from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.changes import fold
 from loopkit.engine.events import (
@@ -110,8 +110,10 @@ class ClaimedRuns(StoredRuns):
         return child
 
     async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        said = parent.scenario
-        scenario = said and said.of_child(started.state, started.key, started.visit)
+        parent_scenario = parent.scenario
+        scenario = parent_scenario and parent_scenario.of_child(
+            started.state, started.key, started.visit
+        )
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
@@ -155,7 +157,7 @@ class ClaimedRuns(StoredRuns):
         return await self.state_of(run)
 
     async def _cancel_children(self, state: RunState, reason: str) -> None:
-        for child in unfinished(state):
+        for child in open_children(state):
             await self.cancel_child(child.started.child, reason)
 
     async def drive(self, active: ActiveRun) -> RunState:

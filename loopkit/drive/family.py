@@ -130,7 +130,7 @@ class Family:
     async def _book(self) -> None:
         """Count what those have committed that were begun and have not ended."""
         for child in self._open():
-            self._account.book(await self._active.children.committed(child.started.child))
+            self._account.book(await self._active.children.commitment(child.started.child))
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()
@@ -161,7 +161,7 @@ class Family:
 
     async def _drive(self) -> None:
         """Drive children until none can go on."""
-        stops = asyncio.ensure_future(self._active.asked_to_stop())
+        stops = asyncio.ensure_future(self._active.wait_for_stop())
         looked_at = time.monotonic()
         try:
             while True:
@@ -228,7 +228,7 @@ class Family:
             child.stop()
 
     async def _run(self, key: str) -> None:
-        child = await self._active.children.child(self._active, await self._started(key))
+        child = await self._active.children.child(self._active, await self._record_start(key))
         if isinstance(child, ActiveRun):
             child.may_merge = lambda: self._is_next(key)
             child.gate = self._gate
@@ -262,7 +262,7 @@ class Family:
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked
 
-    async def _started(self, key: str) -> ChildStarted:
+    async def _record_start(self, key: str) -> ChildStarted:
         """The record of a child's start, which is durable before the child is."""
         begun = self._begun.get(key)
         if begun is not None and begun.started.visit == self._visit:
@@ -274,7 +274,7 @@ class Family:
             child=self._id(key),
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
-            feedback=self._told(key),
+            feedback=self._feedback_for(key),
             isolate=self._isolate,
             index=self._places[key],
             of=len(self._keys),
@@ -282,7 +282,7 @@ class Family:
         await self._active.append(started)
         return started
 
-    def _told(self, key: str) -> Feedback | None:
+    def _feedback_for(self, key: str) -> Feedback | None:
         """What the child's first author hears of it."""
         feedback = self._feedback.get(key)
         to = self._active.program.children[self._name].first_author
@@ -295,7 +295,7 @@ class Family:
 
     async def _end(self, key: str, child: RunState) -> None:
         # One that was cancelled has not counted what its own children had spent.
-        committed = await self._active.children.committed_of(child)
+        committed = await self._active.children.commitment_of(child)
         spent = await self._active.children.usage_of(child)
         ended = ChildEnded(
             state=self._name,

@@ -9,7 +9,7 @@ from loopkit.drive.deliveries import reply_from_delivery
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
-from loopkit.drive.questions import settled, step_of_answer
+from loopkit.drive.questions import settlement, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
 from loopkit.engine.macrostep import Macrostep
@@ -54,7 +54,7 @@ async def store(
         await active.append(consumes=consumes, unless=(CANCEL,) if ends else ())
     except MessageWaits:
         asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
-        active.back_to(before)
+        active.roll_back(before)
         active.stage(*work, Cancelled(reason=asked[0].data))
         await active.append(consumes=[*consumes, *(message.message_id for message in asked)])
 
@@ -106,5 +106,5 @@ def _take_answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     if posted.to_all and question.call is not None:
         for key in active.state.doubts:
             if key != question.call:
-                step.add(settled(key, posted.answer))
+                step.add(settlement(key, posted.answer))
     return step

@@ -15,7 +15,7 @@ RECEIVED = "Received."
 
 
 def conversation(
-    told: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
+    exchanges: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
 ) -> list[Message]:
     """The turns so far, and the new prompt; none where what tools gave is sent.
 
@@ -23,7 +23,7 @@ def conversation(
     is told as received.
     """
     messages: list[Message] = []
-    for exchange in told:
+    for exchange in exchanges:
         reply = exchange.reply
         if not exchange.goes_on:
             messages.append(Message("user", or_empty(exchange.prompt)))
@@ -42,10 +42,12 @@ def conversation(
 
 def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
     for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
-        given = RECEIVED if tasks is None else _given(tasks, tool_task(exchange.task, number))
-        yield Message("tool", given, tool_call_id=call.id)
+        output = (
+            RECEIVED if tasks is None else _tool_output(tasks, tool_task(exchange.task, number))
+        )
+        yield Message("tool", output, tool_call_id=call.id)
 
 
-def _given(tasks: Mapping[str, Task], name: str) -> str:
+def _tool_output(tasks: Mapping[str, Task], name: str) -> str:
     task = tasks.get(name)
     return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

@@ -25,7 +25,7 @@ async def notify(active: ActiveRun) -> str:
     becomes of the notifier, the run is what it was.
     """
     fault = await active.alarm.fault() if active.alarm is not None else ""
-    if not (active.notify and _has_stopped(active.state)) or _waited_before(active):
+    if not (active.notify and _has_stopped(active.state)) or _asks_same_question(active):
         return fault
     run = active.state.run
     asked = await active.children.questions(run) if active.state.waits_for_children else ()
@@ -54,8 +54,8 @@ class NotifyingAlarm:
 async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
     """Start the notifier with what is known of the run now; why that failed."""
     alerted = active.state.alerted
-    told = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
-    text = json.dumps(told, ensure_ascii=False)
+    outcome = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
+    text = json.dumps(outcome, ensure_ascii=False)
     try:
         # The user's own program, which no model has written to: it may see all that the user may.
         ended = await run_command(
@@ -97,7 +97,7 @@ def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str,
     }
 
 
-def _waited_before(active: ActiveRun) -> bool:
+def _asks_same_question(active: ActiveRun) -> bool:
     question = active.state.question
     return question is not None and question.question == active.asked_before
 

@@ -41,7 +41,7 @@ class Occupancy:
         until = time.monotonic() + _LET_GO_S
         while workspace not in self._locks:
             try:
-                self._locks[workspace] = _locked(state, workspace, run)
+                self._locks[workspace] = _lock(state, workspace, run)
             except WorkspaceTaken:
                 if time.monotonic() > until:
                     raise
@@ -57,7 +57,7 @@ class Occupancy:
                 os.close(self._locks.pop(workspace))
 
 
-def _locked(state: Path, workspace: Path, run: str) -> int:
+def _lock(state: Path, workspace: Path, run: str) -> int:
     (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -113,7 +113,7 @@ async def post_message(
     What was left for the same question before, where something was: that stays.
     """
     kind, question, data = message
-    place = f"{question}#{_refused(history, question)}"
+    place = f"{question}#{_count_refusals(history, question)}"
     first = await journal.post(run, kind, place, data, now)
     # From now on whoever drives the family can't overlook it.
     child = run
@@ -157,7 +157,7 @@ def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
     return before.replace(form=given, by=answer.by) == answer
 
 
-def _refused(history: Sequence[Stored], question: str) -> int:
+def _count_refusals(history: Sequence[Stored], question: str) -> int:
     """How many answers to a question were not taken: each leaves place for another one."""
     refused = (stored.event for stored in history if isinstance(stored.event, Refused))
     return sum(event.message_id.startswith(f"{question}#") for event in refused)

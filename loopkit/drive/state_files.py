@@ -76,12 +76,12 @@ async def watch_output(
 def _inside(folder: Path, relative: str) -> Path:
     """A folder of the workspace, made where it is missing."""
     try:
-        return prepare(_resolved(folder, relative))
+        return prepare(_resolve(folder, relative))
     except UnusableWorkspace as error:
         raise CallFailed("fatal", str(error)) from error
 
 
-def _resolved(folder: Path, relative: str) -> Path:
+def _resolve(folder: Path, relative: str) -> Path:
     try:
         return resolve_inside(folder, relative)
     except OutsideWorkspace as error:
@@ -90,7 +90,7 @@ def _resolved(folder: Path, relative: str) -> Path:
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
-    path = _resolved(folder, relative)
+    path = _resolve(folder, relative)
     try:
         prepare(path.parent)
     except UnusableWorkspace as error:
@@ -129,7 +129,7 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     """
     written = None
     if output.file is not None:
-        written = _resolved(folder, render(active.program, active.state, output.file).strip())
+        written = _resolve(folder, render(active.program, active.state, output.file).strip())
 
     origin = origin_of(active, folder)
 

@@ -28,7 +28,7 @@ def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Sus
     return Suspended(
         state=name,
         reason=reason,
-        message="; ".join(_told(name, stopped)),
+        message="; ".join(_messages(name, stopped)),
         remedy="\n".join(dict.fromkeys(remedies[:MOST_TOLD])),
         resume_at=min(resumes, default=None),
         time_s=time_s,
@@ -41,7 +41,7 @@ def _reason(child: RunState) -> Any:
     return "waiting" if child.status == "waiting" else "interrupted"
 
 
-def _told(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
+def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
     """Those that wait for a person, then the others with their reasons; of many the first."""
     asking = {key: child.question for key, child in stopped.items() if child.question is not None}
     others = [key for key in stopped if key not in asking]

@@ -8,7 +8,7 @@ from pathlib import Path
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
-from loopkit.drive.repair.files import changed_file, found_file
+from loopkit.drive.repair.files import file_if_changed, find_file
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
@@ -58,13 +58,13 @@ class StoredRuns:
 
     async def machine_file_of(self, state: RunState) -> Path | None:
         """The same where it is now, seen from here or from the project folder."""
-        return found_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+        return find_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
 
-    async def changed_file(self, run: str) -> Path | None:
+    async def machine_file_if_changed(self, run: str) -> Path | None:
         """The run's machine file, where it says something else than the run has by now."""
         state = await self.state_of(run)
         stored = await definition(self.journal, run, state.definition, str)
-        return changed_file(stored, await self.machine_file_of(state))
+        return file_if_changed(stored, await self.machine_file_of(state))
 
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:
@@ -77,7 +77,7 @@ class StoredRuns:
     async def usage_of(self, state: RunState) -> Usage:
         """What a run has spent, and its children that it does not count yet because they go on."""
         total = state.usage
-        for child in unfinished(state):
+        for child in open_children(state):
             if await self.journal.has(child.started.child):
                 inner = await self.usage_of(await self.state_of(child.started.child))
                 # Of the time of children it is known only at their end what counts.
@@ -111,26 +111,26 @@ class StoredRuns:
     async def _questions_of(self, state: RunState, place: str) -> AsyncIterator[OpenQuestion]:
         if state.status == "waiting" and state.question is not None:
             yield OpenQuestion(place, state, state.question)
-        for child in unfinished(state):
+        for child in open_children(state):
             inner = place_of(child.started.state, child.started.key, place)
             async for asked in self._questions(child.started.child, inner):
                 yield asked
 
-    async def committed(self, run: str) -> Usage:
+    async def commitment(self, run: str) -> Usage:
         """What a run and all its children have committed; nothing where it has not begun."""
         if not await self.journal.has(run):
             return Usage()
-        return await self.committed_of(await self.state_of(run))
+        return await self.commitment_of(await self.state_of(run))
 
-    async def committed_of(self, state: RunState) -> Usage:
+    async def commitment_of(self, state: RunState) -> Usage:
         """The same of a run in a certain state."""
         total = state.committed
-        for child in unfinished(state):
-            total = total.plus(await self.committed(child.started.child))
+        for child in open_children(state):
+            total = total.plus(await self.commitment(child.started.child))
         return total
 
 
-def unfinished(state: RunState) -> list[Child]:
+def open_children(state: RunState) -> list[Child]:
     """The children of a run that were begun and, as far as it knows, have not ended, in order."""
     begun = (child for children in state.children.values() for child in children.values())
     open_ones = [child for child in begun if child.ended is None]

@@ -87,14 +87,14 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         judging = baseline_of(due.rule, _setting(active, due, folder, ran))
         found = await limit_time(active, judging)
     except LimitReached as reached:
-        suspended = _suspended(active, due, reached.failure(active.state.run))
+        suspended = _suspension(active, due, reached.failure(active.state.run))
         return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
     except CallFailed as error:
-        return _suspended(active, due, error.failure)
+        return _suspension(active, due, error.failure)
     except CannotJudge as error:
-        return _suspended(active, due, error.failure(active.clock.now()))
+        return _suspension(active, due, error.failure(active.clock.now()))
     except (TemplateError, PatternError, PatternTimeout) as error:
-        return _suspended(active, due, Failure("fatal", str(error)))
+        return _suspension(active, due, Failure("fatal", str(error)))
     return Baselined(
         state=due.name,
         validator=due.validator,
@@ -122,7 +122,7 @@ def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Sett
     return setting
 
 
-def _suspended(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
+def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
     message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
     whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
     return suspension(Worked.failed(active.program.machine.start, 0, whole))

@@ -34,7 +34,7 @@ def give_commands(
     What each command did is added to `ran`.
     """
     tries: dict[tuple[str, ...], int] = {}
-    kept = _kept(active.redact, setting.folder)
+    clean = _text_cleaner(active.redact, setting.folder)
 
     async def run(
         argv: Sequence[str],
@@ -57,11 +57,11 @@ def give_commands(
             ran.append(Ran(validator=validator, fault="not_found", message=str(error)))
             raise
         except CommandTimeout as late:
-            late.stdout, late.stderr = kept(late.stdout), kept(late.stderr)
-            ran.append(_ran(validator, late, fault="timeout", message=str(late)))
+            late.stdout, late.stderr = clean(late.stdout), clean(late.stderr)
+            ran.append(_run_record(validator, late, fault="timeout", message=str(late)))
             raise
-        result = replace(result, stdout=kept(result.stdout), stderr=kept(result.stderr))
-        ran.append(_ran(validator, result, exit_code=result.exit_code))
+        result = replace(result, stdout=clean(result.stdout), stderr=clean(result.stderr))
+        ran.append(_run_record(validator, result, exit_code=result.exit_code))
         return result
 
     def note_file(name: str, text: str) -> None:
@@ -69,16 +69,16 @@ def give_commands(
             ran[-1] = ran[-1].replace(files={name: storable(text)})
 
     setting.run, setting.note_file = run, note_file
-    setting.redact, setting.pause, setting.now = kept, active.pause, active.clock.now
+    setting.redact, setting.pause, setting.now = clean, active.pause, active.clock.now
 
 
-def _kept(redact: Redact, folder: Path | None) -> Redact:
+def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
     """What may be kept of a text: no secrets, and paths of the workspace told from there.
 
     So a finding is the same one in another copy of the workspace, and where a run is replayed.
     """
 
-    def kept(text: str) -> str:
+    def clean(text: str) -> str:
         text = without_folders(redact(text))
         places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
         if not any(place in text for place in places):
@@ -87,9 +87,9 @@ def _kept(redact: Redact, folder: Path | None) -> Redact:
         # Only where a path begins: `/notes/` is no part of `/home/me/notes/`.
         return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
 
-    return kept
+    return clean
 
 
-def _ran(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
+def _run_record(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
     stdout, stderr = (storable(text[-KEPT_CHARS:]) for text in (printed.stdout, printed.stderr))
     return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)

@@ -64,8 +64,8 @@ class Judge:
         # A second opinion is one only if it does not know the first.
         known = self.known if self.number <= self.rule.samples else ()
         machine = self.active.program.machine
-        told = machine.patterns, known, machine.origins
-        form = form_of(self.rule, self.agent, self.levels, *told)
+        machine_rules = machine.patterns, known, machine.origins
+        form = form_of(self.rule, self.agent, self.levels, *machine_rules)
         if isinstance(form, ReportForm) and machine.origins:
             of_author = self.active.program.graph.origins.of_author(self.author)
             form = replace(form, of_author=of_author)
@@ -130,13 +130,13 @@ class Judge:
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
-        told = exchanges_of(self.active, self.work)
+        exchanges = exchanges_of(self.active, self.work)
         request = Request(
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
             prompt=prompt,
-            messages=conversation(told, prompt),
+            messages=conversation(exchanges, prompt),
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
@@ -164,7 +164,7 @@ class Judge:
 async def opinion(judge: Judge, prompt: str) -> Answer:
     """One answer of a judge, asked again with the reason while it can't be read."""
     try:
-        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
+        return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:
         reason = f"the report could not be checked against its schema: {error}"
         return Answer.failed(judge.validator, Failure("fatal", reason))
@@ -172,7 +172,7 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
         return Answer.failed(judge.validator, failed.failure)
 
 
-async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
+async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
     """What can be read of the judge after all its re-asks; stored replies are used first.
 
     A fail that could not be used as it was counts where nothing better follows, be it that the
@@ -183,8 +183,8 @@ async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
     misread: Misread | None = None
     rejection: Answer | None = None
     for index in range(allowed):
-        told = exchanges_of(judge.active, judge.work)
-        stored = told[index].reply if index < len(told) else None
+        exchanges = exchanges_of(judge.active, judge.work)
+        stored = exchanges[index].reply if index < len(exchanges) else None
         try:
             read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
         except CallFailed:
@@ -196,10 +196,10 @@ async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
         misread = read
         if read.last_resort is not None and read.last_resort.verdict == "fail":
             rejection = read.last_resort
-    return rejection or _unread(judge.validator, misread)
+    return rejection or _answer_from_misread(judge.validator, misread)
 
 
-def _unread(validator: str, misread: Misread | None) -> Answer:
+def _answer_from_misread(validator: str, misread: Misread | None) -> Answer:
     if misread is not None and misread.last_resort is not None:
         return misread.last_resort
     reason = misread.reason if misread else "it was never asked"
@@ -211,7 +211,7 @@ def _unread(validator: str, misread: Misread | None) -> Answer:
     )
 
 
-def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
+def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
     """The answer with the rule's code and origin, no finding worse than the rule's severity."""
     findings: list[Finding] = []
     for finding in answer.findings:

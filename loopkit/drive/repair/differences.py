@@ -34,30 +34,30 @@ def _between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
     elif isinstance(old, list) and isinstance(new, list):
         yield from _items(old, new, path)
     else:
-        before, after = _told(old, new)
+        before, after = _excerpts(old, new)
         yield Change(place=".".join(path), before=before, after=after)
 
 
 def _items(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
     """What stands between equal items at both ends, so that one more at the top is one change."""
-    head = _alike(old, new)
-    tail = min(_alike(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    head = _common_length(old, new)
+    tail = min(_common_length(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
     for index, (first, second) in enumerate(zip_longest(before, after), head):
         yield from _between(first, second, (*path, str(index)))
 
 
-def _alike(old: Sequence[Any], new: Sequence[Any]) -> int:
+def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
     """How many values are equal from the beginning."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
-def _told(old: Any, new: Any) -> Sequence[str]:
+def _excerpts(old: Any, new: Any) -> Sequence[str]:
     """Both values on one line, from where they differ on."""
     before, after = _text(old), _text(new)
-    alike = _alike(before, after)
-    skipped = alike - _BEFORE if alike > WIDTH // 2 else 0
+    common = _common_length(before, after)
+    skipped = common - _BEFORE if common > WIDTH // 2 else 0
     return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]
 
 

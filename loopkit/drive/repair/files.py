@@ -11,12 +11,12 @@ from loopkit.drive.repair.differences import differences
 from loopkit.language.load import load, load_resolved
 
 
-def found_file(named: Path, folders: Iterable[Path]) -> Path | None:
+def find_file(named: Path, folders: Iterable[Path]) -> Path | None:
     """The file of this name in the first folder that has it."""
     return next((path for folder in folders if (path := folder / named).is_file()), None)
 
 
-def changed_file(resolved: str, path: Path | None) -> Path | None:
+def file_if_changed(resolved: str, path: Path | None) -> Path | None:
     """The machine file of a definition, where it says something else by now.
 
     Of a file that is gone nothing is known; what cannot be read any more has changed.
@@ -34,6 +34,6 @@ def changed_file(resolved: str, path: Path | None) -> Path | None:
     return path if differences(load_resolved(resolved), loaded.machine) else None
 
 
-def changed_note(file: Path) -> str:
+def note_of_change(file: Path) -> str:
     """What is said of a run whose machine file has changed."""
     return f"{file} has changed since this run read it, and the run keeps what it has"

@@ -10,9 +10,9 @@ from typing import Any
 from loopkit.checks.stuck_ahead import stuck_ahead, stuck_in_words
 from loopkit.drive.repair.baselines import new_baselines
 from loopkit.drive.repair.differences import differences
-from loopkit.drive.repair.edges import same_edges, spent_on
+from loopkit.drive.repair.edges import counters_of_route, same_edges
 from loopkit.drive.repair.facts import unknown_facts
-from loopkit.drive.repair.judges import moved_tasks
+from loopkit.drive.repair.judges import task_moves
 from loopkit.drive.repair.places import cap_path, edge_path, in_words
 from loopkit.drive.repair.spent import overspent
 from loopkit.engine.changes import apply
@@ -64,8 +64,8 @@ class Fitting:
     @cached_property
     def renamed(self) -> dict[str, str]:
         """The new id of each edge that the run knows and that is called otherwise; none if gone."""
-        told = (each.edge for waiting in self.run.deferred.values() for each in waiting)
-        known = dict.fromkeys((*self.run.route, *(edge for edge in told if edge)))
+        edges = (each.edge for waiting in self.run.deferred.values() for each in waiting)
+        known = dict.fromkeys((*self.run.route, *(edge for edge in edges if edge)))
         return {edge: to for edge in known if (to := self.same.get(edge, "")) != edge}
 
     @cached_property
@@ -76,7 +76,7 @@ class Fitting:
 
     @cached_property
     def counters(self) -> dict[str, int]:
-        return spent_on((self.same[edge] for edge in self.run.route), self.graphs[1])
+        return counters_of_route((self.same[edge] for edge in self.run.route), self.graphs[1])
 
     @cached_property
     def released(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) ->
         changes=differences(old, new),
         edges=fitting.renamed,
         counters=fitting.counters,
-        tasks=moved_tasks(run, old, new),
+        tasks=task_moves(run, old, new),
         input=added,
         limits=fitting.released,
     )

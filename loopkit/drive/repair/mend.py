@@ -56,7 +56,7 @@ class Mend:
     def is_any(self) -> bool:
         return bool(self.loaded or self.models or self.prices or self.params)
 
-    def applied(self, stored: str) -> Definition:
+    def apply_to(self, stored: str) -> Definition:
         """The definition with all of it, in place of a stored one; raises NotRunnable."""
         machine, resolved, source = load_resolved(stored), stored, None
         if self.loaded is not None:

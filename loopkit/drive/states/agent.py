@@ -17,7 +17,7 @@ from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.tools.answers import counts, with_calls
+from loopkit.drive.tools.answers import counts_as_answer, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
@@ -50,7 +50,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     program, run = active.program, active.state
     chosen, attempt = chosen_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
-        return _by_nobody(active, name, state, attempt)
+        return _work_without_agent(active, name, state, attempt)
     asked = program.agents_asked[name, chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
     source = made_from(program, run) if name in program.graph.keeping else ""
@@ -59,10 +59,10 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         if isinstance(begun, Answered):
             answered = begun
         elif begun.talk is not None:
-            answered = await converse(begun.talk, begun.told, begun.request)
+            answered = await converse(begun.talk, begun.turns, begun.request)
         else:
             answered = Answered(await call(active, begun.work, begun.request, hold=True))
-        artifact = _made(active, name, asked, answered.reply)
+        artifact = _artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)
@@ -71,11 +71,11 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
         artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
-    worked = _worked(active, name, artifact, asked.datatype)
-    return worked.replace(made_from=source) if source and not worked.error else worked
+    work = _work_event(active, name, artifact, asked.datatype)
+    return work.replace(made_from=source) if source and not work.error else work
 
 
-def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
+def _artifact_of(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
     attempt = active.state.attempts.get(name, 0) + 1
     patterns = active.program.machine.patterns
     return make_artifact(reply, asked.agent, asked.output, name, attempt, patterns)
@@ -83,28 +83,32 @@ def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Ar
 
 def _is_usable(talk: Conversation, reply: Replied) -> bool:
     """Whether a reply that could not be used before a resume can be now."""
-    artifact = talk.made(reply)
-    if artifact.fault or (artifact.missing and _undecided(talk.active, talk.state, artifact)):
+    artifact = talk.artifact_of(reply)
+    if artifact.fault or (
+        artifact.missing and _missing_for_guards(talk.active, talk.state, artifact)
+    ):
         return False
-    return not talk.asked.tools or counts(talk, exchanges_of(talk.active, talk.work))
+    return not talk.asked.tools or counts_as_answer(talk, exchanges_of(talk.active, talk.work))
 
 
-def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
+def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
     """Of a word that chooses no agent it is not known whom it means: a content fault."""
     choice = state.choice
     assert choice is not None
     word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
     known = ", ".join(map("`{}`".format, choice.of))
     fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
-    return _worked(
+    return _work_event(
         active, name, faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault), None
     )
 
 
-def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None) -> Worked:
+def _work_event(
+    active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None
+) -> Worked:
     error = artifact.fault
     if artifact.missing and not error:
-        error = _undecided(active, name, artifact)
+        error = _missing_for_guards(active, name, artifact)
     is_caught = error and active.program.graph.on(name, "content")
     return Worked(
         state=name,
@@ -116,7 +120,7 @@ def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType
     )
 
 
-def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
+def _missing_for_guards(active: ActiveRun, name: str, artifact: Artifact) -> str:
     """Why the state's own guards can't read an answer that declares that it can't be done."""
     names = active.program.guard_names
     read = {
@@ -133,7 +137,7 @@ class PreparedCall(Value, frozen=True):
 
     work: CallSeries
     request: Request
-    told: Sequence[Exchange]
+    turns: Sequence[Exchange]
     """The turns that are sent again before the prompt."""
     talk: Conversation | None
     """The conversation that goes on after its reply, where tools may be called."""
@@ -155,45 +159,47 @@ async def _prepare(
         place=name,
         role=asked.role,
         callees=asked.callees or callees(active, agent, name),
-        quote=port.quote if asked.role == "author" else _for_nothing,
+        quote=port.quote if asked.role == "author" else _no_cost,
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
     talk = None
     if asked.tools or work.task in active.state.tasks:
-        talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
-        if (paid := _paid(talk)) is not None:
-            return Answered(paid)
+        talk = Conversation(
+            active, name, chosen, asked, work, partial(_artifact_of, active, name, asked)
+        )
+        if (final := _final_reply(talk)) is not None:
+            return Answered(final)
     if asked.is_left and not isinstance(port, OutsideAgentPort):
         work = work.replace(written=await watch_output(active, folder, output, work.task))
-    told = () if is_fresh else told_before(active, name, chosen, work.task)
-    prompt = author_prompt(active, name, state, kept=bool(told))
+    turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
+    prompt = author_prompt(active, name, state, kept=bool(turns))
     request = Request(
         agent=chosen,
         place=name,
         role=asked.role,
-        messages=conversation(told, prompt, active.state.tasks),
+        messages=conversation(turns, prompt, active.state.tasks),
         prompt=prompt,
         names=_names(active, asked) if asked.templates else {},
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
-        session=told[-1].reply.session if told else None,
+        session=turns[-1].reply.session if turns else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, work, asked, request, port)
-    return PreparedCall(work, request, told, talk if talk is not None and talk.goes_on else None)
+    return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
 
 
-def _paid(talk: Conversation) -> Replied | None:
+def _final_reply(talk: Conversation) -> Replied | None:
     """The reply of an earlier life of the run that is the end of the conversation."""
-    paid = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
-    return None if talk.has_called or (talk.goes_on and talk.rounds) else paid
+    reply = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
+    return None if talk.has_called or (talk.goes_on and talk.rounds) else reply
 
 
-def _for_nothing(_: Request) -> Usage:
+def _no_cost(_: Request) -> Usage:
     """What somebody outside costs, also where a scenario or a function plays them."""
     return Usage()
 
@@ -204,21 +210,21 @@ async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
     return with_calls(agent, await port.ask(request))
 
 
-def told_before(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
+def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
     """The turns of a state's kept session with an agent that are sent again, oldest first.
 
     Those of the work in hand are not among them, as far as they are to be used.
     """
     agent = active.program.machine.agents[asked]
-    told: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
+    turns: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
     known = active.state.tasks.get(task)
     if known is not None and known.renewed < len(known.exchanges):
-        told = told[: known.renewed - len(known.exchanges)]
-    if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
+        turns = turns[: known.renewed - len(known.exchanges)]
+    if turns and not agent.is_sent_turns and not (agent.goes_on and turns[-1].reply.session):
         # A program that can't be taken back to its session remembers nothing of it.
         return ()
     kept = agent.session
-    return _newest(active, told, kept.keep) if isinstance(kept, KeepTurns) else told
+    return _newest_turns(active, turns, kept.keep) if isinstance(kept, KeepTurns) else turns
 
 
 def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
@@ -226,23 +232,23 @@ def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
     agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
-    told = active.state.conversations.get((name, asked), ())
+    turns = active.state.conversations.get((name, asked), ())
     if (
         isinstance(agent.session, KeepTurns)
-        and len(last_turns(told, agent.session.keep)) >= agent.session.keep
+        and len(last_turns(turns, agent.session.keep)) >= agent.session.keep
     ):
         # The oldest turn that is sent now will be left out then.
         return False
     return can_come_again(active.program, active.state, name)
 
 
-def _newest(active: ActiveRun, told: Sequence[Exchange], most: int) -> Sequence[Exchange]:
+def _newest_turns(active: ActiveRun, turns: Sequence[Exchange], most: int) -> Sequence[Exchange]:
     """The last turns, after the newest one that says what the task is."""
-    kept = last_turns(told, most)
-    opening = kept[0][0].opening if kept else None
-    if opening is not None and opening is kept[-1][0].opening:
-        kept = [list(active.state.tasks[opening.task].exchanges), *kept]
-    return [exchange for turn in kept for exchange in turn]
+    newest = last_turns(turns, most)
+    opening = newest[0][0].opening if newest else None
+    if opening is not None and opening is newest[-1][0].opening:
+        newest = [list(active.state.tasks[opening.task].exchanges), *newest]
+    return [exchange for turn in newest for exchange in turn]
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:

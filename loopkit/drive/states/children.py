@@ -27,8 +27,8 @@ async def work_of_children(
     try:
         items, inputs = read()
     except InvalidInput as error:
-        told = "; ".join(fault.message for fault in error.faults)
-        return Worked(state=name, visit=visit, outcome="content", error=told)
+        message = "; ".join(fault.message for fault in error.faults)
+        return Worked(state=name, visit=visit, outcome="content", error=message)
     family = Family(active, name, items, inputs)
     facts, data = sum_up(await family.results())
     artifact = Artifact(

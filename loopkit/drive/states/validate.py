@@ -39,7 +39,7 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     report = ledger.complete(
         active.program, active.state, name, artifact, panel, earlier, made_from
     )
-    return _worked(active, name, report, rules_work)
+    return _work_event(active, name, report, rules_work)
 
 
 class _RulesWork(Mutable):
@@ -49,7 +49,7 @@ class _RulesWork(Mutable):
     time_s: float = 0.0
 
 
-def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
+def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = report.facts
     if name in active.program.graph.scoring:
         facts[SCORE] = report.score

@@ -29,7 +29,7 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
     last, is_over = rounds[-1], talk.calls_left(rounds) == 0
     reply = last.reply
     if reply.has_no_tools:
-        return _judged_for_it(talk, last, is_over=is_over)
+        return _next_without_tools(talk, last, is_over=is_over)
     if reply.tool_calls:
         was_over = talk.calls_left(rounds[:-1]) == 0
         if not was_over:
@@ -42,7 +42,11 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
         # What is no draft at all has a fault of its own.
-        return Answered(reply) if talk.made(reply).fault else Answered(reply, NOT_VALIDATED, fault)
+        return (
+            Answered(reply)
+            if talk.artifact_of(reply).fault
+            else Answered(reply, NOT_VALIDATED, fault)
+        )
     required = talk.definition.require_tool
     return (
         f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
@@ -55,14 +59,14 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     required = talk.definition.require_tool
     if required is None:
         return ""
-    artifact = talk.made(rounds[-1].reply)
+    artifact = talk.artifact_of(rounds[-1].reply)
     if artifact.infeasible or artifact.fault_code == CUT_OFF:
         # It says itself that there is no draft, or would end at the same place again.
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
     given = (
-        talk.given(number)
+        talk.tool_reply(number)
         for one in rounds
         for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
         if called.name == required
@@ -77,19 +81,19 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     return ""
 
 
-def _errors_in_draft(required: str, given: Replied) -> str:
+def _errors_in_draft(required: str, reply: Replied) -> str:
     """What the last call has found, for an attempt that does not know this conversation."""
-    told = parse_json(given.text)
-    listed = told["diagnostics"] if isinstance(told, dict) else ()
+    result = parse_json(reply.text)
+    listed = result["diagnostics"] if isinstance(result, dict) else ()
     named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
     found = f"`{required}` found errors in the last draft that it was given"
     return f"{found}: {named}".rstrip(".") if named else found
 
 
-def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
+def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
     """The same for a model that can't call tools: loopkit has called the required one for it."""
-    given = talk.given(last.tool_calls_before + 1) if last.reply.tool_calls else None
-    artifact = talk.made(last.reply)
+    given = talk.tool_reply(last.tool_calls_before + 1) if last.reply.tool_calls else None
+    artifact = talk.artifact_of(last.reply)
     if given is None and talk.definition.require_tool and not artifact.infeasible:
         return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
     required = talk.definition.require_tool
@@ -105,11 +109,11 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     )
 
 
-def counts(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
+def counts_as_answer(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
     """Whether the last reply of a conversation that came to its end is an answer that counts."""
     last = rounds[-1]
     if last.reply.has_no_tools:
-        judged = _judged_for_it(talk, last, is_over=True)
+        judged = _next_without_tools(talk, last, is_over=True)
         return isinstance(judged, Answered) and not judged.fault
     return bool(last.reply.text.strip()) and not _not_validated(talk, rounds)
 

@@ -11,7 +11,7 @@ from loopkit.drive.calls import CallSeries, call
 from loopkit.drive.tools import of_server, program, python_function, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.tools.conversation import Conversation
-from loopkit.drive.tools.offering import served_tools
+from loopkit.drive.tools.offering import fetch_tools
 from loopkit.engine.emitting import emitted_meanwhile
 from loopkit.engine.events import ToolCall, Usage
 from loopkit.engine.tasks import Exchange, tool_task
@@ -44,7 +44,7 @@ async def call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
     """Make the calls of the last reply that were not made yet, as far as any are left."""
     last, left = rounds[-1], talk.calls_left(rounds[:-1])
     for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
-        if talk.given(number) is None:
+        if talk.tool_reply(number) is None:
             if talk.active.stopping:
                 raise Stopped
             await _call_tool(talk, number, called)
@@ -91,7 +91,7 @@ def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
 
 async def _ready(talk: Conversation, tool: str) -> None:
     """Wait until the server of a tool can be asked."""
-    await served_tools(talk, [tool])
+    await fetch_tools(talk, [tool])
 
 
 async def _result(

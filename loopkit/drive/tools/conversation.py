@@ -31,7 +31,7 @@ class Conversation(Value, frozen=True):
     agent: str
     asked: AgentAsked
     work: CallSeries
-    made: Callable[[Replied], Artifact]
+    artifact_of: Callable[[Replied], Artifact]
     """The artifact that a reply brings."""
 
     @property
@@ -61,7 +61,7 @@ class Conversation(Value, frozen=True):
         made = sum(len(one.reply.tool_calls) for one in rounds)
         return max(0, self.definition.max_tool_calls - made)
 
-    def given(self, number: int) -> Replied | None:
+    def tool_reply(self, number: int) -> Replied | None:
         """What the call of a tool gave; none where it was not made, or not yet."""
         task = self.active.state.tasks.get(tool_task(self.work.task, number))
         return task.exchanges[-1].reply if task and task.exchanges else None

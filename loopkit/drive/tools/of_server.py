@@ -19,8 +19,8 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     as_data,
-    ran,
-    told_of,
+    output_of,
+    run_records,
 )
 from loopkit.language import McpTool, Retry
 from loopkit.machine.asked import AgentAsked
@@ -36,7 +36,7 @@ async def run(called: ToolCalled) -> ToolResult:
     with as_agent_errors():
         played = active.commands.result(called.name, called.index, folder)
     if played is not None:
-        return _result(called, told_of(played), is_error=played.exit_code != 0)
+        return _result(called, output_of(played), is_error=played.exit_code != 0)
     if active.scenario is not None:
         raise Unprepared(
             f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
@@ -63,8 +63,8 @@ def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
     said = "It failed, and says" if is_error else "It answers"
-    told = as_data(said, text, called.active.redact, left_out)
-    return ToolResult(told, commands=ran(called, int(is_error), text))
+    fenced = as_data(said, text, called.active.redact, left_out)
+    return ToolResult(fenced, commands=run_records(called, int(is_error), text))
 
 
 async def offers(
@@ -78,7 +78,7 @@ async def offers(
     folder, found = await workspace(active, asked.workspace, writes=True), dict[str, OfferedTool]()
     for server in sorted({tool.server for tool in wanted.values()}):
         of_it = {name: tool for name, tool in wanted.items() if tool.server == server}
-        listed = await _listed(active, server, of_it, folder, retry)
+        listed = await _list_tools(active, server, of_it, folder, retry)
         for name, tool in of_it.items():
             found[name] = listed[tool.its_name]
             _refuse_another(active, tool, found[name].digest)
@@ -91,7 +91,7 @@ def digests(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> dict[str, s
     return {t.mcp: served[name].digest for name, t in tools.items() if isinstance(t, McpTool)}
 
 
-async def _listed(
+async def _list_tools(
     active: ActiveRun, server: str, wanted: Mapping[str, McpTool], folder: Path, retry: Retry
 ) -> Mapping[str, OfferedTool]:
     names = sorted({tool.its_name for tool in wanted.values()})

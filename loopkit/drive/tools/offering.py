@@ -15,7 +15,7 @@ VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
 IS_REQUIRED = " Your answer has to be the draft that it found valid last."
 
 
-def offered(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
+def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
     """The tools of an agent, as a model is told of them; of some, servers have told."""
     required = asked.agent.required_tool
     return [
@@ -35,7 +35,7 @@ def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bo
     return said + IS_REQUIRED if is_required else said
 
 
-async def served_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
+async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
     """What servers say of tools of these names; raises CallFailed."""
     tools = ((name, talk.asked.tools[name].tool) for name in names if name in talk.asked.tools)
     wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}

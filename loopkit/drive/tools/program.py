@@ -9,9 +9,9 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     as_data,
-    ended_after,
-    ran,
-    told_of,
+    output_of,
+    run_records,
+    timeout_result,
 )
 from loopkit.language import CommandTool
 from loopkit.outside.processes import (
@@ -47,12 +47,12 @@ async def run(called: ToolCalled) -> ToolResult:
         except ArgumentsRefused as error:
             raise BadArguments(str(error)) from error
         except CommandTimeout:
-            return ended_after(called, tool.timeout)
-    did = ran(called, result.exit_code, result.stdout, result.stderr)
-    return ToolResult(_told(result, active.redact), exit_code=result.exit_code, commands=did)
+            return timeout_result(called, tool.timeout)
+    did = run_records(called, result.exit_code, result.stdout, result.stderr)
+    return ToolResult(_result_text(result, active.redact), exit_code=result.exit_code, commands=did)
 
 
-def _told(result: CommandResult, redact: Redact) -> str:
+def _result_text(result: CommandResult, redact: Redact) -> str:
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
-    printed = told_of(result)
+    printed = output_of(result)
     return f"{ended}{as_data('It printed', printed, redact)}"

@@ -31,12 +31,12 @@ async def run(called: ToolCalled) -> ToolResult:
     if artifact.fault:
         answers = [content_fault(artifact, rules.levels.worst)]
     else:
-        answers = await _judged(called, artifact, rules, ran)
+        answers = await _judge(called, artifact, rules, ran)
     findings = tuple(finding for answer in answers for finding in answer.findings)
-    told = diagnostics(findings, called.active.program.machine.limits.feedback_items)
+    result = diagnostics(findings, called.active.program.machine.limits.feedback_items)
     return ToolResult(
-        json.dumps(told, ensure_ascii=False),
-        found_clean=digest(artifact) if told["ok"] else "",
+        json.dumps(result, ensure_ascii=False),
+        found_clean=digest(artifact) if result["ok"] else "",
         findings=findings,
         commands=tuple(ran),
     )
@@ -44,8 +44,10 @@ async def run(called: ToolCalled) -> ToolResult:
 
 def digest(artifact: Artifact) -> str:
     """What tells one draft from another: its data, or its text without the blanks around it."""
-    told = json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
-    return hashlib.sha256(told.encode(errors="replace")).hexdigest()
+    content = (
+        json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
+    )
+    return hashlib.sha256(content.encode(errors="replace")).hexdigest()
 
 
 def _artifact(called: ToolCalled, text: str) -> Artifact:
@@ -56,7 +58,7 @@ def _artifact(called: ToolCalled, text: str) -> Artifact:
     return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
 
 
-async def _judged(
+async def _judge(
     called: ToolCalled, artifact: Artifact, rules: FixedRules, ran: list[Ran]
 ) -> list[Answer]:
     """What the rules find; what their programs did is added to `ran`."""
