@@ -303,7 +303,7 @@ async def _perform_in_turn(active: ActiveRun, gate: Gate, name: str, state: Stat
 
 
 def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
-    return Worked.failed(active.state.state, active.state.visit, failure)
+    return Worked.with_failure(active.state.state, active.state.visit, failure)
 
 
 async def _doubt_open_calls(active: ActiveRun) -> None:

@@ -8,7 +8,7 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.repair.refusals import refuse_limits
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.reclassification import NotReclassified, considered, heed
+from loopkit.engine.reclassification import NotReclassified, apply_answer, consider
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import TOTAL
@@ -32,11 +32,11 @@ def consider_answer(
     if answer.limits:
         _refuse_limits(engine, run, answer.limits)
     try:
-        about = considered(engine.program.graph.origins, run.last_report, answer.origins)
+        about = consider(engine.program.graph.origins, run.last_report, answer.origins)
     except NotReclassified as error:
         raise AnswerRefused(str(error), "origins") from error
     ahead = run.copy()
-    heed(ahead, answer, about)
+    apply_answer(ahead, answer, about)
     return about, ahead
 
 

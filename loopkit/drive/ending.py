@@ -42,7 +42,7 @@ def may_end(active: ActiveRun) -> bool:
 
 
 async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
-    work = Worked.failed(name, active.state.visit, failed.failure)
+    work = Worked.with_failure(name, active.state.visit, failed.failure)
     active.take(suspend(active.state, work))
     await active.append()
 

@@ -22,7 +22,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
     form_type = parse_record(state.form)
     form = _complete_form(answer.form, form_type)
     facts = {**facts_of(form, form_type), "choice": answer.choice}
-    if closed := engine.questions.closed_edge(ahead, facts):
+    if closed := engine.questions.why_refused(ahead, facts):
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}", "choice")
     if answer.edit is not None and state.edit is None:
         raise AnswerRefused("this question offers nothing to edit", "edit")

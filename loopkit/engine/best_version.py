@@ -24,14 +24,14 @@ def way_back(
     best = _best_round(plan, edge, run)
     if best is None or best.judged.fault or _is_current(now, best):
         return None
-    then = run.picked(best)
+    then = run.artifacts_at(best)
     return Best(
         state=best.report.state,
         author=best.judged.author,
         attempt=best.judged.attempt,
         made_from=best.report.made_from,
         artifacts=tuple([n for n in then if run.artifacts.get(n) != then[n]]),
-        withdrawn=tuple(_withdrawn(run, best)),
+        withdrawn=tuple(_findings_to_withdraw(run, best)),
     )
 
 
@@ -68,7 +68,7 @@ def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
     return ((is_last and last.origin) or report.origin) == edge.origin
 
 
-def gone_back(run: RunState, event: Best) -> RunState:
+def after_going_back(run: RunState, event: Best) -> RunState:
     """The run behind the way back; the one before it stays as it is."""
     after = run.copy()
     go_back(after, event)
@@ -125,7 +125,7 @@ def _forget_sessions(run: RunState, authors: set[str]) -> None:
     run.conversations = {with_whom: said for with_whom, said in told if with_whom[0] not in authors}
 
 
-def _withdrawn(run: RunState, best: Round) -> Iterator[Finding]:
+def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
     """What is open, and is not in the version either."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():

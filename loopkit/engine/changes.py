@@ -42,14 +42,14 @@ from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import take_back
 from loopkit.engine.log import Log
-from loopkit.engine.reclassification import heed
+from loopkit.engine.reclassification import apply_answer
 from loopkit.engine.repairing import repair
 from loopkit.engine.revisions import after_edge
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
-from loopkit.engine.tree_changes import capture, end_merge, isolate, merge, restored
+from loopkit.engine.tree_changes import capture, end_merge, end_restore, isolate, merge
 from loopkit.language.facts import COMPLETE
 from loopkit.values import replace
 
@@ -217,7 +217,7 @@ def _work(state: RunState, event: Worked) -> None:
         state.versions = {**state.versions, name: number or state.versions.get(name, 0) + 1}
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
-        heed(state, event.answer, event.considered)
+        apply_answer(state, event.answer, event.considered)
     if event.report is not None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
@@ -327,14 +327,14 @@ def _suspend(state: RunState, event: Suspended) -> None:
 
 def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
-        state.tasks[key] = task.after_resume(_renewed(state, task))
+        state.tasks[key] = task.after_resume(_exchanges_to_renew(state, task))
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()
     state.limits = {**state.limits, **event.limits}
 
 
-def _renewed(state: RunState, task: Task) -> int:
+def _exchanges_to_renew(state: RunState, task: Task) -> int:
     """Replies that could not be used are asked for again; all others stay paid and are used."""
     unusable = state.suspended is not None and state.suspended.reason == "content"
     return len(task.exchanges) if unusable else task.renewed
@@ -368,7 +368,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Isolated: isolate,
     Merging: merge,
     Merged: end_merge,
-    Restored: restored,
+    Restored: end_restore,
     Decided: _decide,
     Alerted: _alert,
     Emitted: _emit,

@@ -29,9 +29,9 @@ def default_feedback(
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
     items = program.report_items
-    parts = [_heading(len(blocking), where, *revision), _listed(blocking, most, items)]
+    parts = [_heading(len(blocking), where, *revision), _list_findings(blocking, most, items)]
     if report.resolved:
-        fixed = _listed(report.resolved, most, items)
+        fixed = _list_findings(report.resolved, most, items)
         parts.append(f"Fixed since the version before:\n\n{fixed}")
     parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
@@ -43,7 +43,7 @@ def _heading(count: int, where: str, revision: int, most: int) -> str:
     return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
-def _listed(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
+def _list_findings(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
     lines = [_item(finding, items) for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")

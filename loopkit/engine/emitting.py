@@ -23,7 +23,7 @@ LONGEST_LABEL = 200
 """Characters of a phase or a source."""
 
 
-def emitted_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
+def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
     """The event of the active state whose work begins, with what this has to mend.
 
     Raises TemplateError, as the others do.
@@ -36,14 +36,14 @@ def emitted_at_start(program: Program, run: RunState, emission: Emission) -> Emi
     return _about_work(program, run, emission, found)
 
 
-def emitted_meanwhile(
+def event_of_draft(
     program: Program, run: RunState, emission: Emission, findings: Iterable[Finding]
 ) -> Emitted:
     """The event of a draft that the active state has not handed in yet, with what was found."""
     return _about_work(program, run, emission, tuple(findings))
 
 
-def emitted_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
+def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
     """The event of an edge that completed work takes; `run` is the one with the work."""
     answer = plain_answer(program, work.state, work.answer) if work.answer else {}
     name = _in_hand(program, run)
@@ -53,7 +53,7 @@ def emitted_on_edge(program: Program, run: RunState, emission: Emission, work: W
     current = run.artifacts.get(name)
     if current is None:
         return _about_work(program, run, emission, (), reason=work.error, **answer)
-    found, reason = _found_in(program, run, current, work)
+    found, reason = _findings_in(program, run, current, work)
     return Emitted(
         name=emission.name,
         state=run.state,
@@ -107,7 +107,7 @@ def _in_hand(program: Program, run: RunState) -> str:
     return own or (run.last_report.artifact if run.last_report else "")
 
 
-def _found_in(
+def _findings_in(
     program: Program, run: RunState, artifact: Artifact, work: Worked
 ) -> tuple[tuple[Finding, ...], str]:
     """What is known against a version, and why there is no verdict on it."""

@@ -11,7 +11,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import concerning, plain_findings, waiting_findings
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import chosen_agent, plain_answer, render
+from loopkit.engine.template_values import choose_agent, plain_answer, render
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 
@@ -29,7 +29,7 @@ def feedback_for(
     if edge.judges_again(program.machine.states):
         return (), ()
     if not edge.back:
-        return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()
+        return (tuple(_waiting_feedback(program, run, edge.target)) if run.deferred else ()), ()
     spent = after_edge(run.counters, edge.counters, edge.resets)
     revision = revision_of(program, run, edge, spent)
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
@@ -38,7 +38,7 @@ def feedback_for(
     about, has_origins = report, program.graph.has_origins
     if report is not None and has_origins:
         about = _about(program, report, to)
-    text = _filled(program, run, edge, about, revision, names)
+    text = _fill_template(program, run, edge, about, revision, names)
     is_worded = bool(text.strip())
     if not is_worded:
         text = _default(program, run, work, about, to, revision)
@@ -48,7 +48,7 @@ def feedback_for(
     own = _feedback(to, text, revision, tells)
     waited: Iterable[Feedback] = ()
     if run.deferred:
-        waited = _deferred(program, run, edge.target, tells.findings if tells else ())
+        waited = _waiting_feedback(program, run, edge.target, tells.findings if tells else ())
     if not has_origins:
         return (own, *waited), ()
     return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
@@ -78,7 +78,7 @@ def _feedback(to: str, text: str, revision: tuple[int, int], tells: Deferral | N
     )
 
 
-def _filled(
+def _fill_template(
     program: Program,
     run: RunState,
     edge: Edge,
@@ -106,9 +106,9 @@ def _default(
     to: str,
     revision: tuple[int, int],
 ) -> str:
-    asked = chosen_agent(program, run, to) if report else None
-    if report and (told := default_feedback(program, report, to, revision, asked)):
-        return told
+    asked = choose_agent(program, run, to) if report else None
+    if report and (text := default_feedback(program, report, to, revision, asked)):
+        return text
     if work.answer is not None:
         return f"The reviewer chose `{work.answer.choice}` without a comment."
     return work.error or "Please revise."
@@ -168,7 +168,7 @@ def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, st
     return {edge.origin: edge.id for edge in edges if edge.origin}
 
 
-def _deferred(
+def _waiting_feedback(
     program: Program, run: RunState, state: str, told: Iterable[str] = ()
 ) -> Iterator[Feedback]:
     """The feedback with what waited for a state, is still open and is not `told` anyway."""
@@ -179,9 +179,9 @@ def _deferred(
         text = ""
         if edge is not None:
             names = {**deferral.answer, "attempt": report.attempt}
-            text = _filled(program, run, edge, report, revision, names)
+            text = _fill_template(program, run, edge, report, revision, names)
         if not text.strip():
-            asked = chosen_agent(program, run, state)
+            asked = choose_agent(program, run, state)
             text = default_feedback(program, report, state, revision, asked)
         tells = deferral.replace(findings=tuple(found.id for found in open_findings))
         yield _feedback(state, text, revision, tells)

@@ -52,7 +52,7 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
 
 
 def _finding_id(validator: str, rule: str, location: str, message: str) -> str:
-    return _digest([validator, rule, _normalised(location), _normalised(message)])
+    return _digest([validator, rule, _normalise(location), _normalise(message)])
 
 
 _remembered_id = lru_cache(maxsize=1024)(_finding_id)
@@ -90,7 +90,7 @@ def _digest(parts: list[str]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     folded = composed(text).casefold()
     placeless = _LINE_AFTER_FILE.sub(r"\1", _LINE.sub(" ", folded))
     return " ".join(placeless.split()).rstrip(".! ")

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from loopkit.engine.events import Artifact, Kept, Worked
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import chosen_agent, render, template_names
+from loopkit.engine.template_values import choose_agent, render, template_names
 from loopkit.language import State, WorkingState
 from loopkit.language.template import TemplateError
 from loopkit.machine.graph import artifact_of
@@ -18,7 +18,7 @@ FIRST = {"feedback": "", "previous": "", "revision": 0, "max_revisions": 0}
 """What a prompt knows of earlier work where there was none."""
 
 
-def made_from(program: Program, run: RunState) -> str:
+def work_digest(program: Program, run: RunState) -> str:
     """One digest of all that the work of the active state depends on; raises TemplateError.
 
     Empty where it does not matter, because the state always works.
@@ -26,9 +26,9 @@ def made_from(program: Program, run: RunState) -> str:
     if run.state not in program.graph.keeping:
         return ""
     state = program.machine.states[run.state]
-    asked = program.machine.agents.get(chosen_agent(program, run, run.state) or "")
+    asked = program.machine.agents.get(choose_agent(program, run, run.state) or "")
     parts = (
-        _told(program, run, state),
+        _needs_or_prompt(program, run, state),
         state.model_dump(mode="json", exclude={"needs", *WorkingState.model_fields}),
         asked and asked.model_dump(mode="json", exclude_defaults=True),
     )
@@ -36,7 +36,7 @@ def made_from(program: Program, run: RunState) -> str:
     return hashlib.sha256(written.encode(errors="surrogatepass")).hexdigest()
 
 
-def _told(program: Program, run: RunState, state: State) -> object:
+def _needs_or_prompt(program: Program, run: RunState, state: State) -> object:
     """What the state needs, or else the text that tells it what to do."""
     if state.needed is None:
         return render(program, run, state.work_template, **FIRST)
@@ -55,7 +55,7 @@ def is_kept(program: Program, run: RunState) -> bool:
     if artifact is None or not _is_last_work(run, artifact):
         return False
     with suppress(TemplateError):
-        return run.made_from[artifact.name] == (run.state, made_from(program, run))
+        return run.made_from[artifact.name] == (run.state, work_digest(program, run))
     return False
 
 

@@ -7,9 +7,9 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from loopkit.engine.best_version import gone_back, way_back
+from loopkit.engine.best_version import after_going_back, way_back
 from loopkit.engine.changes import apply
-from loopkit.engine.emitting import emitted_at_start, emitted_on_edge
+from loopkit.engine.emitting import event_at_start, event_on_edge
 from loopkit.engine.events import (
     Alerted,
     Decided,
@@ -29,7 +29,7 @@ from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_artifact
-from loopkit.engine.versions import left_because, numbered
+from loopkit.engine.versions import reason_for_leaving, with_version
 from loopkit.language import Alert, FinalState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
@@ -86,7 +86,7 @@ class Engine:
             work = last_work(run, work)
         else:
             if work.artifact is not None:
-                work = numbered(self.program, run, work, work.artifact)
+                work = with_version(self.program, run, work, work.artifact)
             step.add(work)
         facts = guard_facts(self.program, step.run, work)
         ways = plan.ways.get(work.outcome, NO_WAYS)
@@ -96,25 +96,27 @@ class Engine:
         edge = self._decider.decide(run.state, work.outcome, bits)
         if plan.restores and not edge.back and (best := run.best_round()):
             # A person was shown the best round's artifacts, and goes forward with them.
-            work = work.replace(restored=run.picked(best))
+            work = work.replace(restored=run.artifacts_at(best))
             step = Macrostep(run.copy())
             step.add(work)
         better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
-        told = step.run if better is None else gone_back(step.run, better)
+        feedback_run = step.run if better is None else after_going_back(step.run, better)
         feedback, deferrals = _NOTHING
         if edge.back or step.run.deferred:
-            feedback, deferrals = feedback_for(self.program, told, work, edge, facts["attempt"])
+            feedback, deferrals = feedback_for(
+                self.program, feedback_run, work, edge, facts["attempt"]
+            )
         emitted = None
         if edge.emit is not None:
-            emitted = emitted_on_edge(self.program, step.run, edge.emit, work)
+            emitted = event_on_edge(self.program, step.run, edge.emit, work)
         step.add(
             Decided(
                 edge=edge.id,
                 source=edge.source,
                 target=edge.target,
-                facts=_recorded(facts, work, ways.names) if plan.elsewhere else facts,
+                facts=_facts_to_record(facts, work, ways.names) if plan.elsewhere else facts,
                 bits=bits,
-                left_because=left_because(self.program, facts, edge, work),
+                left_because=reason_for_leaving(self.program, facts, edge, work),
                 spends=edge.counters,
                 resets=edge.resets,
                 feedback=feedback,
@@ -133,7 +135,7 @@ class Engine:
         """What ends a run in the active final state; raises TemplateError."""
         step, final = Macrostep(run.copy()), self.program.plans[run.state].final
         assert final is not None
-        step.add(self._finished(step.run, run.state, final))
+        step.add(self._final_event(step.run, run.state, final))
         return step
 
     def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
@@ -181,16 +183,16 @@ class Engine:
         if plan.final is not None:
             # Before a run with trees of its own ends, they have to be merged or left.
             if not run.isolated:
-                step.add(self._finished(run, target, plan.final))
+                step.add(self._final_event(run, target, plan.final))
             return
         if plan.emission is not None and not is_kept(self.program, run):
-            step.add(emitted_at_start(self.program, run, plan.emission))
+            step.add(event_at_start(self.program, run, plan.emission))
         if plan.human is not None:
             step.add(self.questions.question(run, plan.human, now))
 
-    def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
+    def _final_event(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None
-        current = run.picked(best) if best else run.artifacts
+        current = run.artifacts_at(best) if best else run.artifacts
         picked = {name: current[name] for name in state.result if name in current}
         return Finished(
             outcome=name,
@@ -223,7 +225,7 @@ def suspension(work: Worked) -> Suspended:
     )
 
 
-def _recorded(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
+def _facts_to_record(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
     """What the work left, and what the guards of its edges could read of the rest."""
     return {
         name: value

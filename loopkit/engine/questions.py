@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Report
 from loopkit.engine.guard_facts import earliest_origin, guard_facts
-from loopkit.engine.revisions import cap_of, used_up
+from loopkit.engine.revisions import cap_of, find_full_counter
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import HumanState
@@ -46,7 +46,7 @@ class Questions:
             return ()
         return tuple(self._choice(run, state, name) for name in state.choices)
 
-    def closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
+    def why_refused(self, run: RunState, answer: Mapping[str, object]) -> str:
         """Why an answer can't be taken: its edge has no room left. Empty if it can."""
         known = guard_facts(self.program, run, None)
         facts = known | flat_facts(answer) | flat_facts({run.state: answer})
@@ -116,12 +116,11 @@ class Questions:
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back:
             return ""
-        full, told = used_up(self.program, run, edge)
+        full, reason = find_full_counter(self.program, run, edge)
         if full != TOTAL:
-            return told
-        return (
-            f"{told}; `--set limits.total_revisions={cap_of(self.program, run, full) + 1}` opens it"
-        )
+            return reason
+        more = cap_of(self.program, run, full) + 1
+        return f"{reason}; `--set limits.total_revisions={more}` opens it"
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """What the active human state shows: the latest of all, or the best round."""
@@ -130,7 +129,7 @@ class Questions:
             return {}, None
         best = run.best_round() if state.pick == "best" else None
         current, report = (
-            (run.picked(best), best.report) if best else (run.artifacts, run.last_report)
+            (run.artifacts_at(best), best.report) if best else (run.artifacts, run.last_report)
         )
         artifacts = {name: current[name] for name in state.show if name in current}
         return artifacts, report if "report" in state.show else None

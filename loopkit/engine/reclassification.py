@@ -31,7 +31,9 @@ def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def named_origins(origins: Origins, report: Report | None, named: By) -> dict[str, tuple[str, ...]]:
+def resolve_origins(
+    origins: Origins, report: Report | None, named: By
+) -> dict[str, tuple[str, ...]]:
     """What a person says, by whole ids and in the order of the origins; raises NotReclassified.
 
     A finding goes to no state that works later than the author of what was judged.
@@ -42,13 +44,13 @@ def named_origins(origins: Origins, report: Report | None, named: By) -> dict[st
         raise NotReclassified("nothing is found that could go to another state")
     given: dict[str, tuple[str, ...]] = {}
     for name, states in named.items():
-        found = _found(report, name)
+        found = _find_finding(report, name)
         _refuse_unknown(states, origins.of_author(report.author), report)
         given[found] = origins.in_order((*given.get(found, ()), *states))
     return given
 
 
-def _found(report: Report, name: str) -> str:
+def _find_finding(report: Report, name: str) -> str:
     """The id of the finding that a person means; by its code or key where only one has it."""
     short = short_ids(report.findings)
     matching = {
@@ -79,36 +81,36 @@ def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Repo
             )
 
 
-def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
+def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
     """Change a run by what an answer says beside its choice."""
     if answer.limits:
         run.limits = {**run.limits, **answer.limits}
     report = run.last_report
     if report is None or about is None or not about.origins:
         return
-    findings = tuple(_reclassified(report.findings, about.origins))
+    findings = tuple(_reclassify(report.findings, about.origins))
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
     given, judge = about.origins.keys(), report.state
     take_back(run, lambda told: told.by == judge and not given.isdisjoint(told.findings))
 
 
-def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
+def _reclassify(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
     for finding in findings:
         if finding.id in by:
             finding = finding.replace(origins=tuple(by[finding.id]), defaulted=False)
         yield finding
 
 
-def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:
+def consider(origins: Origins, report: Report | None, named: By) -> Considered | None:
     """What a person decides about: the last report, with what they say of its findings.
 
     Raises NotReclassified.
     """
-    by = named_origins(origins, report, named) if named else {}
+    by = resolve_origins(origins, report, named) if named else {}
     if report is None:
         return None
-    findings = list(_reclassified(report.findings, by))
+    findings = list(_reclassify(report.findings, by))
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.severity] = counts.get(finding.severity, 0) + 1

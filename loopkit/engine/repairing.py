@@ -29,12 +29,12 @@ def repair(state: RunState, event: Repaired) -> None:
 def _rename_edges(state: RunState, names: Mapping[str, str]) -> None:
     """Let what waits for a state be told in the words of the same edges."""
 
-    def renamed(each: Deferral) -> Deferral:
+    def rename(each: Deferral) -> Deferral:
         return each.replace(edge=names.get(each.edge or "", each.edge))
 
-    state.deferred = {to: tuple(map(renamed, waiting)) for to, waiting in state.deferred.items()}
+    state.deferred = {to: tuple(map(rename, waiting)) for to, waiting in state.deferred.items()}
     state.pending = {
-        to: tuple(each.replace(tells=each.tells and renamed(each.tells)) for each in waiting)
+        to: tuple(each.replace(tells=each.tells and rename(each.tells)) for each in waiting)
         for to, waiting in state.pending.items()
     }
 

@@ -61,7 +61,7 @@ def can_come_again(program: Program, run: RunState, state: str) -> bool:
     )
 
 
-def used_up(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
+def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
     """The counter that leaves an edge no room, and that in words; both empty where none does.
 
     `of` says of what the edge's own revisions are, or those of its budget.

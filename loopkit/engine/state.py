@@ -215,7 +215,7 @@ class RunState(Mutable):
         rounds = self.rounds_at.get(state) if state else None
         return rounds.best() if rounds else None
 
-    def picked(self, best: Round) -> dict[str, Artifact]:
+    def artifacts_at(self, best: Round) -> dict[str, Artifact]:
         """The artifacts of a round, with what came only later and what a person has edited since.
 
         An edit is no longer one once the state of the round has judged it.

@@ -14,7 +14,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import blocking_for, concerning, plain_findings
 from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
-from loopkit.engine.telemetry import known_usd, rounded
+from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes import parse_fields
 from loopkit.language.facts import PRINTED_FACTS
 from loopkit.language.template import FieldedText, Template
@@ -189,7 +189,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     ]
 
 
-def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
+def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks in a run; none where it asks nobody, or nobody by that word."""
     plan = program.plans[state]
     if plan.chooses and (choice := plan.state.choice) is not None:
@@ -198,18 +198,18 @@ def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
 
 
 def _schema(program: Program, run: RunState) -> object:
-    agent = program.machine.agents.get(chosen_agent(program, run, run.state) or "")
+    agent = program.machine.agents.get(choose_agent(program, run, run.state) or "")
     if agent is None or agent.schema_ is None:
         return ""
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)
 
 
 def _of_report(key: str) -> Callable[[Program, RunState], object]:
-    def found(program: Program, run: RunState) -> list[dict[str, object]]:
+    def findings_of(program: Program, run: RunState) -> list[dict[str, object]]:
         findings = getattr(run.last_report, key) if run.last_report else ()
         return plain_findings(concerning(program, findings, run.state), program.report_items)
 
-    return found
+    return findings_of
 
 
 class _Telemetry(Mapping[str, object]):
@@ -219,7 +219,7 @@ class _Telemetry(Mapping[str, object]):
         self._run = run
         self._spent = {
             "calls": run.usage.agent_calls,
-            "cost_usd": rounded(known_usd(run.usage)),
+            "cost_usd": round_usd(usd_without_held(run.usage)),
             "seconds": run.usage.time_s,
         }
 

@@ -36,7 +36,7 @@ def next_version(run: RunState, artifact: str) -> int:
     return run.versions.get(artifact, 0) + 1
 
 
-def numbered(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
+def with_version(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
     """Completed work whose artifact, which it has `made`, says which version of the run it is."""
     before = run.artifacts.get(made.name)
     artifact = replace(
@@ -55,13 +55,13 @@ def fallback_reason(run: RunState) -> str:
     return run.left_because or run.entered_by or "start"
 
 
-def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> str | None:
+def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked) -> str | None:
     """Why an edge leads on from work that was not accepted; empty where it was.
 
     None where the edge says nothing about that.
     """
     if facts.get(VERDICT) == "fail" or work.outcome != "done":
-        return _rejected(program, facts, edge, work)
+        return _reason_of_rejection(program, facts, edge, work)
     if VERDICT in facts:
         unanswered = facts[VERDICT] in UNANSWERED
         return str(facts[VERDICT]) if unanswered else ""
@@ -72,7 +72,7 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
     return None
 
 
-def _rejected(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
+def _reason_of_rejection(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
     true = [fact for fact in REASONS if facts.get(fact) is True]
     if not true:
         return "rejected" if work.outcome == "done" else work.outcome

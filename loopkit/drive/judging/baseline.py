@@ -125,4 +125,4 @@ def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Sett
 def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
     message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
     whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
-    return suspension(Worked.failed(active.program.machine.start, 0, whole))
+    return suspension(Worked.with_failure(active.program.machine.start, 0, whole))

@@ -167,9 +167,9 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
         return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:
         reason = f"the report could not be checked against its schema: {error}"
-        return Answer.failed(judge.validator, Failure("fatal", reason))
+        return Answer.with_failure(judge.validator, Failure("fatal", reason))
     except CallFailed as failed:
-        return Answer.failed(judge.validator, failed.failure)
+        return Answer.with_failure(judge.validator, failed.failure)
 
 
 async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
@@ -218,5 +218,5 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
         level = severities.capped(finding.severity, rule.severity)
         code, origins = finding.code or rule.code, finding.origins or rule.origin
         coded = finding.replace(code=code, origins=origins)
-        findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
+        findings.append(coded.with_level(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

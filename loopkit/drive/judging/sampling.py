@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.drive.judging.judge import Judge, opinion
 from loopkit.drive.limits import LimitReached
 from loopkit.engine.findings import Answer
-from loopkit.engine.ledger.opinions import confirmed, voted
+from loopkit.engine.ledger.opinions import combine_samples, confirm
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.prompt import judge_prompt
 from loopkit.validators.setting import Setting
@@ -38,10 +38,10 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
         return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
 
     samples = await _gather_answers(map(give_opinion, range(1, rule.samples + 1)))
-    answer = voted(samples, rule.combine, levels)
+    answer = combine_samples(samples, rule.combine, levels)
     if rule.confirm is None or answer.verdict != "fail":
         return answer
-    return confirmed(answer, await give_opinion(rule.samples + 1), levels)
+    return confirm(answer, await give_opinion(rule.samples + 1), levels)
 
 
 async def _gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:

@@ -21,11 +21,11 @@ from loopkit.drive.tools.answers import counts_as_answer, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
-from loopkit.engine.keeping import made_from
+from loopkit.engine.keeping import work_digest
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange, last_turns
 from loopkit.engine.template_values import (
-    chosen_agent,
+    choose_agent,
     last_version,
     plain_artifact,
     render,
@@ -48,12 +48,12 @@ LONGEST_WORD = 60
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
     program, run = active.program, active.state
-    chosen, attempt = chosen_agent(program, run, name), run.attempts.get(name, 0) + 1
+    chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
     asked = program.agents_asked[name, chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = made_from(program, run) if name in program.graph.keeping else ""
+    source = work_digest(program, run) if name in program.graph.keeping else ""
     try:
         begun = await _prepare(active, name, state, chosen, asked)
         if isinstance(begun, Answered):

@@ -10,14 +10,14 @@ from loopkit.drive.fields import body, extract
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import output_file, workspace
 from loopkit.engine.events import Adding, Artifact, Worked
-from loopkit.engine.keeping import made_from
+from loopkit.engine.keeping import work_digest
 from loopkit.engine.template_values import render, value_of
 from loopkit.language import RenderState
 
 
 async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:
     """The filled template as an artifact; a single expression passes the value itself."""
-    output, made = state.output_at(name), made_from(active.program, active.state)
+    output, made = state.output_at(name), work_digest(active.program, active.state)
     value = value_of(active.program, active.state, state.render)
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)

@@ -106,7 +106,7 @@ async def _panel(
     if not asked:
         return ledger.Panel(tuple(answers), ())
     judged = await ask_all(asked, subject, setting_for(active, folder, rules))
-    return ledger.Panel(tuple(answers), ledger.settled(judged, earlier, state, rules.levels))
+    return ledger.Panel(tuple(answers), ledger.settle(judged, earlier, state, rules.levels))
 
 
 async def _judge_by_rules(
@@ -128,7 +128,7 @@ async def _judge_by_rules(
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
         answers.append(await judge_placed(validator, fixed, subject, setting))
         if rules.may_settle:
-            answers[-1:] = ledger.settled(answers[-1:], earlier, state, rules.levels)
+            answers[-1:] = ledger.settle(answers[-1:], earlier, state, rules.levels)
         if rules.stop_early and _blocks(answers):
             break
     return answers

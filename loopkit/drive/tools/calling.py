@@ -12,7 +12,7 @@ from loopkit.drive.tools import of_server, program, python_function, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.tools.conversation import Conversation
 from loopkit.drive.tools.offering import fetch_tools
-from loopkit.engine.emitting import emitted_meanwhile
+from loopkit.engine.emitting import event_of_draft
 from loopkit.engine.events import ToolCall, Usage
 from loopkit.engine.tasks import Exchange, tool_task
 from loopkit.language import (
@@ -80,7 +80,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and found and (findings := found[-1].findings):
-        active.stage(emitted_meanwhile(active.program, active.state, emit, findings))
+        active.stage(event_of_draft(active.program, active.state, emit, findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:

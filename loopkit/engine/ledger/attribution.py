@@ -8,7 +8,7 @@ from loopkit.engine.findings import Finding
 from loopkit.machine.origins import Origins
 
 
-def attributed(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:
+def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:
     """The findings in what an author wrote, each with its origins; one without falls to a default.
 
     What names a state that works later than the author is the author's own.

@@ -45,34 +45,34 @@ class Panel(Value, frozen=True):
         return len(given) < wanted or any(answer.verdict in MISSING for answer in self.fixed)
 
 
-def outvoted(panel: Panel, levels: Severities) -> Panel:
+def outvote(panel: Panel, levels: Severities) -> Panel:
     """The panel with its judges outvoted where most are for it."""
     against = sum(answer.verdict == "fail" for answer in panel.judges)
     for_it = sum(answer.verdict in ("pass", "warn") for answer in panel.judges)
     if not 0 < against < for_it:
         return panel
-    return Panel(panel.fixed, tuple(_outvoted(answer, levels) for answer in panel.judges))
+    return Panel(panel.fixed, tuple(_outvote_answer(answer, levels) for answer in panel.judges))
 
 
-def _outvoted(answer: Answer, levels: Severities) -> Answer:
+def _outvote_answer(answer: Answer, levels: Severities) -> Answer:
     if answer.verdict != "fail":
         return answer
-    told = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
+    reason = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
     vetoes = {finding.id for finding in answer.findings if finding.rule == OF_CHECK}
-    return advised(answer.replace(reason=told), levels, but=vetoes)
+    return as_advice(answer.replace(reason=reason), levels, but=vetoes)
 
 
-def advised(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
+def as_advice(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
     """The answer with nothing in it that blocks, but the findings with these ids."""
     level = levels.advisory
     found = (
-        f.counted_at(level, blocking=False) if f.blocking and f.id not in but else f
+        f.with_level(level, blocking=False) if f.blocking and f.id not in but else f
         for f in answer.findings
     )
     return with_findings(answer, found)
 
 
-def settled(
+def settle(
     answers: Sequence[Answer], earlier: Earlier, state: ValidateState, levels: Severities
 ) -> tuple[Answer, ...]:
     """The answers after `settle_after` rounds: what no round before knew does not block any more.
@@ -83,15 +83,15 @@ def settled(
         return tuple(answers)
     known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
 
-    def weighed(finding: Finding) -> Finding:
+    def settle_finding(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known
         settles = is_new and finding.severity != levels.worst
         return finding.replace(blocking=False) if settles else finding
 
-    return tuple(with_findings(answer, map(weighed, answer.findings)) for answer in answers)
+    return tuple(with_findings(answer, map(settle_finding, answer.findings)) for answer in answers)
 
 
-def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
+def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
     """Every finding once, blocking ones first, the worst first, in the order of the validators.
 
     What several validators call by one key is as the one that takes it worst has it, with all

@@ -12,11 +12,11 @@ from typing import Literal
 
 from loopkit.engine.failure import WORST_CLASS
 from loopkit.engine.findings import Answer, latest_resume, with_findings
-from loopkit.engine.ledger.combining import MISSING, advised, merged
+from loopkit.engine.ledger.combining import MISSING, as_advice, merge_findings
 from loopkit.language.severities import Severities
 
 
-def voted(
+def combine_samples(
     samples: Sequence[Answer], combine: Literal["majority", "strictest"], levels: Severities
 ) -> Answer:
     """The answer of a judge that was asked several times, with the findings of those who won.
@@ -28,17 +28,17 @@ def voted(
         return samples[0]
     against = [sample for sample in samples if sample.verdict == "fail"]
     missing = [sample for sample in samples if sample.verdict in MISSING]
-    told = _told(len(against), len(missing), len(samples))
+    summary = _vote_summary(len(against), len(missing), len(samples))
     needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
     if len(against) >= needed:
-        return _together(against, samples, told, levels)
+        return _combine(against, samples, summary, levels)
     if missing:
-        return _short(missing, told)
+        return _missing_answer(missing, summary)
     approving = [sample for sample in samples if sample.verdict != "fail"]
-    return _together(approving, samples, told, levels)
+    return _combine(approving, samples, summary, levels)
 
 
-def confirmed(answer: Answer, second: Answer, levels: Severities) -> Answer:
+def confirm(answer: Answer, second: Answer, levels: Severities) -> Answer:
     """What a failing answer and a second opinion say together.
 
     If that fails too, it fails with the findings of both; if it does not, they are warnings; if
@@ -47,29 +47,29 @@ def confirmed(answer: Answer, second: Answer, levels: Severities) -> Answer:
     first = f"{answer.reason}; " if answer.reason else "it fails, and "
     both = (answer, second)
     if second.verdict in MISSING:
-        told = f"{first}the second opinion is missing: {second.reason}"
-        return second.replace(reason=told)
+        reason = f"{first}the second opinion is missing: {second.reason}"
+        return second.replace(reason=reason)
     if second.verdict == "fail":
-        return _together(both, both, f"{first}a second opinion confirms it", levels)
-    told = f"{first}a second opinion does not confirm it"
-    return _together((advised(answer, levels), second), both, told, levels)
+        return _combine(both, both, f"{first}a second opinion confirms it", levels)
+    reason = f"{first}a second opinion does not confirm it"
+    return _combine((as_advice(answer, levels), second), both, reason, levels)
 
 
-def _together(
-    winning: Sequence[Answer], given: Sequence[Answer], told: str, levels: Severities
+def _combine(
+    winning: Sequence[Answer], given: Sequence[Answer], reason: str, levels: Severities
 ) -> Answer:
     scores = [answer.score for answer in given if answer.score is not None]
     score = median_low(scores) if scores else None
-    first = winning[0].replace(reason=told, score=score)
-    return with_findings(first, merged(winning, levels))
+    first = winning[0].replace(reason=reason, score=score)
+    return with_findings(first, merge_findings(winning, levels))
 
 
-def _short(missing: Sequence[Answer], told: str) -> Answer:
+def _missing_answer(missing: Sequence[Answer], told: str) -> Answer:
     """The worst of what is missing, for all of it."""
     worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
     return worst.replace(reason=f"{told}: {worst.reason}", resume_at=latest_resume(missing))
 
 
-def _told(against: int, missing: int, asked: int) -> str:
+def _vote_summary(against: int, missing: int, asked: int) -> str:
     vote = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
     return f"{vote}, {missing} gave no verdict" if missing else vote

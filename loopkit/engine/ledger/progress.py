@@ -10,7 +10,7 @@ from loopkit.engine.ledger.version import Version
 from loopkit.engine.rounds import Earlier, what_blocks
 
 
-def stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
+def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
     """Whether revising made no progress.
 
     True when the work equals that of an earlier attempt, where everything that blocked then

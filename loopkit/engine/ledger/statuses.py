@@ -24,12 +24,12 @@ def with_status(
     if not findings:
         return ()
     last = set(map(_ID, before))
-    told: list[Finding] = []
+    marked: list[Finding] = []
     for finding in findings:
         status: Status = "regressed" if earlier.has_found(finding.id) else "new"
         status = "recurring" if finding.id in last else status
-        told.append(finding if finding.status == status else replace(finding, status=status))
-    return tuple(told)
+        marked.append(finding if finding.status == status else replace(finding, status=status))
+    return tuple(marked)
 
 
 def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
@@ -37,7 +37,7 @@ def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
-def gone(
+def no_longer_found(
     findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """What was open `before` and this round does not have: (resolved, unseen).

@@ -32,26 +32,26 @@ def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     sources = sources_of(program, run, artifact)
     if not all(part.workspace or part.tree or part.author in whole for part in sources):
         return Version("", is_whole)
-    told = [_told(part) for part in (artifact, *sources)]
-    return Version(_digest(json.dumps(told)), is_whole)
+    fingerprints = [_fingerprint(part) for part in (artifact, *sources)]
+    return Version(_digest(json.dumps(fingerprints)), is_whole)
 
 
-def _told(part: Artifact) -> list[str]:
+def _fingerprint(part: Artifact) -> list[str]:
     """What is equal for two versions of one artifact that are the same. A folder is its files."""
     if part.tree:
         return [part.name, part.tree]
-    return [part.name, _digest(normalised(part)), part.workspace]
+    return [part.name, _digest(normalise(part)), part.workspace]
 
 
-def normalised(artifact: Artifact) -> str:
+def normalise(artifact: Artifact) -> str:
     """What two versions must share to be the same: see "The findings ledger" of the language."""
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join([_squeezed(line) for line in text.split("\n") if line.strip()])
+    return "\n".join([_squeeze(line) for line in text.split("\n") if line.strip()])
 
 
-def _squeezed(line: str) -> str:
+def _squeeze(line: str) -> str:
     """A line with its indentation, and one blank wherever else there is white space."""
     indentation = line[: len(line) - len(line.lstrip())]
     return indentation + " ".join(line.split())

@@ -131,7 +131,7 @@ class Figures:
             self._author(event)
 
     def _author(self, event: Worked) -> None:
-        usd, seconds = known_usd(self._spent), self._spent.time_s + event.time_s
+        usd, seconds = usd_without_held(self._spent), self._spent.time_s + event.time_s
         self._spent = Usage()
         if event.artifact is None:
             self._corrections.spend(usd, seconds)
@@ -246,7 +246,7 @@ class Figures:
             missed=known.missed,
             reports=known.reports,
             attempts=dict(attempts),
-            cost_usd=rounded(None if sums.unknown else sums.usd),
+            cost_usd=round_usd(None if sums.unknown else sums.usd),
             seconds=round(sums.seconds, SECONDS_DIGITS),
             status=known.end or still,
         )
@@ -264,11 +264,11 @@ class Figures:
     """What each type of event changes; the others say nothing of defects."""
 
 
-def rounded(usd: float | None) -> float | None:
+def round_usd(usd: float | None) -> float | None:
     """An amount without what is left over from adding and dividing."""
     return None if usd is None else round(usd, USD_DIGITS)
 
 
-def known_usd(usage: Usage) -> float | None:
+def usd_without_held(usage: Usage) -> float | None:
     """What was spent, without what is only held; none where that is not known."""
     return None if usage.cost_usd is None else usage.cost_usd - usage.held_usd
