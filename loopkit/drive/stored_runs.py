@@ -30,7 +30,7 @@ class StoredRuns:
 
     async def run_named(self, beginning: str) -> str:
         """The id of the one run that begins like this; raises UnknownRun, or NotRunnable."""
-        found = await self.journal.named(beginning, limit=MOST_NAMED)
+        found = await self.journal.find_runs(beginning, limit=MOST_NAMED)
         if not found:
             raise UnknownRun(beginning)
         if beginning in found:

@@ -49,7 +49,7 @@ def _has_log(path: Path) -> bool:
 def _open(
     path: Path | str, place: str, *steps: Callable[[sqlite3.Connection], None]
 ) -> sqlite3.Connection:
-    db = _connected(path)
+    db = _connect_file(path)
     try:
         _refuse_strangers(db, place)
         for step in steps:
@@ -60,7 +60,7 @@ def _open(
     return db
 
 
-def _connected(path: Path | str) -> sqlite3.Connection:
+def _connect_file(path: Path | str) -> sqlite3.Connection:
     db = sqlite3.connect(
         path,
         timeout=_BUSY_S,

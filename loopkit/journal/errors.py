@@ -108,5 +108,5 @@ class RunOfOtherVersion(RunUnreadable):
 
     def __init__(self, run: str, cause: str) -> None:
         remedy = "use that version, or upgrade this one"
-        told = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
-        super().__init__(told, cause)
+        message = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
+        super().__init__(message, cause)

@@ -155,7 +155,7 @@ class MemoryJournal:
         return self._claim(self._runs[run], records, now)
 
     async def claim(self, run: str) -> MemoryClaim:
-        known = self._known(run)
+        known = self._find(run)
         if known.claim is not None:
             raise _busy(known, known.claim)
         return self._claim(known, (), self._clock())
@@ -172,7 +172,7 @@ class MemoryJournal:
         return run in self._runs
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        return self._known(run).behind(after, limit)
+        return self._find(run).behind(after, limit)
 
     async def runs(
         self,
@@ -208,7 +208,7 @@ class MemoryJournal:
         found = (r for r in wanted if before is None or r.place < before)
         return [History(r.place, _row(r), r.behind(0)) for r in islice(found, limit)]
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
         self.refuse_closed()
         begin = [run for run in reversed(self._runs) if run.startswith(beginning)]
@@ -216,7 +216,7 @@ class MemoryJournal:
         return found[: max(limit, 0)]
 
     async def remove(self, *runs: str) -> None:
-        named = {self._known(run).name for run in runs}
+        named = {self._find(run).name for run in runs}
         family = [
             r for r in self._runs.values() if not named.isdisjoint((r.name, *ancestors_of(r.name)))
         ]
@@ -244,7 +244,7 @@ class MemoryJournal:
         for what, text in (("kind", kind), ("id", message_id), ("data", data)):
             refuse_text(f"the {what} of a message", text)
         refuse_time("a message", at)
-        known = self._known(run)
+        known = self._find(run)
         if message_id in known.posted:
             return known.posted[message_id]
         known.posted = {**known.posted, message_id: data}
@@ -255,7 +255,7 @@ class MemoryJournal:
         self.is_closed = True
         self.contents.close()
 
-    def _known(self, run: str) -> _Run:
+    def _find(self, run: str) -> _Run:
         refuse_text("the name of the run", run)
         self.refuse_closed()
         if run not in self._runs:

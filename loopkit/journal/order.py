@@ -41,7 +41,7 @@ class RecordOrder(Protocol):
         """Whether there is a run of this name."""
         ...
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records behind a place, of all runs or of one and its children, in order.
 
         At most some hundreds and some megabytes; none where there are no more.

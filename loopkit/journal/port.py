@@ -210,7 +210,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         """At most `limit` ids of runs that begin like this, the newest created first.
 
         Children of runs that begin like this are not meant.

@@ -57,13 +57,13 @@ class Presence:
             # Also where somebody has removed the file.
             return self._descriptor is not None
         # Names come out of a database; one that no process wrote must not lead elsewhere.
-        return _NAME.fullmatch(name) is not None and _held(self._folder / name)
+        return _NAME.fullmatch(name) is not None and _is_held(self._folder / name)
 
     def is_alone(self) -> bool:
         """Whether no other living process has announced itself; raises `OSError`."""
         if self._folder is None:
             return False
-        return not any(p.name != self.name and _held(p) for p in self._folder.glob("*.lock"))
+        return not any(p.name != self.name and _is_held(p) for p in self._folder.glob("*.lock"))
 
     def hold_room(self) -> None:
         """Have room for what is about to be paid for; raises `OSError` where there is none."""
@@ -107,7 +107,7 @@ def _hold(path: Path) -> int:
     return descriptor
 
 
-def _held(path: Path) -> bool:
+def _is_held(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -132,5 +132,5 @@ def _fill(descriptor: int, size: int) -> None:
 
 def _sweep(folder: Path) -> None:
     for path in folder.glob("*.lock"):
-        if not _held(path):
+        if not _is_held(path):
             path.unlink(missing_ok=True)

@@ -80,7 +80,7 @@ class SqliteClaim:
                 await job
             finally:
                 # Also for a caller who was cancelled: what is written is written.
-                if _succeeded(job):
+                if _has_succeeded(job):
                     self._seq = job.result()
                     if releases:
                         self._let_go()
@@ -114,7 +114,7 @@ class SqliteClaim:
             try:
                 return await job
             finally:
-                if _succeeded(job) and job.result():
+                if _has_succeeded(job) and job.result():
                     self._let_go()
 
     def _let_go(self) -> None:
@@ -190,7 +190,7 @@ class SqliteJournal:
         for what, text in (("run", run), ("machine", machine), ("definition", definition)):
             refuse_text(f"the name of the {what}", text)
         refuse_records(records)
-        own, claimed = self._presence.name, self._claimed()
+        own, claimed = self._presence.name, self._claim_record()
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
         return await self._take_claim(
@@ -210,12 +210,12 @@ class SqliteJournal:
                     raise
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    def _claimed(self) -> NewRecord:
+    def _claim_record(self) -> NewRecord:
         """The record that says that this process owns the run from now on."""
         return NewRecord(CLAIMED, self._clock(), self._claim_data)
 
     async def _claim(self, run: str) -> SqliteClaim:
-        me, claimed = self._presence, self._claimed()
+        me, claimed = self._presence, self._claim_record()
         return await self._take_claim(lambda db: store.claim(db, run, me.name, me.sees, claimed))
 
     async def has(self, run: str) -> bool:
@@ -243,10 +243,10 @@ class SqliteJournal:
             lambda db: store.runs(db, machine, run, children, before, skipping, limit, sees)
         )
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records behind a place, as `RecordOrder` says."""
         refuse_text("the name of the run", family or "")
-        return await self._writer.read(lambda db: stored_order.written(db, after, family))
+        return await self._writer.read(lambda db: stored_order.records_after(db, after, family))
 
     async def newest(self) -> Place:
         return await self._writer.read(stored_order.newest)
@@ -258,9 +258,9 @@ class SqliteJournal:
         sees = self._presence.sees
         return await self._writer.read(lambda db: store.histories(db, machine, before, limit, sees))
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
-        return await self._writer.read(lambda db: store.named(db, beginning, limit))
+        return await self._writer.read(lambda db: store.find_runs(db, beginning, limit))
 
     async def remove(self, *runs: str) -> None:
         for run in runs:
@@ -312,12 +312,12 @@ class SqliteJournal:
             await job
         except asyncio.CancelledError:
             # Nobody holds this claim, so nobody else would ever release it.
-            if _succeeded(job):
-                await self._granted(job).release()
+            if _has_succeeded(job):
+                await self._claim_of(job).release()
             raise
-        return self._granted(job)
+        return self._claim_of(job)
 
-    def _granted(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
+    def _claim_of(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
         return SqliteClaim(self._writer, *job.result())
 
 
@@ -359,5 +359,5 @@ def _spends(records: Sequence[NewRecord]) -> bool:
     return SPENDING in [record.type for record in records]
 
 
-def _succeeded(job: Job[T]) -> bool:
+def _has_succeeded(job: Job[T]) -> bool:
     return job.done() and job.exception() is None

@@ -186,7 +186,7 @@ def runs(
     with closing(db.execute(SQL["runs"], values)) as rows:
         wanted = (row for row in rows if not (skipping and _ends_with(db, row[0], skipping)))
         listed = list(islice(wanted, most))
-    return [_listed(db, _sound_head, sees, *row) for row in listed]
+    return [_run_row(db, _sound_head, sees, *row) for row in listed]
 
 
 def _ends_with(db: sqlite3.Connection, run_id: int, types: Sequence[str]) -> bool:
@@ -200,7 +200,7 @@ def _ends_with(db: sqlite3.Connection, run_id: int, types: Sequence[str]) -> boo
     return row is not None and row[0] in types
 
 
-def _listed(
+def _run_row(
     db: sqlite3.Connection,
     look: Callable[[sqlite3.Connection, int, str], Head | Record],
     sees: Callable[[str], bool],
@@ -237,7 +237,7 @@ def histories(
     found: list[History] = []
     for row in db.execute(SQL["histories"], values).fetchall():
         records: list[Record] = []
-        listed = _listed(db, partial(_read_all, records), sees, *row)
+        listed = _run_row(db, partial(_read_all, records), sees, *row)
         found.append(History(row[0], listed, () if listed.damage else records))
     return found
 
@@ -255,7 +255,7 @@ def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str)
     return into[-1]
 
 
-def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
+def find_runs(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
     values = {"beginning": beginning, "limit": min(max(limit, 0), MAX_INTEGER)}
     return [str(run) for (run,) in db.execute(SQL["named"], values)]
 

@@ -17,7 +17,7 @@ _CHARACTERS = 4_000_000
 """What is read at once; one record more may be longer."""
 
 
-def written(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
+def records_after(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
     removals, row = (min(max(number, 0), MAX_INTEGER) for number in after)
     values = {"removals": removals, "row": row, "family": family, "limit": _MOST}
     cursor = db.execute(SQL["written" if family is None else "written_by_family"], values)

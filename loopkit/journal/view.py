@@ -126,16 +126,16 @@ class JournalView:
     ) -> list[History]:
         return await (await self._of_runs()).histories(machine, before=before, limit=limit)
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
-        return await (await self._of_runs()).named(beginning, limit)
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
+        return await (await self._of_runs()).find_runs(beginning, limit)
 
     async def definition(self, digest: str) -> str:
         return await (await self._of_runs()).definition(digest)
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records behind a place, as `RecordOrder` says."""
         journal = await self._now()
-        return [] if journal is None else await journal.written(after, family)
+        return [] if journal is None else await journal.records_after(after, family)
 
     async def newest(self) -> Place:
         journal = await self._now()

@@ -144,7 +144,7 @@ class Writer:
         for do, some in ((self._answer, reads), (self._commit, writes)):
             try:
                 if some:
-                    _tell(some, do(some))
+                    _set_results(some, do(some))
             except _Locked as error:
                 locked, waiting = error, [*waiting, *some]
         if not waiting:
@@ -160,7 +160,7 @@ class Writer:
             jobs[-1].get_loop().call_later(_LOOK_AGAIN_S, self._serve)
         else:
             self._locked_since = None
-            _tell(jobs, [self._explained(locked.error) for _ in jobs])
+            _set_results(jobs, [self._explain(locked.error) for _ in jobs])
 
     def _answer(self, jobs: Sequence[Job[Any]]) -> list[Any]:
         """What each job gives, or why it gives nothing."""
@@ -172,7 +172,7 @@ class Writer:
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) and is_busy(error):
                 raise _Locked(error) from error
-            return self._explained(error)
+            return self._explain(error)
 
     def _commit(self, jobs: Sequence[Job[Any]], *, apart: bool = False) -> list[Any]:
         """The same of jobs that are done in one transaction; `apart`, each in a savepoint."""
@@ -188,11 +188,11 @@ class Writer:
             if is_full(error) and self._presence.give_room():
                 kept = [job for job in jobs if not job.spends]
                 of_kept = iter(self._commit(kept, apart=apart) if kept else ())
-                return [self._explained(error) if job.spends else next(of_kept) for job in jobs]
+                return [self._explain(error) if job.spends else next(of_kept) for job in jobs]
             if not apart and len(jobs) > 1 and not isinstance(error, sqlite3.Error):
                 # One of them is refused. Nothing of the others is lost: all are done again.
                 return self._commit(jobs, apart=True)
-            return [self._explained(error) for _ in jobs]
+            return [self._explain(error) for _ in jobs]
         return done
 
     def _begin(self) -> None:
@@ -225,7 +225,7 @@ class Writer:
             raise
         except Exception as error:  # noqa: BLE001 - fails this job and none of its group
             self._connection.execute("ROLLBACK TO job")
-            done = self._explained(error)
+            done = self._explain(error)
         self._connection.execute("RELEASE job")
         return done
 
@@ -236,7 +236,7 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _explained(self, error: Exception) -> Exception:
+    def _explain(self, error: Exception) -> Exception:
         return unusable(error, self._place) if isinstance(error, sqlite3.Error | OSError) else error
 
 
@@ -248,7 +248,7 @@ class _Locked(Exception):
         self.error = error
 
 
-def _tell(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
+def _set_results(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
     for job, result in zip(jobs, done, strict=True):
         try:
             if isinstance(result, Exception):
