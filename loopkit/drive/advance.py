@@ -48,13 +48,13 @@ from loopkit.machine.plans import StatePlan
 from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
-"""In which status there may be something to do."""
+"""The statuses in which there may be work to do."""
 CHANGE_IT = "correct the machine"
-"""The remedy where nothing but another machine helps."""
+"""The remedy if nothing but another machine helps."""
 
 
 async def advance(active: ActiveRun) -> None:
-    """Drive a run as far as it goes without a person or a resume, and let go of it."""
+    """Drive a run until it is over or needs a person or a resume, then release it."""
     try:
         while True:
             # Whoever drove the run before may have been killed with a message in its inbox.
@@ -95,7 +95,7 @@ async def _advance(active: ActiveRun) -> None:
 
 
 async def _begin(active: ActiveRun) -> bool:
-    """Whether the run could take its first state."""
+    """Enter the initial state; False if the run stopped before."""
     if active.program.has_baselines and not await _take_baselines(active):
         return False
     before = active.mark()
@@ -106,7 +106,7 @@ async def _begin(active: ActiveRun) -> bool:
 
 
 async def _take_baselines(active: ActiveRun) -> bool:
-    """Whether everything is known that has to be before the first work."""
+    """Take all baselines, before the first work; False if the run stopped before."""
     with suppress(Stopped):
         if await take_baselines(active):
             return True
@@ -116,7 +116,7 @@ async def _take_baselines(active: ActiveRun) -> bool:
 
 
 async def take_answer(active: ActiveRun) -> bool:
-    """Go on with whatever answers the open question now; false where the run has to wait."""
+    """Apply an answer to the open question if there is one; False if the run has to wait."""
     question = active.state.question
     await consume(active)
     if active.state.status != "waiting" or question is None:
@@ -132,7 +132,7 @@ async def take_answer(active: ActiveRun) -> bool:
         # The time may have run out while the person was being asked.
         return _has_expired(active, question)
     if any(message.kind == ANSWER for message in await active.claim.inbox()):
-        # Whoever posted that one was told that it is taken.
+        # The sender of the posted answer was told that it is accepted.
         reason = "the question was answered by `loopkit answer` meanwhile"
         active.stage(Refused(message_id=question.question, reason=reason))
         return True
@@ -141,7 +141,7 @@ async def take_answer(active: ActiveRun) -> bool:
 
 
 async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
-    """Go on with `otherwise`; where it can't be taken now, the question stays open."""
+    """Answer with `otherwise`; False if that can't be taken now, and the question stays open."""
     absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
     try:
         await _answer(active, absent)
@@ -153,7 +153,7 @@ async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _give_up(active: ActiveRun, question: Waiting) -> bool:
-    """Go on without what somebody outside was waited for; they are asked anew after a resume."""
+    """Stop waiting for a delivery; it is requested again after a resume."""
     assert question.wanted is not None
     why = f"nobody delivered `{question.wanted.artifact}` in time"
     before = active.mark()
@@ -175,7 +175,7 @@ async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
 
 
 async def turn(active: ActiveRun) -> None:
-    """One piece of work and the macrostep that it completes; none where the run is to stop."""
+    """Do one piece of work and take its macrostep; do neither if the run has to stop."""
     name = active.state.state
     plan = active.program.plans[name]
     if plan.final is not None:
@@ -203,11 +203,11 @@ ENDS_EARLY = (
     *(Stopped, Awaited, ChildrenStopped, LimitReached),
     *(CallFailed, TemplateError, NotJudged, PatternTimeout),
 )
-"""What ends work before it is complete."""
+"""The exceptions that end work before it is complete."""
 
 
 async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
-    """What stands for work that did not come to its end; none where the run stops instead."""
+    """The failed work for an exception that ended it; None if the run stops instead."""
     work: Worked | None = None
     match error:
         case ChildrenStopped():
@@ -235,7 +235,7 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
 
 
 async def _stop(active: ActiveRun, work: Worked) -> None:
-    """Suspend the run whatever would catch the error."""
+    """Suspend the run, even if an edge would catch the error."""
     active.take(suspend(active.state, work))
     await active.append()
 
@@ -243,7 +243,7 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
 def take_in(active: ActiveRun, work: Worked | Kept) -> None:
     """Stage the macrostep of completed work.
 
-    The run is suspended where its texts can't be filled in, no edge is enabled, or it can't be
+    The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be
     stored.
     """
     try:
@@ -262,7 +262,7 @@ def take_in(active: ActiveRun, work: Worked | Kept) -> None:
 
 
 def first_macrostep(active: ActiveRun) -> Macrostep:
-    """What makes the initial state active, or a suspension before it."""
+    """The macrostep into the initial state, or a suspension before it."""
     try:
         return active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
@@ -287,7 +287,7 @@ def calls_at_once(active: ActiveRun) -> bool:
 
 
 def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
-    """The work of the active state, by its kind."""
+    """Do the work of the active state, by its kind."""
     if plan.human is not None:
         reason = f"`{name}` is active and has no work to do"
         raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
@@ -297,7 +297,7 @@ def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
 
 
 async def _perform_in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
-    """The same once a gate lets it in."""
+    """Do the work of a state once a gate lets it in."""
     async with gate.open_for(name, active.wait_for):
         return await work_of(type(state))(active, name, state)
 
@@ -313,9 +313,9 @@ async def _doubt_open_calls(active: ActiveRun) -> None:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """What an earlier process left open is in doubt; each call's policy decides what follows.
+    """One event for each call that an earlier process left open, with the policy of the call.
 
-    What somebody outside is asked for stays open: no process of ours makes it.
+    A request for a delivery stays open: loopkit does not make that call itself.
     """
     return [
         InDoubt(key=key, policy=_policy(machine, call))
@@ -325,7 +325,7 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 
 def _policy(machine: Machine, call: Intended) -> Policy:
-    """What the definition says, else what fits the kind of what was called."""
+    """The `on_in_doubt` of the callee's definition, else the default of its kind."""
     called = _definition_of(machine, call)
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
@@ -339,7 +339,7 @@ def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
 
 
 async def interrupt(active: ActiveRun) -> None:
-    """Stop after the finished step; `resume` goes on."""
+    """Suspend the run after the finished step; `resume` continues it."""
     if active.state.is_over:
         return
     await active.append(

@@ -1,4 +1,4 @@
-"""Items of an `each` state that is entered again: which stay as they are, and what others hear."""
+"""Re-entry of an `each` state: which items keep their results, and the feedback for the others."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from loopkit.machine.item_list import Item
 
 @dataclass(frozen=True)
 class Reentry:
-    """What an earlier visit leaves to this one."""
+    """What this visit takes over from an earlier one."""
 
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The results of items that stay, by key."""
+    """By key, the results of the items that are not run again."""
     feedback: Mapping[str, Feedback] = field(default_factory=dict)
-    """What the children of the others are told, by key."""
+    """By key, the feedback for the children of the other items."""
 
 
 def plan_reentry(
@@ -30,7 +30,7 @@ def plan_reentry(
 ) -> Reentry:
     """Keep what succeeded with the same input, unless a finding names it or its key.
 
-    Where all would be kept and there is something to say, none is.
+    If all would be kept although there is feedback, none is.
     """
     waiting = active.state.pending.get(name, ())
     report = _report(active, name) if waiting else None
@@ -47,13 +47,13 @@ def plan_reentry(
 
 
 def _report(active: ActiveRun, name: str) -> Report | None:
-    """The report that led back, where the state's own artifact was judged."""
+    """The report that led back, if the state's own artifact was judged."""
     report = active.state.last_report
     return report if report is not None and report.artifact == name else None
 
 
 def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
-    """What the state has to mend: with origins, also in what others have made of its work."""
+    """The findings that the state has to fix; with `origins`, also those in later work."""
     if active.program.graph.origins:
         return blocking_for(active.program, active.state, name)
     return report.blocking if report else ()
@@ -115,7 +115,7 @@ def _results_to_keep(
 
 
 def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool:
-    """Whether what came of a child is what the last visit has for its item.
+    """Whether a child's result is the one that the last visit has for its item.
 
     The item may not have begun then, or not have been in the list; and an error may have ended the
     visit before there was a version of it.
@@ -133,7 +133,7 @@ def _feedback_for_item(
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """What one item is told: all that edges word, and of what none does its own findings."""
+    """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
     # What a child has to mend are findings of its own.
     last = waiting[-1].replace(tells=None)
     texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
@@ -145,7 +145,7 @@ def _feedback_for_item(
 
 
 def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    """Whether the edge by which it comes has feedback of its own."""
+    """Whether the edge that sent the feedback has a `feedback` of its own."""
     told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
     edge = active.program.graph.by_id.get(told_by or "")
     return edge is not None and edge.feedback is not None

@@ -1,4 +1,4 @@
-"""What an answer says beside its choice: whose a finding is, and a greater total of revisions."""
+"""The parts of an answer beside its choice: origins of findings, a raised revision total."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TOTAL_LIMIT = "total_revisions"
 
 
 class AnswerRefused(Exception):
-    """An answer that the question does not take; the message says why and what it takes."""
+    """An answer that does not fit the question; the message says why and what would."""
 
     def __init__(self, message: str, at: str = "") -> None:
-        """`at` is the part of the answer that is wrong, where it is one: `comment`."""
+        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
         super().__init__(message)
         self.at = at
 
@@ -28,7 +28,7 @@ class AnswerRefused(Exception):
 def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
-    """What an answer is about, and the run as it is for its choice; raises AnswerRefused."""
+    """What an answer decides about, and the run with its changes; raises AnswerRefused."""
     if answer.limits:
         _refuse_limits(engine, run, answer.limits)
     try:
@@ -41,7 +41,7 @@ def consider_answer(
 
 
 def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) -> None:
-    """Refuse all but a greater total of revisions under which the run can't get stuck."""
+    """Refuse everything but a raised revision total with which the run can't get stuck."""
     program, total = engine.program, limits.get(TOTAL_LIMIT)
     if others := sorted(limits.keys() - {TOTAL_LIMIT}):
         message = ", ".join(f"`limits.{name}`" for name in others)

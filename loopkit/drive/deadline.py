@@ -1,4 +1,4 @@
-"""Deadlines: how long a call may take, and rules out of what is left of the run's time."""
+"""Deadlines: of calls, and of rules by the time that the run has left."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
-    """What rules come to. They are ended when the time is over; raises LimitReached.
+    """The result of rules, which are cancelled when the time is over; raises LimitReached.
 
-    A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
-    Where the run went on behind a limit they may judge to their end.
+    A verdict that comes too late does not count, so that only the limit is reported. If the run has
+    gone on after a limit, the rules have no deadline.
     """
     if active.state.then_used:
         return judging
@@ -31,7 +31,7 @@ def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[
 
 
 async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
-    """The same with so many seconds left."""
+    """The result of rules that have `left_s` seconds; raises LimitReached."""
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:
@@ -50,7 +50,7 @@ async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns; raises TimeoutError where that takes longer.
 
-    It runs up to its first wait before any timer is set: what is there at once needs none.
+    It runs up to its first wait before a timer is set: an immediate result needs none.
     """
     try:
         waited_for = work.send(None)
@@ -63,7 +63,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 @coroutine
 def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[Any, Any, T]:
-    """What a coroutine returns that has begun to wait for something."""
+    """The result of a coroutine that has begun and waits for something."""
     while True:
         try:
             try:

@@ -1,4 +1,4 @@
-"""Deliveries: artifacts that somebody outside makes, from what they are asked to what they bring.
+"""Deliveries: artifacts that somebody outside makes, from the request to the reply.
 
 The request is an `intended` event and a `waiting` one in one append. It stays open without a
 process; what is delivered becomes the reply to it, which is judged like any other.
@@ -64,7 +64,7 @@ async def await_delivery(
 async def _describe_wanted(
     active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request
 ) -> Wanted:
-    """What has to be delivered; what lies in the workspace before is stored or noted."""
+    """Describe what has to be delivered; the present output in the workspace is recorded."""
     output, folder = asked.output, request.folder
     assert folder is not None
     is_at_work = output.is_left or asked.workspace is not None
@@ -90,9 +90,9 @@ async def _describe_wanted(
 
 
 async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
-    """The reply that a delivery is: its text, and what lies in the workspace now.
+    """The reply for a delivery: its text, and the output in the workspace.
 
-    Raises CallFailed where that can't be looked at.
+    Raises CallFailed if the workspace can't be read.
     """
     name = active.state.state
     asked = active.program.agents_asked[name, wanted.agent]
@@ -108,7 +108,7 @@ async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Deliv
 
 
 async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
-    """What was left in the output file or folder since it was asked for."""
+    """Read what was written to the output file or folder since the request."""
     if wanted.form == "folder":
         intent = active.state.open_calls[wanted.call]
         place = Path(active.state.captured[intent.task].place)
@@ -121,7 +121,7 @@ async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Writt
 
 
 def delivery_failures(run: RunState, why: str) -> tuple[Failed, ...]:
-    """What ends the wait for somebody outside without a delivery, where there is one."""
+    """The event that ends the wait for a delivery without one; none if the run does not wait."""
     if run.awaited is None:
         return ()
     return (Failed(key=run.awaited, error_class="transient", message=why, usage=Usage()),)

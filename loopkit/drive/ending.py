@@ -16,7 +16,7 @@ from loopkit.outside.trees.isolation import drop_all
 
 
 async def end(active: ActiveRun, name: str, state: FinalState) -> None:
-    """Bring the trees to their end and then the run; it is suspended where that can't be."""
+    """Merge or leave the trees, then finish the run; it is suspended if that fails."""
     run = active.state
     try:
         await _merge_trees(active, state)

@@ -17,15 +17,15 @@ from loopkit.engine.records import read_record
 from loopkit.journal import InboxMessage, MessageWaits
 
 CANCEL = "cancel"
-"""The kind of a message by which somebody asks for the end of a run."""
+"""The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
-"""How often the inbox of a run that is driven is looked into."""
+"""How often the inbox of a driven run is read."""
 
 
 async def consume(active: ActiveRun) -> None:
-    """Follow every message that waits; what cannot be followed is refused, with the reason.
+    """Carry out every message that waits; one that can't be carried out is refused with the reason.
 
-    To be cancelled comes before all that was answered.
+    A cancellation takes precedence over answers.
     """
     messages = sorted(await active.claim.inbox(), key=lambda message: message.kind != CANCEL)
     if not messages:
@@ -37,16 +37,16 @@ async def consume(active: ActiveRun) -> None:
             work = await _follow(active, message)
         except (AnswerRefused, CallFailed, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
-    # Together: the first may end the run, and with its end the claim is let go.
+    # Together: the first may end the run, which releases the claim.
     await store(active, before, work, [message.message_id for message in messages])
 
 
 async def store(
     active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
 ) -> None:
-    """Write what was taken in since `before`.
+    """Write what was staged since `before`.
 
-    What would end the run ends it as cancelled, if somebody has asked for that by then: the same
+    If this would finish the run and a cancellation waits, the run is cancelled instead: the same
     transaction decides. The `work` that led there is kept.
     """
     try:
@@ -60,7 +60,7 @@ async def store(
 
 
 async def let_go(active: ActiveRun) -> bool:
-    """Leave the run to others; false where a message came that this process has to follow."""
+    """Release the run; False if a message came that this process has to carry out."""
     await active.append()
     awaited: tuple[str, ...] = ()
     if active.state.status == "waiting":
@@ -71,19 +71,19 @@ async def let_go(active: ActiveRun) -> bool:
 
 
 async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
-    """Do what a message says; the work that it completes."""
+    """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
             active.stage(Cancelled(reason=message.data))
         return ()
     if message.kind == WAKE:
-        # Of a run that goes on, all children are taken up that can.
+        # A run that goes on resumes all children that can.
         if active.state.waits_for_children:
             active.stage(Resumed())
         return ()
     if message.kind == DELIVERY:
         active.stage(await _take_delivery(active, read_record(PostedDelivery, message.data)))
-        # What it is worth is for the next turn to say.
+        # The next turn completes the work.
         return ()
     step = _take_answer(active, read_record(PostedAnswer, message.data))
     active.take(step)
@@ -91,7 +91,7 @@ async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
 
 
 async def _take_delivery(active: ActiveRun, posted: PostedDelivery) -> Replied:
-    """The reply that a delivery is."""
+    """The reply for a delivery; raises AnswerRefused if its request is no longer open."""
     question = active.state.question
     if question is None or question.wanted is None or question.question != posted.question:
         raise AnswerRefused(f"request `{posted.question}` is no longer open")

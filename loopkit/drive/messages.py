@@ -1,4 +1,4 @@
-"""Conversations: what has been said so far as the messages that a model is sent."""
+"""Conversations: the exchanges so far as messages for a model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from loopkit.engine.tasks import Exchange, Task, tool_task
 from loopkit.text import or_empty
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."
-"""What stands for the result of a call beyond the last that an attempt may make."""
+"""The result of a tool call beyond the last that an attempt may make."""
 RECEIVED = "Received."
-"""What whoever hands in a report by a tool is told."""
+"""The result of the tool call with which a report is submitted."""
 
 
 def conversation(
     exchanges: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
 ) -> list[Message]:
-    """The turns so far, and the new prompt; none where what tools gave is sent.
+    """The turns so far, and the new prompt, which is None if tool results are sent.
 
-    `tasks` know what the tools gave that were called in these turns; without them what was called
-    is told as received.
+    `tasks` have the results of the tools that were called in these turns; without them the result
+    of each call is that it was received.
     """
     messages: list[Message] = []
     for exchange in exchanges:
@@ -33,7 +33,7 @@ def conversation(
             )
             messages += _results(exchange, tasks)
         else:
-            # Some providers refuse a conversation in which somebody says nothing.
+            # Some providers refuse a conversation with an empty message.
             messages.append(Message("assistant", or_empty(reply.text), kept=reply.kept))
     if prompt is not None:
         messages.append(Message("user", or_empty(prompt)))

@@ -1,4 +1,4 @@
-"""Occupied workspaces: two processes do not let runs write into one folder at once."""
+"""Occupied workspaces: runs of two processes never write into one folder at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from loopkit.drive.retries import CallFailed
 FOLDER = "workspaces"
 _LONGEST_ID = 1_000
 _LET_GO_S = 2.0
-"""How long a process that is gone may keep a workspace."""
+"""How long a workspace may stay locked after its process is gone."""
 
 
 class WorkspaceTaken(CallFailed):
-    """Another run works in the workspace; whatever catches errors, this run has to wait."""
+    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
 
 
 class Occupancy:
     """The workspaces in which runs of one app work.
 
-    What these runs do to one another is for those to settle who drive them together.
+    It does not keep these runs apart: that is up to whoever drives them together.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Occupancy:
         self._runs.setdefault(workspace, set()).add(run)
 
     def leave(self, run: str) -> None:
-        """Let others into every workspace in which no other run of this app works."""
+        """Unlock every workspace in which no other run of this app works."""
         for workspace, runs in list(self._runs.items()):
             runs.discard(run)
             if not runs:

@@ -1,4 +1,4 @@
-"""Posting a delivery: which request it is for, whether it fits, and its way into the inbox."""
+"""Posting a delivery: find its request, check that it fits, and put it into the inbox."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ async def post_delivery(
     named: str | None,
     now: float,
 ) -> bool:
-    """Leave a delivery, with the id of its request, in the inbox; false where it was left before.
+    """Post a delivery, with the id of its request, to the inbox; False if it was posted before.
 
-    Without an id it is for the open request. Raises NotRunnable where nothing is waited for, and
-    AnswerRefused where the delivery does not fit, or its request has another one by now.
+    Without an id it is for the open request. Raises NotRunnable if the run does not wait, and
+    AnswerRefused if the delivery does not fit or its request has another one by now.
     """
     question = open_question(state, named)
     wanted = question.wanted
@@ -79,7 +79,7 @@ def was_delivered(
 ) -> bool:
     """Whether it was delivered before: to the request that is named, else to the last one.
 
-    Raises AnswerRefused where the named request had another delivery.
+    Raises AnswerRefused if the named request had another delivery.
     """
     if named is None:
         asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
@@ -104,7 +104,7 @@ def was_delivered(
 
 
 def reply_to(history: Sequence[Stored], question: str) -> Replied | None:
-    """What was delivered to a request; none where nothing was, or it is not known."""
+    """The delivery to a request; None if it had none, or is not known."""
     events = [stored.event for stored in history]
     calls = {
         event.wanted.call
@@ -116,7 +116,7 @@ def reply_to(history: Sequence[Stored], question: str) -> Replied | None:
 
 
 def _refuse(wanted: Wanted, text: str | None) -> None:
-    """Raise AnswerRefused for what can't be the artifact that is wanted."""
+    """Raise AnswerRefused for a text that can't be the artifact that is wanted."""
     where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
     if text is None:
         if not wanted.is_left:
@@ -138,7 +138,7 @@ _WORDS = {"text": "a text", "data": "JSON data"}
 
 
 async def _refuse_twice(state: RunState, wanted: Wanted, delivery: Delivery) -> None:
-    """Raise AnsweredTwice where the same was delivered to the request before this one."""
+    """Raise AnsweredTwice if the request before this one had the same delivery."""
     exchanges = state.conversations.get((state.state, wanted.agent))
     if not exchanges or not exchanges[-1].reply.by:
         return

@@ -14,14 +14,14 @@ from loopkit.text import is_broken, one_line
 from loopkit.text.command_lines import delivery_line
 
 MOST_SHOWN = 200
-"""Characters that are shown of what a tool was called with."""
+"""Characters that are shown of the arguments of a tool call."""
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
 
 
 def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
-    """What an answer to the open question brings about; raises AnswerRefused."""
+    """The macrostep of an answer to the open question; raises AnswerRefused."""
     question = run.question
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
@@ -46,7 +46,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
 
 
 def no_question_message(run: str, wanted: Wanted) -> str:
-    """What is told to somebody who answers where an artifact has to be delivered."""
+    """The message for somebody who answers when an artifact has to be delivered."""
     line = delivery_line(run, is_left=wanted.is_left)
     return f"nothing is asked: agent `{wanted.agent}` owes `{wanted.artifact}`; deliver it: {line}"
 
@@ -65,7 +65,7 @@ def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ..
 
 
 def settlement(call: str, answer: HumanAnswer) -> Settled:
-    """What an answer means for a call in doubt; raises AnswerRefused."""
+    """The event with which an answer settles a call in doubt; raises AnswerRefused."""
     if answer.choice == "retry":
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":

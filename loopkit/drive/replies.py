@@ -24,19 +24,19 @@ from loopkit.validators.answer import storable
 from loopkit.values import Value
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
-"""The roles whose replies stand in prompts, so that they must not be too long for these."""
+"""The roles whose replies are inserted into prompts, which limits their length."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-"""What providers refuse in the name of a tool."""
+"""The characters that providers refuse in the name of a tool."""
 
 
 class Written(Value, frozen=True):
     """What an attempt left in its output file or folder."""
 
     text: str | None = None
-    """The file's; none where the attempt did not write it."""
+    """The text of the file; None if the attempt did not write it."""
     fault: str = ""
     folder: LeftFolder | None = None
-    """None where the attempt changed nothing in it."""
+    """None if the attempt changed nothing in it."""
 
 
 NOTHING_WRITTEN = Written()
@@ -79,16 +79,16 @@ def reply_event(
 
 
 def storable_text(redact: Redact, text: str) -> str:
-    """A text from outside as it may be stored."""
+    """A text from outside without secrets, as it may be stored."""
     redacted = redact(text)
     return redacted if redacted.isascii() else storable(redacted)
 
 
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Calls of tools as they may be stored: together they are not much longer than an answer.
+    """Tool calls as they may be stored: together they are not much longer than an answer.
 
-    Where arguments have no room their middle is left out, so that they are not JSON; calls after
-    that are left out.
+    If there is no room for arguments, their middle is left out, so that they are not JSON. Later
+    calls are left out.
     """
     kept: list[ToolCall] = []
     left = LONGEST_ANSWER
@@ -96,7 +96,7 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
         if left <= 0:
             break
         own, arguments = storable(called.id[:LONGEST_NAME]), called.arguments
-        # Whatever a model made up is sent back to its provider, and printed.
+        # A name that a model made up is sent back to its provider, and printed.
         name = _NO_NAME.sub("_", redact(called.name))[:LONGEST_TOOL] or "_"
         left -= len(own) + len(name) + len(arguments)
         if left < 0 and len(arguments) > KEPT_CHARS:
@@ -106,14 +106,14 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
 
 
 def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider wants back; nothing where that is not what may be stored, or too long."""
+    """The data that a provider wants back; empty if it has secrets in it or is too long."""
     text = json.dumps(kept)
     may_be_stored = len(text) <= LONGEST_ANSWER and redact(text) == text
     return dict(kept) if may_be_stored else {}
 
 
 def _storable_output(redact: Redact, text: str) -> Written:
-    """What the output file holds as it may be stored; too much of it is a fault."""
+    """The text of the output file as it may be stored; a text that is too long is a fault."""
     text = storable_text(redact, text)
     if fits(text):
         return Written(text)
@@ -122,17 +122,17 @@ def _storable_output(redact: Redact, text: str) -> Written:
 
 
 def _output(text: str) -> str:
-    """What a program printed, as far as it can be stored."""
+    """The output of a program; without its middle if it is too long to be stored."""
     return text if fits(text) else shorten(text)
 
 
 def _session(named: str) -> str | None:
-    """The session that a program names; of one that is no name nothing is known."""
+    """The session that a program names; None if it is too long to be a name."""
     return None if len(named) > LONGEST_NAME else storable(named)
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
-    """What a call took; what somebody outside does costs nothing."""
+    """The usage of a call; work of somebody outside costs nothing."""
     if role == "outside":
         return Usage()
     return Usage(

@@ -17,9 +17,9 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
-    """Of the reasons for which children of a state stopped the one that asks most of a person.
+    """The suspension of a state whose children stopped, with the most urgent of their reasons.
 
-    They are given by their keys, in the order of the list.
+    `stopped` has the children by their keys, in the order of the list.
     """
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
@@ -42,7 +42,7 @@ def _reason(child: RunState) -> Any:
 
 
 def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
-    """Those that wait for a person, then the others with their reasons; of many the first."""
+    """The children that wait for a person, then the first others with their reasons."""
     asking = {key: child.question for key, child in stopped.items() if child.question is not None}
     others = [key for key in stopped if key not in asking]
     if len(asking) == 1:

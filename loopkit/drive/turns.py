@@ -1,6 +1,6 @@
-"""Turns: whose try is the next one for a piece of work, after what came of those before.
+"""Turns: which callee has the next try for a piece of work, given the tries before.
 
-Only what the run's events say counts, so that a resumed run goes on with whom it had come to.
+Only the run's events count, so that a resumed run continues with the same callee.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ async def take_turn(
     wait_s: float | None = None,
     passed: Sequence[GivenUp] = (),
 ) -> int:
-    """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is.
+    """Wait until the next callee may be asked, and return its index; CallFailed if none is left.
 
-    The wait after a failure is worked out from the time of day where an earlier life of the run
-    has seen it; whoever has just seen it names it, because the time of day may jump. `passed` are
-    those who were passed over without a try.
+    The wait after a failure in an earlier process is computed from the time of day. After a failure
+    in this process, `wait_s` gives it, because the time of day may jump. `passed` are the callees
+    that were skipped without a try.
     """
     if task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
@@ -45,20 +45,20 @@ async def take_turn(
 
 
 def _wait(task: Task, now: float) -> float:
-    """Seconds until the one who was asked last may be asked again."""
+    """Seconds until the callee that was asked last may be asked again."""
     failed = task.failed
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
     return max(0.0, until - now)
 
 
 def _may_help(task: Task) -> bool:
-    """Whether somebody else may answer what the one who was asked last did not."""
+    """Whether another callee may answer after the last one failed."""
     failed = task.failed
     return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
 def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
-    """Whether the one who was asked last is asked again."""
+    """Whether the callee that was asked last is asked again."""
     failed = task.failed
     if not has_try_left(retry, task.tries, task.unread):
         return False
@@ -72,7 +72,7 @@ def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> boo
 def nobody_left(
     known: Task | None, callees: Sequence[Callee], passed: Iterable[GivenUp]
 ) -> CallFailed:
-    """Why nobody else is asked: the last class of error, what came of each, the earliest time."""
+    """The error if no callee is left: the last class, all failures, the earliest resume time."""
     tried = list(known.given_up) if known else []
     if known and known.tries:
         tried.append(GivenUp(known.fallback, known.tries, known.failed))
