@@ -41,12 +41,12 @@ class _Due:
 
 
 async def take_baselines(active: ActiveRun) -> bool:
-    """Run every command of a `baseline` rule that was not run yet, each with its own record.
+    """Run every command of a `baseline` rule that has not run yet, each with its own record.
 
-    False where the run goes no further: it is asked to stop, or one could not be had, so that it
-    is suspended before anything is spent. Raises Stopped.
+    False if the run is asked to stop, or if a baseline failed, which suspends the run before
+    anything is spent. Raises Stopped.
     """
-    # A command may take its time, and the run can be seen meanwhile.
+    # A command may take long, and the run can be seen meanwhile.
     await active.append()
     for due in list(_due(active)):
         if active.stopping:
@@ -71,7 +71,7 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
 
 
 def _may_apply(active: ActiveRun, guard: str | None) -> bool:
-    """Whether the input alone leaves it open that the rule is asked."""
+    """Whether the rule may be asked, as far as the input alone decides."""
     if guard is None:
         return True
     facts = facts_of(active.state.input, active.program.input_type, "input.")
@@ -79,7 +79,7 @@ def _may_apply(active: ActiveRun, guard: str | None) -> bool:
 
 
 async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
-    """What the command found, or the suspension where it came to no verdict."""
+    """The event of what the command found, or the suspension if it gave no verdict."""
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:

@@ -18,7 +18,7 @@ from loopkit.validators.answer import storable
 from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
-"""How much of the end of a command's output is kept, which is as much as a scenario can play."""
+"""Characters that are kept of the end of a command's output, as many as a scenario can play."""
 
 
 def result_index(active: ActiveRun, state: str, validator: str) -> int:
@@ -31,7 +31,7 @@ def give_commands(
 ) -> None:
     """Give a setting the command results that a scenario prepares for this validator.
 
-    What each command did is added to `ran`.
+    A record of each command is added to `ran`.
     """
     tries: dict[tuple[str, ...], int] = {}
     clean = _text_cleaner(active.redact, setting.folder)
@@ -73,9 +73,9 @@ def give_commands(
 
 
 def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
-    """What may be kept of a text: no secrets, and paths of the workspace told from there.
+    """A function that removes secrets from a text, and makes paths of the workspace relative.
 
-    So a finding is the same one in another copy of the workspace, and where a run is replayed.
+    So a finding is the same one in another copy of the workspace, and when a run is replayed.
     """
 
     def clean(text: str) -> str:
@@ -84,7 +84,7 @@ def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
         if not any(place in text for place in places):
             return text
         either = "|".join(map(re.escape, sorted(places)))
-        # Only where a path begins: `/notes/` is no part of `/home/me/notes/`.
+        # Only where a path begins: `/notes/` is not a part of `/home/me/notes/`.
         return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
 
     return clean

@@ -31,7 +31,7 @@ from loopkit.validators.judges.submission import DESCRIPTION, INSTEAD, SUBMIT, a
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
-"""Of a digest, as many as a judge has to repeat."""
+"""Digits of a digest that a judge has to repeat."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Judge:
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
     levels: Severities
-    """As the state counts them."""
+    """The severities, as the state counts them."""
     known: Sequence[Finding] = ()
-    """What its validator has found before and is open."""
+    """The findings of its validator that are open."""
     shares_keys: bool = False
-    """Whether one key is one finding of the whole panel."""
+    """Whether one key means one finding in the whole panel."""
     number: int = 1
     """Which of its opinions this is: those after its samples are second ones."""
 
@@ -73,7 +73,7 @@ class Judge:
 
     @property
     def _nonce(self) -> str:
-        """A code that follows from what is judged, so that a replay has the same."""
+        """A code derived from what is judged, so that a replay has the same."""
         if not self.rule.nonce:
             return ""
         judged = self.active.program.graph.judges[self.state].validate_
@@ -115,7 +115,7 @@ class Judge:
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
     def message(self, prompt: str, misread: Misread | None) -> str:
-        """What is sent next: the question, or why the answer to it could not be used."""
+        """The next message: the question, or why the answer to it could not be used."""
         if self.rule.submit:
             return f"{self._message(prompt, misread).rstrip()}\n\n{INSTEAD}\n"
         return self._message(prompt, misread)
@@ -147,7 +147,7 @@ class Judge:
 
     @property
     def _tools(self) -> Sequence[Tool]:
-        """What it hands in its report with, where it does not write that as its answer."""
+        """The tool with which it submits its report, if it does not write that as its answer."""
         schema = self.form.schema or {"type": "object"}
         return (Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else ()
 
@@ -162,7 +162,7 @@ class Judge:
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
-    """One answer of a judge, asked again with the reason while it can't be read."""
+    """One answer of a judge, which is asked again with the reason while it can't be read."""
     try:
         return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:
@@ -173,10 +173,10 @@ async def opinion(judge: Judge, prompt: str) -> Answer:
 
 
 async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
-    """What can be read of the judge after all its re-asks; stored replies are used first.
+    """The answer of the judge after all its re-asks; stored replies are used first.
 
-    A fail that could not be used as it was counts where nothing better follows, be it that the
-    judge can't be asked again.
+    A fail that could not be used as it was counts if nothing better follows, also if the judge
+    can't be asked again.
     """
     task = judge.active.state.tasks.get(judge.work.task)
     allowed = 1 + judge.rule.reask + (task.renewed if task else 0)

@@ -1,4 +1,4 @@
-"""Sampling: the judges of a validate state, each asked as often as its rule says, at once."""
+"""Sampling: the judges of a validate state, each asked as often as its rule says, concurrently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_all(
 
 
 async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
-    """One judge's answer: that of its samples together, and confirmed where its rule wants that.
+    """One judge's answer: its samples combined, with a second opinion if its rule wants one.
 
     Each sample, and the second opinion, is a conversation of its own.
     """
@@ -45,9 +45,9 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
 
 
 async def _gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """What all of them answer.
+    """All answers, asked for concurrently.
 
-    Where one meets a limit or a defect, the others come back first: they are paid for.
+    If one raises, the others finish first: they are paid for.
     """
     answers: list[Answer] = []
     raised: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Differences of two definitions: what is another value, what came and what went, with places."""
+"""Differences of two definitions: values changed, added and removed, with places."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 
 WIDTH = 120
-"""Of a value so much is told."""
+"""Characters that are shown of a value."""
 _BEFORE = 20
-"""Characters that are told before the first one that differs."""
+"""Characters that are shown before the first one that differs."""
 
 
 def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
-    """What a machine says otherwise than another one, in its order."""
+    """The changes from one machine to another, in its order."""
     before, after = (
         m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
     )
@@ -39,7 +39,7 @@ def _between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
 
 
 def _items(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
-    """What stands between equal items at both ends, so that one more at the top is one change."""
+    """The changes between equal items at both ends, so that one more at the top is one change."""
     head = _common_length(old, new)
     tail = min(_common_length(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]

@@ -27,9 +27,9 @@ class _Seat:
 
 
 def task_moves(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
-    """The new name of each task of the visit in hand whose judge stands elsewhere now.
+    """The new name of each task of the current visit whose judge has another place now.
 
-    It is empty where nobody is asked that any more, so that no other judge takes the answer.
+    It is empty if the judge is gone, so that no other judge takes its answer.
     """
     before, after = (list(_seats(machine, run.state)) for machine in (old, new))
     places = dict(_moves(before, after))
@@ -57,7 +57,7 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
 
 
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:
-    """Each place with the one of the same judge: of one with the same words, else of the first."""
+    """Each place with the new one of the same judge: one with equal words, else the first."""
     of_words = list(_pair(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
     gone, taken = {seat.place for seat, _ in of_words}, {heir.place for _, heir in of_words}
     left = [seat for seat in before if seat.place not in gone]

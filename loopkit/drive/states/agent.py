@@ -40,9 +40,9 @@ from loopkit.text.markdown import fenced
 from loopkit.values import Value
 
 NO_CHANGE = "So far, nothing is changed."
-"""What is sent where an author has taken back all of its changes in a folder."""
+"""Sent if an author has reverted all of its changes in a folder."""
 LONGEST_WORD = 60
-"""Characters of a word without an agent that are told."""
+"""Characters that are shown of a word for which there is no agent."""
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
@@ -92,7 +92,7 @@ def _is_usable(talk: Conversation, reply: Replied) -> bool:
 
 
 def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
-    """Of a word that chooses no agent it is not known whom it means: a content fault."""
+    """The work of a state whose word chooses no agent: a content fault."""
     choice = state.choice
     assert choice is not None
     word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
@@ -121,7 +121,7 @@ def _work_event(
 
 
 def _missing_for_guards(active: ActiveRun, name: str, artifact: Artifact) -> str:
-    """Why the state's own guards can't read an answer that declares that it can't be done."""
+    """Why the state's own guards can't read an infeasible answer; empty if they can."""
     names = active.program.guard_names
     read = {
         fact.removeprefix(f"{name}.").partition(".")[0]
@@ -146,7 +146,7 @@ class PreparedCall(Value, frozen=True):
 async def _prepare(
     active: ActiveRun, name: str, state: AgentState, chosen: str, asked: AgentAsked
 ) -> PreparedCall | Answered:
-    """The call that is made next; the answer where an earlier life of the run was given it."""
+    """The call that is made next; the answer if an earlier process has stored it."""
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
     is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
@@ -194,13 +194,13 @@ async def _prepare(
 
 
 def _final_reply(talk: Conversation) -> Replied | None:
-    """The reply of an earlier life of the run that is the end of the conversation."""
+    """The reply that an earlier process stored, if it ends the conversation."""
     reply = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
     return None if talk.has_called or (talk.goes_on and talk.rounds) else reply
 
 
 def _no_cost(_: Request) -> Usage:
-    """What somebody outside costs, also where a scenario or a function plays them."""
+    """The cost of somebody outside, also if a scenario or a function plays them."""
     return Usage()
 
 
@@ -213,7 +213,7 @@ async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
 def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
     """The turns of a state's kept session with an agent that are sent again, oldest first.
 
-    Those of the work in hand are not among them, as far as they are to be used.
+    Usable turns of the work in hand are left out.
     """
     agent = active.program.machine.agents[asked]
     turns: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
@@ -221,14 +221,14 @@ def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequen
     if known is not None and known.renewed < len(known.exchanges):
         turns = turns[: known.renewed - len(known.exchanges)]
     if turns and not agent.is_sent_turns and not (agent.goes_on and turns[-1].reply.session):
-        # A program that can't be taken back to its session remembers nothing of it.
+        # A program that can't resume its session remembers nothing of it.
         return ()
     kept = agent.session
     return _newest_turns(active, turns, kept.keep) if isinstance(kept, KeepTurns) else turns
 
 
 def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
-    """Whether the next call of the conversation, if there can be one, begins with all of this."""
+    """Whether the next call of the conversation may begin with this whole request."""
     agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
@@ -243,7 +243,7 @@ def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
 
 
 def _newest_turns(active: ActiveRun, turns: Sequence[Exchange], most: int) -> Sequence[Exchange]:
-    """The last turns, after the newest one that says what the task is."""
+    """The last turns, preceded by the newest one that states the task."""
     newest = last_turns(turns, most)
     opening = newest[0][0].opening if newest else None
     if opening is not None and opening is newest[-1][0].opening:
@@ -252,14 +252,14 @@ def _newest_turns(active: ActiveRun, turns: Sequence[Exchange], most: int) -> Se
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
-    """What the agent is sent: the prompt newly filled, or in a kept session the feedback alone."""
+    """The prompt to send: the template filled in, or in a kept session the feedback alone."""
     run, program = active.state, active.program
     if not (feedback := run.feedback_for(name)):
         return render(program, run, state.prompt)
     edge = program.graph.by_id.get(run.entered_by or "")
     last = last_version(program, run)
     is_edited = last is not None and last.edited
-    # A kept session knows its own last version, but not what a person has made of it.
+    # A kept session knows its own last version, but not the edits of a person.
     is_known = kept and not is_edited
     if kept and edge is not None and edge.back:
         parts = ["" if is_known else _previous_version(active, last), feedback]
@@ -274,7 +274,7 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
 
 
 def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
-    """The version before this one, named and fenced; empty where there is none."""
+    """The version before this one, named and fenced; empty if there is none."""
     version: object = last.text if last is not None else ""
     if last is not None and last.is_data:
         version = plain_artifact(active.program, active.state, last)
@@ -296,7 +296,7 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
 
 
 def _which(active: ActiveRun, last: Artifact | None) -> str:
-    """What the version is called: whether its author has made others since then."""
+    """The name of a version, by whether its author has made others since then."""
     run = active.state
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"
@@ -304,7 +304,7 @@ def _which(active: ActiveRun, last: Artifact | None) -> str:
 
 
 def _names(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
-    """What the templates of an agent see; what goes on with a conversation sees its id alone."""
+    """The values for the agent's templates; one that continues a session sees only its id."""
     names: dict[str, object] = {}
     for template in asked.templates:
         names |= template_names(active.program, active.state, template)

@@ -1,4 +1,4 @@
-"""A render state: a template filled in, and written to a file where one is named."""
+"""A render state: a template filled in, and written to a file if one is named."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bo
 
 
 async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
-    """How long the file was before this work began, in whatever process that was."""
+    """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
     if known is None or (known.state, known.visit, known.file) != (name, run.visit, str(path)):

@@ -43,7 +43,7 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
 
 
 class _RulesWork(Mutable):
-    """What the rules of a round did, beside their verdicts; the calls of judges are events."""
+    """The commands and time of a round's rules; the calls of judges are events of their own."""
 
     ran: list[Ran] = []
     time_s: float = 0.0
@@ -82,7 +82,7 @@ async def _panel(
     earlier: Earlier,
     rules_work: _RulesWork,
 ) -> ledger.Panel:
-    """The answers of the rules, and of the judges where nothing blocks and none is missing."""
+    """The answers of the rules, and of the judges if no rule blocks and no verdict is missing."""
     rules = active.program.rules_asked[name]
     if artifact.infeasible or artifact.fault:
         return ledger.Panel((answer_without_rules(artifact, rules.levels),), ())
@@ -96,7 +96,7 @@ async def _panel(
         rules_work.time_s = active.clock.monotonic() - started
     if not rules.judges:
         return ledger.Panel(tuple(answers), ())
-    # A report without the verdict of a rule is none, whatever a judge was paid to say.
+    # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
     is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
     asked = [
         judge

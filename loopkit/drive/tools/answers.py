@@ -1,4 +1,4 @@
-"""Whether the reply of an agent with tools is an answer, and what it is told where it is none."""
+"""Whether the reply of an agent with tools is its answer, and the next message if it is not."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from loopkit.text.json_text import parse_json
 from loopkit.text.markdown import fenced
 
 MOST_REFUSED = 20
-"""Calls beyond those that may be made of which a model is told so; others it has not written."""
+"""Calls beyond the limit that are answered with a refusal; later ones are dropped."""
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
 
 
 def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
-    """What the agent is told next: nothing but what its tools gave, or why its answer is none.
+    """The next message to the agent: why its answer does not count, or empty for tool results only.
 
-    The end where that is its answer.
+    If the conversation is over, the answer instead.
     """
     last, is_over = rounds[-1], talk.calls_left(rounds) == 0
     reply = last.reply
@@ -41,7 +41,7 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         return Answered(reply)
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
-        # What is no draft at all has a fault of its own.
+        # An answer that is not a draft at all has a fault of its own.
         return (
             Answered(reply)
             if talk.artifact_of(reply).fault
@@ -82,7 +82,7 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 
 def _errors_in_draft(required: str, reply: Replied) -> str:
-    """What the last call has found, for an attempt that does not know this conversation."""
+    """The findings of the last call, for an attempt that does not know this conversation."""
     result = parse_json(reply.text)
     listed = result["diagnostics"] if isinstance(result, dict) else ()
     named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
@@ -91,7 +91,7 @@ def _errors_in_draft(required: str, reply: Replied) -> str:
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
-    """The same for a model that can't call tools: loopkit has called the required one for it."""
+    """The next message to a model without tools, for which loopkit called the required one."""
     given = talk.tool_reply(last.tool_calls_before + 1) if last.reply.tool_calls else None
     artifact = talk.artifact_of(last.reply)
     if given is None and talk.definition.require_tool and not artifact.infeasible:
@@ -119,9 +119,9 @@ def counts_as_answer(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
 
 
 def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
-    """The reply with the calls that are kept of it, and made.
+    """The reply with the tool calls that are kept of it, and made.
 
-    For a model that can't call the required tool itself this is that call, and no other.
+    For a model that can't call tools itself, this is only the call of the required one.
     """
     required = agent.required_tool
     if not reply.has_no_tools:

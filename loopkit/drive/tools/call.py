@@ -1,4 +1,4 @@
-"""One call of a tool: what it is called with, and what comes of it."""
+"""One call of a tool: its arguments and its result."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from loopkit.validators.answer import storable
 from loopkit.values import Value
 
 MOST_FAULTS = 5
-"""How many faults of its arguments a model is told."""
+"""How many faults of its arguments are shown to a model."""
 MOST_CHARS = 20_000
-"""Of what a tool gave that a model is told, half from each end."""
+"""Characters of a tool's result that are shown to a model, half from each end."""
 
 
 class ToolCalled(Value, frozen=True):
@@ -40,22 +40,22 @@ class ToolCalled(Value, frozen=True):
 
 
 class ToolResult(Value, frozen=True):
-    """What a tool gave."""
+    """The result of a tool call."""
 
     text: str
     exit_code: int | None = None
     found_clean: str | None = None
     """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """What it found in a draft."""
+    """The findings in a draft."""
     commands: tuple[Ran, ...] = ()
-    """What the programs did that it started."""
+    """The runs of the programs that it started."""
 
 
 def as_data(said: str, text: str, redact: Redact, left_out: int = 0) -> str:
-    """A text from outside as a model is told of it: fenced, and both ends of a long one.
+    """A text from outside as it is shown to a model: fenced, and a long one without its middle.
 
-    Where something is left out at its end already, only the beginning is told.
+    If `left_out` characters are missing at its end already, only its beginning is shown.
     """
     if not text:
         return f"{said} nothing."
@@ -72,26 +72,26 @@ def as_data(said: str, text: str, redact: Redact, left_out: int = 0) -> str:
 def run_records(
     called: ToolCalled, exit_code: int, stdout: str, stderr: str = ""
 ) -> tuple[Ran, ...]:
-    """What a tool gave, as it may be stored, for a scenario to play it again."""
+    """The output of a tool as it may be stored, for a scenario to play it again."""
     redacted = map(called.active.redact, (stdout, stderr))
     out, err = (storable(text if is_answer(text) else shorten(text)) for text in redacted)
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
 
 
 def timeout_result(called: ToolCalled, timeout_s: float) -> ToolResult:
-    """What is told of a tool that took too long."""
+    """The result of a tool that took too long."""
     late = Ran(validator=called.name, fault="timeout")
     message = f"It was ended after {timeout_s:g} s."
     return ToolResult(message, exit_code=-9, commands=(late,))
 
 
 def output_of(result: CommandResult) -> str:
-    """All that a program printed."""
+    """Everything that a program printed."""
     return "\n".join(filter(None, map(str.rstrip, (result.stdout, result.stderr))))
 
 
 class BadArguments(Exception):
-    """What a tool was called with can't be used; the message is for the model."""
+    """The arguments of a tool call can't be used; the message is for the model."""
 
 
 def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadArguments("the arguments are not a JSON object")
     if tool.rules is not None:
-        # What is wrong with a draft is for the validators to say.
+        # The validators say what is wrong with a draft.
         missing = [name for name in tool.schema["required"] if name not in given]
         faults = [("", f"`{name}` is missing") for name in missing]
     elif (accepts := tool.tool.accepts) is not None:

@@ -1,4 +1,4 @@
-"""The tool `mcp`: a tool of an MCP server, which stays what it was when the run first saw it."""
+"""The tool `mcp`: a tool of an MCP server, which must stay as the run first saw it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopkit.validators.answer import storable
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the tool answered, fenced; raises AgentError where the server fails."""
+    """Call the tool and return its answer, fenced; raises AgentError if the server fails."""
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, McpTool)
     folder = await workspace(active, called.asked.workspace, writes=True)
@@ -70,10 +70,10 @@ def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool)
 async def offers(
     active: ActiveRun, asked: AgentAsked, wanted: Mapping[str, McpTool], retry: Retry
 ) -> dict[str, OfferedTool]:
-    """What servers say of tools, by the names that an agent has for them.
+    """The descriptions of tools by their servers, by the names that an agent has for them.
 
-    A server that can't be reached is tried again as a model is. Raises CallFailed, also where a
-    tool is not the one that the machine or the run knows.
+    A server that can't be reached is tried again as a model is. Raises CallFailed, also if a tool
+    is not the one that the machine or the run knows.
     """
     folder, found = await workspace(active, asked.workspace, writes=True), dict[str, OfferedTool]()
     for server in sorted({tool.server for tool in wanted.values()}):
@@ -86,7 +86,7 @@ async def offers(
 
 
 def digests(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> dict[str, str]:
-    """By `SERVER.TOOL`, the digests of tools as servers have told of them."""
+    """By `SERVER.TOOL`, the digests of tools as servers describe them."""
     tools = {name: asked.tools[name].tool for name in served}
     return {t.mcp: served[name].digest for name, t in tools.items() if isinstance(t, McpTool)}
 

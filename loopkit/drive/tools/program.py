@@ -1,4 +1,4 @@
-"""The tool `command`: a program, whose output the model is told."""
+"""The tool `command`: a program, whose output is shown to the model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from loopkit.outside.redaction import Redact
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the program printed, fenced.
+    """Run the program and return what it printed, fenced.
 
-    Raises AgentError where it can't be started, and BadArguments where it is because of those.
+    Raises AgentError if it can't be started, and BadArguments if its arguments are the cause.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, CommandTool)

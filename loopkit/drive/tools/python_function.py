@@ -25,11 +25,11 @@ from loopkit.validators.command import tail
 WORKER = worker_command("loopkit.outside.plugin_worker")
 FAILED = "It failed, and says"
 MAX_PRINTED = 500
-"""How much of what a broken function printed is told."""
+"""Characters that are shown of the output of a broken function."""
 
 
 class _WorkerAnswer(BaseModel):
-    """What the worker answers."""
+    """The answer of the worker."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -40,9 +40,9 @@ class _WorkerAnswer(BaseModel):
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the function returned, or what it raised, fenced.
+    """Call the function and return its result or its exception, fenced.
 
-    Raises AgentError where there is no such function, or its process gave no answer.
+    Raises AgentError if there is no such function, or its process gave no answer.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, PythonTool)

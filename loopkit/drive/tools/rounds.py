@@ -1,7 +1,7 @@
 """The conversation of an agent with its tools: rounds of calls and results, until it answers.
 
-Where it stands is read from the run's events alone, so that a resumed run goes on from the last
-reply that is stored: no model is asked for it again, and no tool is called twice.
+Its position is read from the run's events alone, so that a resumed run goes on from the last reply
+that is stored: no model is asked for it again, and no tool is called twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from loopkit.outside.mcp import OfferedTool
 async def converse(talk: Conversation, turns: Sequence[Exchange], request: Request) -> Answered:
     """Ask the agent, and make the calls that it asks for, until it answers.
 
-    `told` are the turns of a kept session before this one. Raises CallFailed and LimitReached.
+    `turns` are those of a kept session before this one. Raises CallFailed and LimitReached.
     """
     served: Mapping[str, OfferedTool] | None = None
     prompt = request.prompt

@@ -20,7 +20,7 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the validators find in a draft, as JSON; raises AgentError where one can't judge."""
+    """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
     artifact, rules = _artifact(called, text), called.tool.rules
@@ -43,7 +43,7 @@ async def run(called: ToolCalled) -> ToolResult:
 
 
 def digest(artifact: Artifact) -> str:
-    """What tells one draft from another: its data, or its text without the blanks around it."""
+    """The digest of a draft: of its data, or of its text without the blanks around it."""
     content = (
         json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     )
@@ -61,7 +61,7 @@ def _artifact(called: ToolCalled, text: str) -> Artifact:
 async def _judge(
     called: ToolCalled, artifact: Artifact, rules: FixedRules, ran: list[Ran]
 ) -> list[Answer]:
-    """What the rules find; what their programs did is added to `ran`."""
+    """The answers of the rules; the runs of their programs are added to `ran`."""
     active = called.active
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     folder = await workspace(active, called.asked.workspace)
