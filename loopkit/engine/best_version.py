@@ -1,4 +1,4 @@
-"""The way back to an earlier version: which one, what it takes back, and the state behind it."""
+"""Going back to an earlier version: which one, what it takes back, and the state after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopkit.machine.plans import StatePlan
 def way_back(
     plan: StatePlan, edge: Edge, before: RunState, run: RunState, work: Worked
 ) -> Best | None:
-    """The version from which the work goes on; none where no earlier one is better.
+    """The version from which the work goes on; None if no earlier one is better.
 
     `before` is the run without the work, and `run` with it.
     """
@@ -36,11 +36,11 @@ def way_back(
 
 
 def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
-    """The best round of the state whose report is the last, or the one that a person was shown.
+    """The best round of the state with the last report, or the round that a person was shown.
 
-    What a state once found valid was sent back for reasons that its own reports don't name. So
-    where it leads back itself, only the rounds since then count; and of an edge to an origin those
-    that found something for it.
+    A version that a state once found valid was sent back for reasons that its own reports don't
+    name. So if that state leads back itself, only the rounds since then count; and for an edge to
+    an origin, only those that found something for it.
     """
     if plan.restores:
         shown = run.best_round()
@@ -54,13 +54,13 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
-    """Whether a version is the current one, with all that it was made from."""
+    """Whether a version is the current one, with everything that it was made from."""
     attempts = {(part.author, part.attempt) for part in now.values()}
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
 
 def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
-    """Whether what a round found goes where an edge leads, as a person says of the last one."""
+    """Whether an edge leads to a round's origin, which a person may have set for the last one."""
     if edge.origin is None:
         return True
     report, last = entry.report, run.reports[entry.report.state]
@@ -69,17 +69,17 @@ def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
 
 
 def after_going_back(run: RunState, event: Best) -> RunState:
-    """The run behind the way back; the one before it stays as it is."""
+    """The run after going back; the run before is not changed."""
     after = run.copy()
     go_back(after, event)
     return after
 
 
 def go_back(run: RunState, event: Best) -> None:
-    """Make a version the current one again, with everything that was known of it then.
+    """Make a version the current one again, with everything that was known about it then.
 
-    Attempts, counters and what guards read go on; so do the rounds, where they tell whether
-    revising has stalled.
+    Attempts, counters and what guards read go on; so do the rounds that tell whether revising has
+    stalled.
     """
     best = run.rounds_at[event.state].of_attempt(
         attempt_at(event.author, event.attempt, event.made_from)
@@ -95,7 +95,7 @@ def go_back(run: RunState, event: Best) -> None:
 
 
 def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
-    """The rounds of each state, of which those that did not lead to this one are given up."""
+    """The rounds of each state; those that did not lead to this one are given up."""
     line, number = [], best.number
     while number >= 0:
         line.append(run.rounds[number])
@@ -110,7 +110,7 @@ def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
 def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
     """Make earlier versions the current ones.
 
-    Folders have to follow before the next work, and no session goes on that knows a later version.
+    Folders have to be restored before the next work, and a session that knows a later version ends.
     """
     for name, artifact in then.items():
         if (now := run.artifacts.get(name)) != artifact:
@@ -126,7 +126,7 @@ def _forget_sessions(run: RunState, authors: set[str]) -> None:
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
-    """What is open, and is not in the version either."""
+    """The open findings that the version does not have."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():
         for finding in rounds.open:

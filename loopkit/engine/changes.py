@@ -58,7 +58,7 @@ _ADDRESSEE = attrgetter("to")
 
 
 def fold(events: Iterable[Event]) -> RunState:
-    """The state after these events, which begin with the first one of a run."""
+    """The state after these events, the first of which begins the run."""
     state = RunState()
     for event in events:
         apply(state, event)
@@ -107,7 +107,7 @@ def _intend(state: RunState, event: Intended) -> None:
 
 
 def _task(state: RunState, event: Intended) -> Task:
-    """The piece of work once its first call is to be made."""
+    """The task of a piece of work whose first call is about to be made."""
     index, here = state.tasks_of(event.agent), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
     state.asked_at[here] = place_index + 1
@@ -152,7 +152,7 @@ def _fail(state: RunState, event: Failed) -> None:
 
 
 def _end_wait(state: RunState, call: str) -> None:
-    """Go on where this is what was waited for."""
+    """Go on if the run waited for this call."""
     if state.awaited == call:
         state.status = "running"
         state.question = None
@@ -197,7 +197,7 @@ def _start_child(state: RunState, event: ChildStarted) -> None:
 def _end_child(state: RunState, event: ChildEnded) -> None:
     begun = state.children[event.state]
     begun[event.key] = Child(begun[event.key].started, event)
-    # Children work at the same time: of theirs only what this run counts is its time.
+    # Children work at the same time, so only the time that this run counts itself is added.
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
@@ -264,7 +264,7 @@ def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
 
 
 def _forget_feedback(state: RunState, author: str) -> None:
-    """What an author was told before it worked waits no more."""
+    """Remove the feedback that an author has worked on."""
     if author in state.pending:
         state.pending = _without(state.pending, author)
     if author in state.deferred:
@@ -274,7 +274,7 @@ def _forget_feedback(state: RunState, author: str) -> None:
 
 
 def _write(state: RunState, event: Worked, artifact: str) -> None:
-    """Note what an artifact was made from; what another one made of it is forgotten."""
+    """Note what an artifact was made from, or remove the note of an earlier author."""
     if event.made_from:
         made = {artifact: (event.state, event.made_from)}
         state.made_from = {**state.made_from, **made}
@@ -291,7 +291,7 @@ def _decide(state: RunState, event: Decided) -> None:
         waiting = (*state.pending.get(feedback.to, ()), feedback)
         state.pending = {**state.pending, feedback.to: waiting}
     if event.feedback:
-        # What the edge of an error tells itself is about no work.
+        # The feedback of an error edge itself is not about any work.
         is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
         told_of_work = event.feedback[1:] if is_of_error else event.feedback
         for to in dict.fromkeys(map(_ADDRESSEE, told_of_work)):
@@ -335,7 +335,7 @@ def _resume(state: RunState, event: Resumed) -> None:
 
 
 def _exchanges_to_renew(state: RunState, task: Task) -> int:
-    """Replies that could not be used are asked for again; all others stay paid and are used."""
+    """How many exchanges no longer count: all if they were unusable, else only the earlier ones."""
     unusable = state.suspended is not None and state.suspended.reason == "content"
     return len(task.exchanges) if unusable else task.renewed
 
@@ -380,4 +380,4 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Finished: _finish,
     Cancelled: _cancel,
 }
-"""The change that each type of event makes; other events only advance `seq`."""
+"""The change that each type of event makes; other events only increase `seq`."""

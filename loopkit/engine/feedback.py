@@ -1,4 +1,4 @@
-"""Feedback: what a decision tells the states that have to work again, each what concerns it."""
+"""Feedback: what a decision tells each state that has to work again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 
 OF_REPORT = ("warnings", "resolved", "regressed")
-"""The lists of findings that templates know besides those that block."""
+"""The lists of findings that templates know besides the blocking ones."""
 
 
 def feedback_for(
     program: Program, run: RunState, work: Worked, edge: Edge, attempt: object
 ) -> tuple[tuple[Feedback, ...], tuple[Deferral, ...]]:
-    """What the states behind an edge are told now, and what is kept for later ones.
+    """The feedback for the states after an edge, and the deferrals for later ones.
 
-    `attempt` is what guards of the source read under that name. Raises TemplateError.
+    `attempt` is the value that guards of the source read under that name. Raises TemplateError.
     """
     if edge.judges_again(program.machine.states):
         return (), ()
@@ -55,7 +55,7 @@ def feedback_for(
 
 
 def addressee(program: Program, run: RunState, edge: Edge) -> str:
-    """Who gets the feedback of an edge: its target, or the author of what was judged."""
+    """The state that gets the feedback of an edge: its target, or the author of what was judged."""
     if program.plans[edge.target].reads_feedback:
         return edge.target
     if (judged := program.machine.states[edge.source].judges) is not None:
@@ -64,8 +64,7 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
 
 
 def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> bool:
-    """Whether the feedback of an edge is about what a state has to mend, and not what a person or
-    an error says."""
+    """Whether the feedback of an edge is about findings, and not what a person or an error says."""
     graph, is_judging = program.graph, program.plans[edge.source].judged is not None
     names = program.template(program.feedback_of(edge)).names
     is_of_findings = edge.event == "done" and (is_judging or not is_worded or "findings" in names)
@@ -86,7 +85,7 @@ def _fill_template(
     revision: tuple[int, int],
     names: Mapping[str, Any],
 ) -> str:
-    """The template of an edge with what a report has for the state that is told."""
+    """The template of an edge, filled in with a report's findings for the addressee."""
     of_report: dict[str, object] = {}
     if program.graph.notes_told and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
@@ -115,7 +114,7 @@ def _default(
 
 
 def _about(program: Program, report: Report, state: str) -> Report:
-    """A report with nothing in it but what a state has to mend, or has mended."""
+    """The report with only the findings that a state has to fix, or has fixed."""
     findings, resolved = (
         concerning(program, found, state) for found in (report.findings, report.resolved)
     )
@@ -132,7 +131,7 @@ def _deferrals(
     revision: tuple[int, int],
     answer: Mapping[str, Any],
 ) -> Iterator[Deferral]:
-    """What a report has for the origins that work after the one that an edge leads back to."""
+    """A report's findings for the origins that work after the target of an edge."""
     origins = program.graph.origins
     if report is None or edge.event != "done":
         return
@@ -161,8 +160,7 @@ def _deferral(
 
 
 def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, str]:
-    """For each origin the edge that words its feedback: one of the transition that is taken, else
-    one of the state that judged."""
+    """By origin, the edge with its feedback: of the transition taken, else of the judging state."""
     written_with = [e for e in program.graph.on(taken.source, "done") if e.path == taken.path]
     edges = (*program.graph.on(judge, "done"), *written_with)
     return {edge.origin: edge.id for edge in edges if edge.origin}
@@ -171,7 +169,7 @@ def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, st
 def _waiting_feedback(
     program: Program, run: RunState, state: str, told: Iterable[str] = ()
 ) -> Iterator[Feedback]:
-    """The feedback with what waited for a state, is still open and is not `told` anyway."""
+    """The feedback with findings that waited for a state, are still open and are not in `told`."""
     for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), told):
         report = run.reports[deferral.by].replace(findings=open_findings, resolved=())
         revision = (deferral.revision, deferral.max_revisions)

@@ -42,10 +42,10 @@ COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
 class Macrostep(Mutable, eq=False):
-    """What one completed piece of work brings about, and the state of the run behind it."""
+    """The events of one completed piece of work, and the state of the run after them."""
 
     run: RunState
-    """A copy of the one before, so that nothing has happened where a template fails."""
+    """A copy of the state before, so that nothing has changed if a template fails."""
     events: list[Event] = []
 
     def add(self, event: Event) -> None:
@@ -54,7 +54,7 @@ class Macrostep(Mutable, eq=False):
 
 
 class Engine:
-    """The macrosteps of one program. One a thread."""
+    """The macrosteps of one program. Each thread needs its own."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -64,21 +64,20 @@ class Engine:
         self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
-        """What makes the initial state active."""
+        """The macrostep that enters the initial state."""
         step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
 
     def step(self, run: RunState, work: Worked | Kept, now: float) -> Macrostep:
-        """One macrostep: `worked`, `decided`, `entered`, and what the new state brings at once.
+        """One macrostep: `worked`, `decided`, `entered`, and an immediate event of the new state.
 
         A state that is `kept` goes on as after its last work.
 
         `now` is Unix time, for questions that expire.
 
-        Where an error has no edge to go to, the run suspends instead, and the
-        state stays as it was. Raises NoEdge where the work leads nowhere,
-        which the checks rule out.
+        If an error has no edge, the run suspends instead, and the state stays as it was. Raises
+        NoEdge if no edge takes the work, which the checks rule out.
         """
         plan, step = self._plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
@@ -132,14 +131,14 @@ class Engine:
         return step
 
     def finish(self, run: RunState) -> Macrostep:
-        """What ends a run in the active final state; raises TemplateError."""
+        """The macrostep that ends a run in the active final state; raises TemplateError."""
         step, final = Macrostep(run.copy()), self.program.plans[run.state].final
         assert final is not None
         step.add(self._final_event(step.run, run.state, final))
         return step
 
     def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
-        """For each of some edges, whether it can be taken now."""
+        """One bit for each candidate edge: whether it can be taken now."""
         bits: list[bool] = []
         for edge, predicate, is_always in ways.edges:
             holds = predicate is None or predicate(facts)
@@ -147,9 +146,9 @@ class Engine:
         return tuple(bits)
 
     def _is_open(self, run: RunState, edge: Edge) -> bool:
-        """Whether an edge that is not always there is: at a limit once, else with room left.
+        """Whether a conditional edge is open: the one of a limit once, any other with room left.
 
-        Revising is for what failed, and goes to the earliest origin of that where there are any.
+        Only failed work is revised, and it goes to the earliest origin if there are origins.
         """
         if edge.event == "limit":
             return not run.then_used
@@ -162,7 +161,7 @@ class Engine:
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
-        """Raise the alert of the machine where the run has just passed its threshold."""
+        """Raise the alert of the machine if the run has just passed its threshold."""
         figures = step.run.figures
         rate, threshold = figures.correction_rate, alert.correction_rate
         if rate is not None and rate > threshold:
@@ -205,7 +204,7 @@ class Engine:
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:
-    """What comes of work that nothing catches: the run stops where it is."""
+    """The macrostep of an error that no edge catches: the run stops where it is."""
     step = Macrostep(run.copy())
     step.add(suspension(work))
     return step
@@ -226,7 +225,7 @@ def suspension(work: Worked) -> Suspended:
 
 
 def _facts_to_record(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
-    """What the work left, and what the guards of its edges could read of the rest."""
+    """The facts of the work, and the others that the guards of its edges could read."""
     return {
         name: value
         for name, value in facts.items()

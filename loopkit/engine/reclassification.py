@@ -1,4 +1,4 @@
-"""Reclassification: a person says which states have to mend what was found last."""
+"""Reclassification: a person says which states have to fix the last findings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from loopkit.engine.state import RunState
 from loopkit.machine.origins import Origins
 
 SHORTEST = 4
-"""Characters of an id by which a person may name a finding, and more where several begin so."""
+"""The fewest characters of an id that name a finding, and more if several ids begin so."""
 By = Mapping[str, Sequence[str]]
-"""By id of a finding: the states that have to mend it."""
+"""By id of a finding: the states that have to fix it."""
 
 
 class NotReclassified(Exception):
-    """What a person names is no finding of the last report, or no state that can have made it."""
+    """A person named something that is not a finding, or a state that can't have caused it."""
 
 
 def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
-    """The beginning of each finding's id that no other one of them has."""
+    """For each finding, the shortest beginning of its id that no other one has."""
     ids = sorted({finding.id for finding in findings})
     length = SHORTEST
     while len({each[:length] for each in ids}) < len(ids):
@@ -34,9 +34,9 @@ def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
 def resolve_origins(
     origins: Origins, report: Report | None, named: By
 ) -> dict[str, tuple[str, ...]]:
-    """What a person says, by whole ids and in the order of the origins; raises NotReclassified.
+    """The origins that a person gives, by whole ids and in order; raises NotReclassified.
 
-    A finding goes to no state that works later than the author of what was judged.
+    A finding can't go to a state that works later than the author of what was judged.
     """
     if not origins:
         raise NotReclassified("the machine declares no `origins`")
@@ -51,7 +51,7 @@ def resolve_origins(
 
 
 def _find_finding(report: Report, name: str) -> str:
-    """The id of the finding that a person means; by its code or key where only one has it."""
+    """The id of the finding that a person means, also by a code or key that only one has."""
     short = short_ids(report.findings)
     matching = {
         finding.id
@@ -82,7 +82,7 @@ def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Repo
 
 
 def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
-    """Change a run by what an answer says beside its choice."""
+    """Change a run by the raised limits and the origins in an answer."""
     if answer.limits:
         run.limits = {**run.limits, **answer.limits}
     report = run.last_report
@@ -103,7 +103,7 @@ def _reclassify(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
 
 
 def consider(origins: Origins, report: Report | None, named: By) -> Considered | None:
-    """What a person decides about: the last report, with what they say of its findings.
+    """The report that a person decides about: the last one, with the origins that they give.
 
     Raises NotReclassified.
     """

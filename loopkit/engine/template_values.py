@@ -1,7 +1,7 @@
 """Values for templates and guards at run time, by name.
 
-Each is built only when a template asks for it. What may be missing is left
-out, so that `is defined` answers truly; `scope` says the same before a run.
+Each is built only when a template asks for it. A value that may be missing is left out, so that `is
+defined` is right; `scope` knows the same before a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from loopkit.machine.report_items import ReportItems
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
-    """A template filled in where the run stands; raises TemplateError."""
+    """A template filled in with the current values of the run; raises TemplateError."""
     template = program.template(text)
     if template.constant is not None:
         return template.constant
@@ -34,7 +34,7 @@ def render(program: Program, run: RunState, text: str, **extra: object) -> str:
 def template_names(
     program: Program, run: RunState, template: Template, **extra: object
 ) -> dict[str, object]:
-    """The values of those names that a template uses and that exist now."""
+    """The values of the names that a template uses and that exist now."""
     wanted: dict[str, object] = {}
     for name in template.names:
         value = extra[name] if name in extra else _build(program, run, name)
@@ -44,9 +44,9 @@ def template_names(
 
 
 class AllNames(Mapping[str, object]):
-    """Every name that exists where a run stands, for rules, whose templates come later.
+    """Every name that exists in a run now, for rules, whose templates are filled in later.
 
-    Each is made when it is asked for first: the history of a long run is long.
+    Each value is built when it is first asked for: the history of a long run is long.
     """
 
     def __init__(self, program: Program, run: RunState) -> None:
@@ -126,7 +126,7 @@ def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, 
 
 
 def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
-    """What is open and blocking for the state, worst first, capped by `feedback_items`."""
+    """The open blocking findings for the state, worst first, at most `feedback_items`."""
     found = blocking_for(program, run, run.state)
     return plain_findings(found[: program.machine.limits.feedback_items], program.report_items)
 
@@ -155,7 +155,7 @@ def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
 
 
 def attempt_of(program: Program, run: RunState) -> int:
-    """The number of the work in hand; in a validate state, that of the author it judges."""
+    """The attempt of the current work; in a validate state, the author's that it judges."""
     judged = program.machine.states[run.state].judges
     if judged is None:
         return run.attempts.get(run.state, 0) + 1
@@ -190,7 +190,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 
 
 def choose_agent(program: Program, run: RunState, state: str) -> str | None:
-    """The agent that a state asks in a run; none where it asks nobody, or nobody by that word."""
+    """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
     if plan.chooses and (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template))
@@ -213,7 +213,7 @@ def _of_report(key: str) -> Callable[[Program, RunState], object]:
 
 
 class _Telemetry(Mapping[str, object]):
-    """What a run has taken so far; its defects are listed when they are asked for."""
+    """The usage of a run so far; its defects are listed only when they are asked for."""
 
     def __init__(self, run: RunState) -> None:
         self._run = run
@@ -255,7 +255,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
 
 
 def value_of(program: Program, run: RunState, text: str) -> object:
-    """The value itself where a template is one `{{ name }}` of data, else the filled text."""
+    """The value itself if a template is one `{{ name }}` of data, else the filled text."""
     template = program.template(text)
     if template.whole is None:
         return render(program, run, text)

@@ -85,7 +85,7 @@ def complete(
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
-    """How often the states had worked from whose artifacts one was made."""
+    """By state, how often those had worked from whose artifacts one was made."""
     if not program.names_behind.get(artifact.author):
         return {}
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}

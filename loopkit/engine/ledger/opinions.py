@@ -1,7 +1,7 @@
 """Several answers of one judge about one artifact -> the answer that counts.
 
-Whatever is missing never helps the artifact: a fail counts as soon as no missing answer could
-change it, an approval only where every answer that was asked for is there.
+A missing answer never helps the artifact: a fail counts as soon as no missing answer could change
+it, an approval only if every answer that was asked for is there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from loopkit.language.severities import Severities
 def combine_samples(
     samples: Sequence[Answer], combine: Literal["majority", "strictest"], levels: Severities
 ) -> Answer:
-    """The answer of a judge that was asked several times, with the findings of those who won.
+    """The answer of a judge that was asked several times, with the findings of the winning side.
 
-    Half of all the samples that were asked for reject it, or one where the strictest counts. The
-    score is the median, the lower one of two in the middle. One sample is its own answer.
+    It fails if half of all samples fail, or one if the strictest counts. The score is the median,
+    the lower one of two in the middle. One sample is its own answer.
     """
     if len(samples) == 1:
         return samples[0]
@@ -39,10 +39,10 @@ def combine_samples(
 
 
 def confirm(answer: Answer, second: Answer, levels: Severities) -> Answer:
-    """What a failing answer and a second opinion say together.
+    """A failing answer combined with a second opinion.
 
-    If that fails too, it fails with the findings of both; if it does not, they are warnings; if
-    it is missing, so is the answer.
+    If the second opinion fails too, the result fails with the findings of both; if it does not,
+    they are warnings; if it is missing, so is the result.
     """
     first = f"{answer.reason}; " if answer.reason else "it fails, and "
     both = (answer, second)
@@ -65,7 +65,7 @@ def _combine(
 
 
 def _missing_answer(missing: Sequence[Answer], told: str) -> Answer:
-    """The worst of what is missing, for all of it."""
+    """The worst missing answer, on behalf of all of them."""
     worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
     return worst.replace(reason=f"{told}: {worst.reason}", resume_at=latest_resume(missing))
 
