@@ -1,4 +1,4 @@
-"""The contents of trees, kept beside the journal: each content once, under its digest.
+"""The contents of trees, stored beside the journal: each content once, under its digest.
 
 A tree is kept with all its files in one transaction, so it is there whole or not at all. It
 stays as long as a run that kept it.
@@ -29,14 +29,14 @@ _TABLES = (
 
 
 class LostContent(JournalError):
-    """A content that a run names is not there any more."""
+    """A content that a run names is missing."""
 
 
 class Contents:
     """The contents of the trees of all runs; may be used by several threads and processes."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """In the state folder `folder`; without one they are gone with this process."""
+        """Stored in the state folder `folder`; without one, in memory until this process ends."""
         self.folder = folder
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -51,13 +51,13 @@ class Contents:
         with self._transaction() as db:
             entries: dict[str, Entry] = {}
             for path, entry in seen.entries.items():
-                # Somebody may have removed it since.
+                # The file may have been removed since.
                 with suppress(FileNotFoundError):
                     entries[path] = self._keep_file(db, folder, path, entry)
             return self._keep_tree(db, run, Tree(entries, seen.times))
 
     def keep_made(self, run: str, tree: Tree, contents: Iterable[bytes]) -> Tree:
-        """A tree that was made of others, with the contents that none of these has."""
+        """Store a tree that was made from others, with the contents that these don't have."""
         with self._transaction() as db:
             for content in contents:
                 _insert(db, digest_of(content), content)
@@ -79,7 +79,7 @@ class Contents:
         return bytes(row[0])
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Remove what only these runs have kept, and the trees in which they worked."""
+        """Remove contents that only these runs have kept, and the trees in which they worked."""
         if self.folder is not None:
             for run in runs:
                 drop_all(self.folder / TREES / run)
@@ -118,7 +118,7 @@ class Contents:
         known = db.execute("SELECT 1 FROM contents WHERE digest = ?", (entry.digest,)).fetchone()
         if known is not None:
             return entry
-        # Whatever is in it by now is what is kept, and what the tree says.
+        # The file may have changed since: its present content is kept, and named in the tree.
         content = content_at(folder, path, entry)
         digest = digest_of(content)
         _insert(db, digest, content)
@@ -137,7 +137,7 @@ class Contents:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
-                # After some faults SQLite has done so itself.
+                # After some faults SQLite has rolled back by itself.
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise

@@ -1,4 +1,4 @@
-"""The journal as lists, for runs that end with their process: nothing has to be waited for."""
+"""The journal as lists, for runs that end with their process: no request ever waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopkit.text.run_ids import ancestors_of, is_child
 from loopkit.values import Mutable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""Shared by all runs, because a change of a mapping puts another one in its place."""
+"""Shared by all runs, because a mapping is replaced and never changed."""
 
 
 class _Run(Mutable, eq=False):
@@ -44,11 +44,11 @@ class _Run(Mutable, eq=False):
     posted: Mapping[str, str] = NOTHING
     """The data of all messages, by id."""
     inbox: Mapping[str, InboxMessage] = NOTHING
-    """What no append has consumed, by id."""
+    """The messages that no append has consumed, by id."""
     claim: MemoryClaim | None = None
 
     def behind(self, seq: int, limit: int | None = None) -> list[Record]:
-        """The records behind a place, oldest first."""
+        """The records after a place, oldest first."""
         return [self.record(at) for at in range(max(seq, 0), len(self.records))[:limit]]
 
     def record(self, at: int) -> Record:
@@ -114,7 +114,7 @@ class MemoryClaim:
         return True
 
     def _waits(self, kinds: Sequence[str], but: Sequence[str] = ()) -> bool:
-        """Whether a message of one of the kinds waits, but for those named."""
+        """Whether a message of one of the kinds waits, except those with the ids `but`."""
         waiting = self._run.inbox.values()
         return any(m.kind in kinds and m.message_id not in but for m in waiting)
 
@@ -136,7 +136,7 @@ class MemoryJournal:
         self.contents = Contents()
 
     def refuse_closed(self) -> None:
-        """Raise `JournalError` where nothing may be asked for any more."""
+        """Raise `JournalError` if the journal is closed."""
         if self.is_closed:
             raise JournalError("the journal in memory is closed; open it again")
 
@@ -264,7 +264,7 @@ class MemoryJournal:
 
 
 def _refuse_texts(records: Sequence[NewRecord]) -> None:
-    """Raise `JournalError` as every journal does, for records that are texts already."""
+    """Raise `JournalError`, as every journal does, for records with a text that can't be stored."""
     if texts := [record for record in records if isinstance(record.data, str)]:
         refuse_records(texts)
 
