@@ -15,7 +15,7 @@ from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
 from loopkit.drive.gate import Gate
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
+from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached
@@ -61,7 +61,7 @@ async def advance(active: ActiveRun) -> None:
             await consume(active)
             if active.state.status in GOING:
                 await _advance(active)
-            if await let_go(active):
+            if await release(active):
                 break
     finally:
         active.occupancy.leave(active.state.run)
@@ -90,7 +90,7 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.doubts:
             await ask_about_doubt(active)
         if active.state.status == "running":
-            await turn(active)
+            await run_turn(active)
     return None
 
 
@@ -158,7 +158,7 @@ async def _give_up(active: ActiveRun, question: Waiting) -> bool:
     why = f"nobody delivered `{question.wanted.artifact}` in time"
     before = active.mark()
     active.stage(*delivery_failures(active.state, why))
-    take_in(active, _work_with_failure(active, Failure("transient", why)))
+    stage_macrostep(active, _work_with_failure(active, Failure("transient", why)))
     await store(active, before, ())
     return True
 
@@ -174,7 +174,7 @@ async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
     await store(active, before, step.events[:1])
 
 
-async def turn(active: ActiveRun) -> None:
+async def run_turn(active: ActiveRun) -> None:
     """Do one piece of work and take its macrostep; do neither if the run has to stop."""
     name = active.state.state
     plan = active.program.plans[name]
@@ -194,7 +194,7 @@ async def turn(active: ActiveRun) -> None:
         if work is None:
             return
     before = active.mark()
-    take_in(active, work)
+    stage_macrostep(active, work)
     if not calls_at_once(active):
         await store(active, before, (work,))
 
@@ -240,7 +240,7 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
     await active.append()
 
 
-def take_in(active: ActiveRun, work: Worked | Kept) -> None:
+def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> None:
     """Stage the macrostep of completed work.
 
     The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be

@@ -34,7 +34,7 @@ async def consume(active: ActiveRun) -> None:
     work: Sequence[Event] = ()
     for message in messages:
         try:
-            work = await _follow(active, message)
+            work = await _carry_out(active, message)
         except (AnswerRefused, CallFailed, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
     # Together: the first may end the run, which releases the claim.
@@ -59,7 +59,7 @@ async def store(
         await active.append(consumes=[*consumes, *(message.message_id for message in asked)])
 
 
-async def let_go(active: ActiveRun) -> bool:
+async def release(active: ActiveRun) -> bool:
     """Release the run; False if a message came that this process has to carry out."""
     await active.append()
     awaited: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ async def let_go(active: ActiveRun) -> bool:
     return active.state.is_over or await active.claim.release((CANCEL, *awaited))
 
 
-async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
+async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
     """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:

@@ -137,14 +137,14 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
 
 def option_to_raise(reached: LimitReached) -> tuple[str, str]:
     """The option that raises a limit, so that the next call fits."""
-    enough = _enough(reached)
+    enough = _sufficient_limit(reached)
     if reached.name == "cost_usd":
         return "--max-cost", enough
     amount = f"{enough}s" if reached.name == "time" else enough
     return "--set", f"limits.{reached.name}={amount}"
 
 
-def _enough(reached: LimitReached) -> str:
+def _sufficient_limit(reached: LimitReached) -> str:
     """A new limit in which the next call fits: twice the old one, or more."""
     needed = max(2 * reached.limit, reached.spent + (reached.asked or 0.0))
     if reached.name != "cost_usd":

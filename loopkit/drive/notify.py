@@ -71,9 +71,9 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
         return f"the notifier failed: {error}"
     if ended.exit_code == 0:
         return ""
-    said = one_line(ended.stderr)
+    printed = one_line(ended.stderr)
     cause = f"`{active.notify[0]}` ended with exit code {ended.exit_code}"
-    return f"the notifier failed: {cause}" + (f": {said}" if said else "")
+    return f"the notifier failed: {cause}" + (f": {printed}" if printed else "")
 
 
 def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:

@@ -74,13 +74,13 @@ def was_answered(
     """
     if named is None:
         last = state.answers.values()
-        return state.status != "waiting" and any(is_same(one, answer) for one in last)
+        return state.status != "waiting" and any(is_same_answer(one, answer) for one in last)
     if state.question is not None and state.question.question == named:
         return False
     before = answer_to(history, named)
     if before is None:
         return False
-    if is_same(before, answer):
+    if is_same_answer(before, answer):
         return True
     now = f"; `{state.question.question}` is" if state.question is not None else ""
     answered = f"{before.by} has answered it with `{before.choice}`"
@@ -146,12 +146,12 @@ def open_question(state: RunState, named: str | None) -> Waiting:
 def _refuse_twice(state: RunState, question: Waiting, answer: HumanAnswer) -> None:
     """Raise AnsweredTwice if the state's question before this one had the same answer."""
     before = state.answers.get(question.state)
-    if question.call is None and before is not None and is_same(before, answer):
+    if question.call is None and before is not None and is_same_answer(before, answer):
         message = f"the last question of `{question.state}` had this answer already"
         raise AnsweredTwice(f"{message}, and this is a new one")
 
 
-def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
+def is_same_answer(before: HumanAnswer, answer: HumanAnswer) -> bool:
     """Whether it is the same answer; the stored one has the defaults of the form as well."""
     given = {name: before.form.get(name) for name in answer.form}
     return before.replace(form=given, by=answer.by) == answer

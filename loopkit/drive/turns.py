@@ -35,8 +35,8 @@ async def take_turn(
         return 0
     index = known.fallback if known.fallback < len(callees) else 0
     is_last = index + 1 == len(callees)
-    wait_s = _wait(known, active.clock.now()) if wait_s is None else wait_s
-    if _has_a_try(known, callees[index].retry, wait_s, is_last=is_last):
+    wait_s = _seconds_to_wait(known, active.clock.now()) if wait_s is None else wait_s
+    if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
     if is_last or not _may_help(known):
@@ -44,7 +44,7 @@ async def take_turn(
     return index + 1
 
 
-def _wait(task: Task, now: float) -> float:
+def _seconds_to_wait(task: Task, now: float) -> float:
     """Seconds until the callee that was asked last may be asked again."""
     failed = task.failed
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
@@ -57,7 +57,7 @@ def _may_help(task: Task) -> bool:
     return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
-def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
+def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
     """Whether the callee that was asked last is asked again."""
     failed = task.failed
     if not has_try_left(retry, task.tries, task.unread):

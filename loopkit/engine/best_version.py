@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.engine.events import Artifact, Best, Worked
 from loopkit.engine.findings import Finding
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.rounds import Round, Rounds, attempt_at, best_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import Edge
 from loopkit.machine.plans import StatePlan
 
 
-def way_back(
+def find_better_version(
     plan: StatePlan, edge: Edge, before: RunState, run: RunState, work: Worked
 ) -> Best | None:
     """The version from which the work goes on; None if no earlier one is better.
@@ -44,13 +44,13 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
     """
     if plan.restores:
         shown = run.best_round()
-        return shown if shown is not None and _leads(run, edge, shown) else None
+        return shown if shown is not None and _leads_to_origin(run, edge, shown) else None
     report = run.last_report
     rounds = run.rounds_at.get(report.state) if report is not None else None
     if rounds is None:
         return None
     since = rounds.since_valid if plan.judged is not None else rounds
-    return best_of(entry for entry in since if _leads(run, edge, entry))
+    return best_of(entry for entry in since if _leads_to_origin(run, edge, entry))
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
@@ -59,7 +59,7 @@ def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
 
-def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
+def _leads_to_origin(run: RunState, edge: Edge, entry: Round) -> bool:
     """Whether an edge leads to a round's origin, which a person may have set for the last one."""
     if edge.origin is None:
         return True
@@ -85,7 +85,7 @@ def go_back(run: RunState, event: Best) -> None:
         attempt_at(event.author, event.attempt, event.made_from)
     )
     others = {n: artifact for n, artifact in run.artifacts.items() if n not in event.artifacts}
-    take_back(run, lambda _: True)
+    defer_feedback(run, lambda _: True)
     restore(run, best.snapshot)
     run.artifacts = {**run.artifacts, **others}
     run.rounds_at = _rounds_at(run, best)
@@ -121,8 +121,12 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
 
 
 def _forget_sessions(run: RunState, authors: set[str]) -> None:
-    told = run.conversations.items()
-    run.conversations = {with_whom: said for with_whom, said in told if with_whom[0] not in authors}
+    conversations = run.conversations.items()
+    run.conversations = {
+        with_whom: exchanges
+        for with_whom, exchanges in conversations
+        if with_whom[0] not in authors
+    }
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:

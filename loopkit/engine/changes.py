@@ -40,7 +40,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.log import Log
 from loopkit.engine.reclassification import apply_answer
 from loopkit.engine.repairing import repair
@@ -124,10 +124,10 @@ def _task(state: RunState, event: Intended) -> Task:
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
-    told = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
+    exchanges = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
     task, before = state.tasks[intent.task], None
-    if told is not None and state.is_revision and told.last.task != intent.task:
-        before = opening_of_last_turn(told)
+    if exchanges is not None and state.is_revision and exchanges.last.task != intent.task:
+        before = opening_of_last_turn(exchanges)
     exchange = Exchange(
         intent.prompt,
         event,
@@ -138,7 +138,9 @@ def _reply(state: RunState, event: Replied) -> None:
     )
     state.tasks[intent.task] = task.after_reply(exchange)
     if intent.role in OF_AUTHORS:
-        state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
+        state.conversations[with_whom] = (
+            Log([exchange]) if exchanges is None else exchanges.plus(exchange)
+        )
     state.usage = state.usage.plus(event.usage)
     if state.question is not None:
         _end_wait(state, event.key)
@@ -239,7 +241,7 @@ def _report(state: RunState, report: Report) -> None:
     state.last_report = report
     if report.verdict in COMPLETE:
         if state.pending:
-            take_back(state, lambda told: told.by == report.state)
+            defer_feedback(state, lambda deferral: deferral.by == report.state)
         judged, number = state.artifacts[report.artifact], len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)
@@ -298,8 +300,8 @@ def _decide(state: RunState, event: Decided) -> None:
             state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)
-        told = (*state.delivered.get(event.target, ()), *waited)
-        state.delivered = {**state.delivered, event.target: told}
+        deferrals = (*state.delivered.get(event.target, ()), *waited)
+        state.delivered = {**state.delivered, event.target: deferrals}
     for deferral in event.deferrals:
         later = (*state.deferred.get(deferral.to, ()), deferral)
         state.deferred = {**state.deferred, deferral.to: later}

@@ -44,8 +44,8 @@ SCHEMA: Mapping[str, Any] = {
 
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
     """The verdict and the diagnostics of a report that is not `incomplete`."""
-    told = {"verdict": report.verdict, **diagnostics(report.findings, most)}
-    return {**told, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else told
+    data = {"verdict": report.verdict, **diagnostics(report.findings, most)}
+    return {**data, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else data
 
 
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
@@ -61,12 +61,12 @@ def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
         if room < 0:
             break
         listed.append(one)
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "ok": not any(finding.blocking for finding in findings),
         "diagnostics": listed,
     }
     left_out = len(findings) - len(listed)
-    return {**told, "left_out": left_out} if left_out else told
+    return {**data, "left_out": left_out} if left_out else data
 
 
 def diagnostic(finding: Finding) -> dict[str, Any]:

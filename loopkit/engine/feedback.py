@@ -167,10 +167,10 @@ def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, st
 
 
 def _waiting_feedback(
-    program: Program, run: RunState, state: str, told: Iterable[str] = ()
+    program: Program, run: RunState, state: str, known_ids: Iterable[str] = ()
 ) -> Iterator[Feedback]:
-    """The feedback with findings that waited for a state, are still open and are not in `told`."""
-    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), told):
+    """The feedback with findings that waited for a state, are still open and not in `known_ids`."""
+    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), known_ids):
         report = run.reports[deferral.by].replace(findings=open_findings, resolved=())
         revision = (deferral.revision, deferral.max_revisions)
         edge = program.graph.by_id.get(deferral.edge or "")

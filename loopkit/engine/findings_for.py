@@ -58,13 +58,13 @@ def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, 
 
 
 def waiting_findings(
-    run: RunState, deferrals: Sequence[Deferral], told: Iterable[str] = ()
+    run: RunState, deferrals: Sequence[Deferral], known_ids: Iterable[str] = ()
 ) -> Iterator[tuple[Deferral, tuple[Finding, ...]]]:
     """The open findings that wait for a state, each one once, in the newest deferral that has it.
 
-    `told` are the ids of findings that the state is told anyway.
+    Findings in `known_ids` are left out: the state is told about them anyway.
     """
-    seen = {*told}
+    seen = {*known_ids}
     waiting: list[tuple[Deferral, tuple[Finding, ...]]] = []
     for deferral in reversed(deferrals):
         wanted = {*deferral.findings} - seen
@@ -79,17 +79,19 @@ def waiting_findings(
 def _open_at(run: RunState, judge: str) -> Iterator[Finding]:
     """The open findings of a validate state, with the origins that a person gave them."""
     report = run.reports[judge]
-    said = {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
-    return (said.get(found.id, found) for found in run.rounds_at[judge].open)
+    reclassified = (
+        {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
+    )
+    return (reclassified.get(found.id, found) for found in run.rounds_at[judge].open)
 
 
-def take_back(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
+def defer_feedback(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
     """Defer the feedback that a state was sent and has not worked on, if `is_past` says so.
 
     Open findings are sent again when the state is entered. The state has to work in any case.
     """
-    for to, told in run.pending.items():
-        past = [each.tells for each in told if each.tells and is_past(each.tells)]
+    for to, feedback in run.pending.items():
+        past = [each.tells for each in feedback if each.tells and is_past(each.tells)]
         if past:
             run.deferred = {**run.deferred, to: (*run.deferred.get(to, ()), *past)}
-            run.pending = {**run.pending, to: tuple(f for f in told if f.tells not in past)}
+            run.pending = {**run.pending, to: tuple(f for f in feedback if f.tells not in past)}

@@ -7,7 +7,7 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from loopkit.engine.best_version import after_going_back, way_back
+from loopkit.engine.best_version import after_going_back, find_better_version
 from loopkit.engine.changes import apply
 from loopkit.engine.emitting import event_at_start, event_on_edge
 from loopkit.engine.events import (
@@ -98,7 +98,7 @@ class Engine:
             work = work.replace(restored=run.artifacts_at(best))
             step = Macrostep(run.copy())
             step.add(work)
-        better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
+        better = find_better_version(plan, edge, run, step.run, work) if edge.from_best else None
         feedback_run = step.run if better is None else after_going_back(step.run, better)
         feedback, deferrals = _NOTHING
         if edge.back or step.run.deferred:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from loopkit.document.problems import did_you_mean
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.ledger.attribution import earliest
 from loopkit.engine.state import RunState
 from loopkit.machine.origins import Origins
@@ -92,7 +92,9 @@ def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
     given, judge = about.origins.keys(), report.state
-    take_back(run, lambda told: told.by == judge and not given.isdisjoint(told.findings))
+    defer_feedback(
+        run, lambda deferral: deferral.by == judge and not given.isdisjoint(deferral.findings)
+    )
 
 
 def _reclassify(findings: Iterable[Finding], by: By) -> Iterator[Finding]:

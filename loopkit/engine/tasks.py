@@ -43,16 +43,16 @@ class GivenUp(Value, frozen=True):
     """Its last try, if it is known to have failed."""
 
 
-def last_turns(told: Sequence[Exchange], most: int) -> list[list[Exchange]]:
+def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]:
     """The last turns of a conversation, oldest first: the exchanges of one piece of work each."""
-    turns = (list(turn) for _, turn in groupby(reversed(told), key=lambda each: each.task))
+    turns = (list(turn) for _, turn in groupby(reversed(exchanges), key=lambda each: each.task))
     return [turn[::-1] for turn in islice(turns, most)][::-1]
 
 
-def opening_of_last_turn(told: Sequence[Exchange]) -> Exchange:
+def opening_of_last_turn(exchanges: Sequence[Exchange]) -> Exchange:
     """The exchange with which the last turn of a conversation began; there has to be one."""
-    last = told[-1]
-    for exchange in reversed(told):
+    last = exchanges[-1]
+    for exchange in reversed(exchanges):
         if exchange.task != last.task:
             break
         last = exchange

@@ -95,9 +95,11 @@ def plain_artifact(program: Program, run: RunState, artifact: Artifact) -> objec
 def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str, object]:
     form = program.type_from(state)
     left_out = dict.fromkeys(form.fields or {}) if form is not None else {}
-    said = {name: readable(value, form and form.field(name)) for name, value in answer.form.items()}
+    form_values = {
+        name: readable(value, form and form.field(name)) for name, value in answer.form.items()
+    }
     plain = {"choice": answer.choice, "comment": answer.comment, "by": answer.by}
-    return {**left_out, **said, **plain}
+    return {**left_out, **form_values, **plain}
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:

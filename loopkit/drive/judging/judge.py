@@ -78,8 +78,8 @@ class Judge:
             return ""
         judged = self.active.program.graph.judges[self.state].validate_
         run = self.active.state
-        what = json.dumps([run.input, self._task, run.artifacts[judged].text], sort_keys=True)
-        return hashlib.sha256(what.encode()).hexdigest()[:NONCE_DIGITS]
+        content = json.dumps([run.input, self._task, run.artifacts[judged].text], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:NONCE_DIGITS]
 
     @cached_property
     def work(self) -> CallSeries:

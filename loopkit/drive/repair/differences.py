@@ -22,29 +22,29 @@ def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
     before, after = (
         m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
     )
-    return tuple(_between(before, after, ()))
+    return tuple(_changes_between(before, after, ()))
 
 
-def _between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
+def _changes_between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
-            yield from _between(old.get(key), new.get(key), (*path, str(key)))
+            yield from _changes_between(old.get(key), new.get(key), (*path, str(key)))
     elif isinstance(old, list) and isinstance(new, list):
-        yield from _items(old, new, path)
+        yield from _item_changes(old, new, path)
     else:
         before, after = _excerpts(old, new)
         yield Change(place=".".join(path), before=before, after=after)
 
 
-def _items(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
+def _item_changes(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
     """The changes between equal items at both ends, so that one more at the top is one change."""
     head = _common_length(old, new)
     tail = min(_common_length(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
     for index, (first, second) in enumerate(zip_longest(before, after), head):
-        yield from _between(first, second, (*path, str(index)))
+        yield from _changes_between(first, second, (*path, str(index)))
 
 
 def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:

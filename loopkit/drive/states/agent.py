@@ -181,7 +181,7 @@ async def _prepare(
         role=asked.role,
         messages=conversation(turns, prompt, active.state.tasks),
         prompt=prompt,
-        names=_names(active, asked) if asked.templates else {},
+        names=_template_values(active, asked) if asked.templates else {},
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
@@ -278,7 +278,7 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     version: object = last.text if last is not None else ""
     if last is not None and last.is_data:
         version = plain_artifact(active.program, active.state, last)
-    which = _which(active, last)
+    which = _version_name(active, last)
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
@@ -295,7 +295,7 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     return f"Your {which} was empty." if is_there else ""
 
 
-def _which(active: ActiveRun, last: Artifact | None) -> str:
+def _version_name(active: ActiveRun, last: Artifact | None) -> str:
     """The name of a version, by whether its author has made others since then."""
     run = active.state
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
@@ -303,7 +303,7 @@ def _which(active: ActiveRun, last: Artifact | None) -> str:
     return "best version so far"
 
 
-def _names(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
+def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
     """The values for the agent's templates; one that continues a session sees only its id."""
     names: dict[str, object] = {}
     for template in asked.templates:

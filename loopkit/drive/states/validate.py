@@ -155,7 +155,7 @@ def _judges(
             rule,
             author,
             levels=rules.levels,
-            known=ledger.open_of(validator, earlier),
+            known=ledger.open_findings_of(validator, earlier),
             shares_keys=state.merge == "key",
         )
         for validator, index, rule in rules.judges

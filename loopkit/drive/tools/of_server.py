@@ -62,8 +62,8 @@ def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
 
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
-    said = "It failed, and says" if is_error else "It answers"
-    fenced = as_data(said, text, called.active.redact, left_out)
+    intro = "It failed, and says" if is_error else "It answers"
+    fenced = as_data(intro, text, called.active.redact, left_out)
     return ToolResult(fenced, commands=run_records(called, int(is_error), text))
 
 

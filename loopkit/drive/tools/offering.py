@@ -29,10 +29,10 @@ def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list
 
 
 def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bool) -> str:
-    said = tool.tool.description or (served.description if served else "")
-    if not said and tool.rules is not None:
-        said = VALIDATES
-    return said + IS_REQUIRED if is_required else said
+    text = tool.tool.description or (served.description if served else "")
+    if not text and tool.rules is not None:
+        text = VALIDATES
+    return text + IS_REQUIRED if is_required else text
 
 
 async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:

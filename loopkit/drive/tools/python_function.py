@@ -56,8 +56,8 @@ async def run(called: ToolCalled) -> ToolResult:
         try:
             played = active.commands.result(called.name, called.index, folder)
             if played is not None:
-                said = "It returned" if played.exit_code == 0 else FAILED
-                text = as_data(said, output_of(played), active.redact)
+                intro = "It returned" if played.exit_code == 0 else FAILED
+                text = as_data(intro, output_of(played), active.redact)
                 did = run_records(called, played.exit_code, played.stdout, played.stderr)
                 return ToolResult(text, exit_code=played.exit_code, commands=did)
             result = await run_command(

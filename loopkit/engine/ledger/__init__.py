@@ -22,7 +22,7 @@ from loopkit.engine.ledger.combining import (
     worst_class,
 )
 from loopkit.engine.ledger.progress import has_stalled
-from loopkit.engine.ledger.statuses import no_longer_found, open_of, with_status
+from loopkit.engine.ledger.statuses import no_longer_found, open_findings_of, with_status
 from loopkit.engine.ledger.version import normalise, sources_of, version_of
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
@@ -97,6 +97,6 @@ __all__ = [
     "attempts_behind",
     "complete",
     "normalise",
-    "open_of",
+    "open_findings_of",
     "settle",
 ]

@@ -64,12 +64,12 @@ def _combine(
     return with_findings(first, merge_findings(winning, levels))
 
 
-def _missing_answer(missing: Sequence[Answer], told: str) -> Answer:
+def _missing_answer(missing: Sequence[Answer], summary: str) -> Answer:
     """The worst missing answer, on behalf of all of them."""
     worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
-    return worst.replace(reason=f"{told}: {worst.reason}", resume_at=latest_resume(missing))
+    return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
 
 
 def _vote_summary(against: int, missing: int, asked: int) -> str:
-    vote = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
-    return f"{vote}, {missing} gave no verdict" if missing else vote
+    summary = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
+    return f"{summary}, {missing} gave no verdict" if missing else summary

@@ -32,7 +32,7 @@ def with_status(
     return tuple(marked)
 
 
-def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
     """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
