@@ -24,7 +24,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.repair import Mend
-from loopkit.drive.repair.files import changed_note
+from loopkit.drive.repair.files import note_of_change
 from loopkit.drive.repair.refusals import new_limits
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
@@ -207,8 +207,8 @@ def resume(
     raised = new_limits(limits or {})
 
     async def go_on(app: App) -> ActiveRun:
-        if loaded is None and (changed := await app.changed_file(run)) is not None:
-            note = f"{changed_note(changed)}; to continue with the file, give it as `machine`"
+        if loaded is None and (changed := await app.machine_file_if_changed(run)) is not None:
+            note = f"{note_of_change(changed)}; to continue with the file, give it as `machine`"
             warnings.warn(note, RuntimeWarning, stacklevel=2)
         return await app.resume(run, raised, mend)
 

@@ -16,11 +16,11 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
-from loopkit.drive.deliveries import given_up
+from loopkit.drive.deliveries import delivery_failures
 from loopkit.drive.inbox import CANCEL, consume
 from loopkit.drive.posted_deliveries import post_delivery, was_delivered, without_secrets
 from loopkit.drive.posting import post_answer, was_answered
-from loopkit.drive.questions import asked_anew, step_of_answer
+from loopkit.drive.questions import new_question, step_of_answer
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
@@ -188,7 +188,7 @@ class App(ClaimedRuns):
         machine = await self.machine_of(state)
         if mend.is_any:
             stored = await definition(self.journal, run, state.definition, str)
-            wanted = mend.applied(stored)
+            wanted = mend.apply_to(stored)
             repaired = repair(state, machine, wanted, limits)
             if repaired.changes:
                 return await self._repaired(
@@ -220,14 +220,14 @@ class App(ClaimedRuns):
         if scenario is not None:
             refuse_misnamed(wanted.machine, scenario)
         engine = self.engine(wanted.machine, wanted.digest)
-        question = asked_anew(engine, ahead, self.clock.now())
+        question = new_question(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
         players = self._players(wanted.machine, wanted.digest, scenario)
         active = await self._active(claim, state, engine, players)
         # What becomes of open calls is what the definition said under which they were made.
         lost = doubts(old, state)
         # What somebody outside is asked for may be something else now.
-        ended = given_up(state, "asked for anew: the machine was changed")
+        ended = delivery_failures(state, "asked for anew: the machine was changed")
         await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
 

@@ -10,7 +10,7 @@ from jsonschema import Draft7Validator
 
 from loopkit.document.front_matter import read_front_matter
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.repair.files import changed_file
+from loopkit.drive.repair.files import file_if_changed
 from loopkit.engine.events import Intended
 from loopkit.language import CommandAgent, ModelAgent
 from loopkit.language.load import load, load_resolved
@@ -322,8 +322,8 @@ def test_a_text_is_parted_in_time_that_grows_with_its_length() -> None:
 def test_a_file_that_has_changed_since_the_run_began_is_told(desk: Desk) -> None:
     machine = written(desk)
     stored = load(machine).resolved
-    assert changed_file(stored, machine) is None
+    assert file_if_changed(stored, machine) is None
     desk.write("agents/coder.md", CODER.replace("Never guess", "Always ask"))
-    assert changed_file(stored, machine) == machine
+    assert file_if_changed(stored, machine) == machine
     desk.write("agents/coder.md", CODER.replace("senior-coder", "coder"))
-    assert changed_file(stored, machine) is None
+    assert file_if_changed(stored, machine) is None

@@ -182,7 +182,9 @@ class Desk:
         """The runs that are taken up now, in this order."""
         before = await self.order.newest()
         await self.appointments.look()
-        claims = [one for one in await self.order.written(before) if one.record.type == "claimed"]
+        claims = [
+            one for one in await self.order.records_after(before) if one.record.type == "claimed"
+        ]
         for one in claims:
             await self.host.stopped(one.run)
         return [one.run for one in claims]
@@ -221,7 +223,7 @@ class LostOrder:
     async def newest(self) -> Place:
         return Place()
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         self.asked += 1
         raise JournalError("the disk is gone")
 

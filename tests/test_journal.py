@@ -346,11 +346,11 @@ async def test_runs_are_read_with_all_their_records_bit_by_bit(journal: Journal)
 async def test_ids_are_found_by_their_beginning(journal: Journal) -> None:
     for run in ("plan-1a", "plan-1b", "plan_x", "poem-2"):
         await created(journal, run)
-    assert await journal.named("plan-") == ["plan-1b", "plan-1a"]
-    assert await journal.named("plan_") == ["plan_x"]
-    assert await journal.named("", limit=1) == ["poem-2"]
-    assert await journal.named("PLAN") == []
-    assert await journal.named("%") == []
+    assert await journal.find_runs("plan-") == ["plan-1b", "plan-1a"]
+    assert await journal.find_runs("plan_") == ["plan_x"]
+    assert await journal.find_runs("", limit=1) == ["poem-2"]
+    assert await journal.find_runs("PLAN") == []
+    assert await journal.find_runs("%") == []
 
 
 async def test_a_run_that_nobody_drives_is_removed_with_all_it_has(journal: Journal) -> None:
@@ -464,7 +464,7 @@ async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> N
         journal.claim(bad),
         journal.read(bad),
         journal.runs(run=bad),
-        journal.named(bad),
+        journal.find_runs(bad),
         journal.remove(bad),
         journal.runs(machine=bad),
         journal.definition(bad),

@@ -49,7 +49,7 @@ async def written(journal: SqliteJournal, run: str, *numbers: int) -> None:
 async def behind(journal: SqliteJournal, after: Place, family: str | None = None) -> list[Placed]:
     """Everything behind a place, read bit by bit."""
     found: list[Placed] = []
-    while more := await journal.written(found[-1].place if found else after, family):
+    while more := await journal.records_after(found[-1].place if found else after, family):
         found += more
     return found
 
@@ -92,7 +92,7 @@ async def test_what_is_read_at_once_is_bounded_in_number_and_size(journal: Sqlit
     await (await journal.create("large", machine="m", definition="d", records=large)).release()
     for family in (None, "large", "many"):
         for_each, place = [], START
-        while more := await journal.written(place, family):
+        while more := await journal.records_after(place, family):
             place = more[-1].place
             for_each.append((len(more), sum(len(one.record.data) for one in more)))
         assert max(count for count, _ in for_each) <= 500

@@ -63,13 +63,13 @@ async def test_before_the_first_run_there_are_no_runs_and_then_there_are() -> No
     view = JournalView(STATE)
     assert await runs_of(view) == []
     assert not await view.has("a")
-    assert (await view.newest(), await view.written(Place())) == (Place(), [])
+    assert (await view.newest(), await view.records_after(Place())) == (Place(), [])
     with pytest.raises(UnknownRun):
         await view.read("a")
     assert not STATE.exists()
     await write("a", 1)
     assert await runs_of(view) == ["a"]
-    assert [placed.record.seq for placed in await view.written(Place())] == [1, 2, 3]
+    assert [placed.record.seq for placed in await view.records_after(Place())] == [1, 2, 3]
     await view.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.repair.edges import same_edges, spent_on
+from loopkit.drive.repair.edges import counters_of_route, same_edges
 from loopkit.drive.repair.fitting import NotFitting, fit
 from loopkit.engine.changes import apply
 from loopkit.engine.state import RunState
@@ -123,6 +123,6 @@ def test_what_edges_have_spent_is_the_same_by_decisions_and_by_the_route(batch: 
         graph = Graph(machine)
         assert same_edges(graph, graph) == {edge.id: edge.id for edge in graph.edges}
         run = on_its_way(machine, random.Random(number))
-        assert spent_on(run.route, graph) == run.counters, number
+        assert counters_of_route(run.route, graph) == run.counters, number
         counted += sum(run.counters.values()) > 0
     assert counted > 1

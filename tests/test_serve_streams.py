@@ -283,9 +283,9 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
         async def has(self, run: str) -> bool:
             return await journal.has(run)
 
-        async def written(self, after: Place, family: str | None = None) -> Any:
+        async def records_after(self, after: Place, family: str | None = None) -> Any:
             reads.append(after)
-            return await journal.written(after, family)
+            return await journal.records_after(after, family)
 
         async def newest(self) -> Place:
             return await journal.newest()
@@ -326,8 +326,8 @@ async def test_what_is_written_while_the_reader_begins_is_told_as_well(
         async def has(self, run: str) -> bool:
             return await journal.has(run)
 
-        async def written(self, after: Place, family: str | None = None) -> Any:
-            return await journal.written(after, family)
+        async def records_after(self, after: Place, family: str | None = None) -> Any:
+            return await journal.records_after(after, family)
 
         async def newest(self) -> Place:
             await claim.append([event(1)])

@@ -22,7 +22,7 @@ from loopkit.drive.active import ActiveRun, OpenQuestion
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.posting import AnsweredTwice
-from loopkit.drive.stored_runs import unfinished
+from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal import RunBusy
@@ -172,7 +172,7 @@ def _watcher_for(output: str) -> Watcher:
 async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
     """Let the watcher know what a run and its children did before."""
     watcher.begin(state.run, await app.events(state.run))
-    for child in unfinished(state):
+    for child in open_children(state):
         if await app.journal.has(child.started.child):
             await _begin(app, watcher, await app.state_of(child.started.child))
 

@@ -18,7 +18,7 @@ import click
 from loopkit.cli.answer_words import read_words
 from loopkit.cli.exit_codes import Stop, say
 from loopkit.cli.files import read_text
-from loopkit.drive.beside_choice import AnswerRefused, heeded
+from loopkit.drive.beside_choice import AnswerRefused, consider_answer
 from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
@@ -135,7 +135,7 @@ def _choices_after(
     """The choices as they are with what is said beside them; raises AnswerRefused."""
     if question.call is not None or not (said.origins or said.limits):
         return question.choices
-    return engine.questions.choices(heeded(engine, run, said)[1])
+    return engine.questions.choices(consider_answer(engine, run, said)[1])
 
 
 def _chosen(choices: Sequence[Choice], said: str) -> Choice | None:

@@ -16,7 +16,7 @@ from loopkit.cli.mending import amounts, by_agent, model_options, options_by_age
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import Mend
-from loopkit.drive.repair.files import changed_note
+from loopkit.drive.repair.files import note_of_change
 from loopkit.text.command_lines import resume_line
 
 
@@ -76,9 +76,9 @@ def command(
         )
 
     async def start(app: App) -> ActiveRun:
-        if machine is None and (changed := await app.changed_file(run)) is not None:
+        if machine is None and (changed := await app.machine_file_if_changed(run)) is not None:
             exit_codes.say(
-                f"note: {changed_note(changed)}; to continue with the file: "
+                f"note: {note_of_change(changed)}; to continue with the file: "
                 f"{resume_line(run, '--machine', str(changed))}"
             )
         return await app.resume(run, limits, mend)

@@ -15,7 +15,7 @@ from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import has_driver, run_argument, with_app
 from loopkit.cli.wrapping import echo_wrapped, in_colour
-from loopkit.drive.stored_runs import unfinished
+from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -157,7 +157,7 @@ async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
         return
     for call in (*state.open_calls.values(), *state.doubts.values()):
         yield call
-    for child in unfinished(state):
+    for child in open_children(state):
         async for call in _open_calls(app, child.started.child):
             yield call
 

@@ -53,7 +53,7 @@ def _full_id(beginning: str) -> str:
 
 def _offered(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     try:
-        return with_app(lambda app: app.journal.named(incomplete, OFFERED))
+        return with_app(lambda app: app.journal.find_runs(incomplete, OFFERED))
     except Stop:
         # A shell that asks for words has no place for a message.
         return []

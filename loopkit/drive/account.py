@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import LimitReached, least_used, raised_by, room_for
+from loopkit.drive.limits import LimitReached, least_usage, option_to_raise, room_for
 from loopkit.drive.line import Line
 from loopkit.engine.events import Usage
 
@@ -22,11 +22,11 @@ class SharedLimitReached(LimitReached):
         )
 
     def remedy(self, run: str) -> str:
-        return f"run {self.owner} again with a higher limit: {' '.join(raised_by(self))}"
+        return f"run {self.owner} again with a higher limit: {' '.join(option_to_raise(self))}"
 
     @property
     def as_own(self) -> LimitReached:
-        """The same for the one whose limit it is."""
+        """The error for the run whose own limit it is."""
         return LimitReached(self.name, self.limit, self.spent, self.asked, self.held)
 
 
@@ -42,18 +42,18 @@ class Account:
         """
         self.owner = owner
         self.reached: SharedLimitReached | None = None
-        """With what a call was refused because it had no room here."""
+        """The error with which a call was refused because it had no room here."""
         self._limits = limits
         self._within = within
         self._at_rest = Usage()
-        """What the runs have committed that are not driven at the moment."""
+        """The committed usage of the runs that are not driven at the moment."""
         self._driven: dict[str, ActiveRun] = {}
         self.lines: list[Line] = [] if within is None else within.lines
-        """Those of the driven runs: what one settles may be the room that another waits for."""
+        """The lines of the driven runs: a call settled in one may free room for another."""
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """What is limited here, and to how much."""
+        """The limits of this account."""
         return self._limits
 
     @property
@@ -64,21 +64,21 @@ class Account:
             yield from self._within.every_limit
 
     def book(self, committed: Usage) -> None:
-        """Count what a run has committed that is not driven, with all its children.
+        """Count the committed usage of a run that is not driven, and of all its children.
 
         An account that this one is within has counted it with the run whose account this is.
         """
         self._at_rest = self._at_rest.plus(committed)
 
     def strike(self, committed: Usage) -> None:
-        """Count no longer what was booked."""
+        """Stop counting usage that was booked."""
         self._at_rest = self._at_rest.minus(committed)
         if self._within is not None:
             self._within.strike(committed)
 
     @contextmanager
     def driving(self, active: ActiveRun) -> Iterator[None]:
-        """While a run is driven that was booked before, if it had committed anything."""
+        """Count a run while it is driven; anything it had committed has to be booked before."""
         active.account, active.line = self, Line(self.lines)
         self.lines.append(active.line)
         try:
@@ -89,7 +89,7 @@ class Account:
 
     @contextmanager
     def counting(self, active: ActiveRun) -> Iterator[None]:
-        """While what a run has committed is what it says, and not what was booked."""
+        """Count the committed usage that the run's state has, instead of what was booked."""
         run = active.state.run
         self._at_rest = self._at_rest.minus(active.state.committed)
         self._driven[run] = active
@@ -102,13 +102,13 @@ class Account:
 
     @property
     def used(self) -> Usage:
-        """What all runs have spent."""
+        """The usage of all runs."""
         return self._with_driven([active.state.usage for active in self._driven.values()])
 
     def require_room(self, reserved: Usage) -> float | None:
-        """Seconds of work that are left for a call, or none for no limit.
+        """The seconds of work that are left for a call, or None without a limit.
 
-        Raises SharedLimitReached where it does not fit.
+        Raises SharedLimitReached if the call does not fit.
         """
         left = None if self._within is None else self._within.require_room(reserved)
         if not self.limits:
@@ -124,7 +124,7 @@ class Account:
         """Whether a call can fit once the calls in flight, of whatever run, are settled."""
         if self._within is not None and not self._within.may_have_room(most):
             return False
-        least = [least_used(one.state, one.line.in_flight) for one in self._driven.values()]
+        least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]
         try:
             room_for(self.limits, self._with_driven(least), most)
         except LimitReached:
@@ -168,7 +168,7 @@ class FamilyAccount(Account):
                 self._unsaid_s += self._now() - self._since
 
     def take_time(self) -> float:
-        """Seconds in which any child was at work, of which no record says anything yet."""
+        """Return and reset the seconds in which any child worked and that no record has yet."""
         seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()
         return seconds
 

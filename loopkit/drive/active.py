@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _TYPE = attrgetter("type")
 _path = lru_cache(maxsize=64)(Path)
-"""The same path for all runs of a folder, because making one takes as long as storing an event."""
+"""Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
 
 
 class Clock(Protocol):
@@ -71,7 +71,7 @@ class OpenQuestion(NamedTuple):
     """A question that somebody has to answer."""
 
     place: str
-    """Where the run that asks belongs in the family; empty for the one that was looked at."""
+    """The place in the family of the run that asks; empty for the run that was queried."""
     state: RunState
     """The run that asks."""
     question: Waiting
@@ -81,18 +81,18 @@ Listener = Callable[[Stored], None]
 Mark: TypeAlias = tuple[RunState, int]
 """A state, and how many events had been staged then."""
 History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
-"""Reads what has happened in a run so far; nothing of one that is not stored yet."""
+"""Reads the events of a run so far; none for a run that is not stored yet."""
 
 
 class Observer(Protocol):
     """Watches all runs of an app, children among them."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
-        """Whom to tell what happens in a run from now on."""
+        """The listener that gets each event of a run from now on."""
         ...
 
     async def close(self) -> None:
-        """Pass on what is left; nothing happens any more."""
+        """Pass on the events that are left; no more will follow."""
         ...
 
 
@@ -112,47 +112,47 @@ class ChildRuns(Protocol):
     """The runs of other machines that runs begin: their children."""
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        """Begin or resume a child; returns the run to drive, or its state if it is over."""
         ...
 
     async def drive(self, active: ActiveRun) -> RunState:
-        """Advance a run and let go of it; the state in which it stopped."""
+        """Advance a run, release it, and return the state in which it stopped."""
         ...
 
-    async def committed(self, run: str) -> Usage:
-        """What a run and all its children have committed; nothing where it has not begun."""
+    async def commitment(self, run: str) -> Usage:
+        """The committed usage of a run and all its children; zero if the run has not begun."""
         ...
 
-    async def committed_of(self, state: RunState) -> Usage:
-        """The same of a run in a certain state."""
+    async def commitment_of(self, state: RunState) -> Usage:
+        """The committed usage of a run in this state and of all its children."""
         ...
 
     async def usage_of(self, state: RunState) -> Usage:
-        """What a run has spent, and its children that it does not count because they go on."""
+        """The usage of a run and of its open children, which it does not count yet."""
         ...
 
     async def questions(self, run: str) -> list[OpenQuestion]:
-        """What a run and its children ask now, in the order of their lists."""
+        """The open questions of a run and its children, in the order of their lists."""
         ...
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
-        """End a child and its own children; its state then, none where it has not begun."""
+        """Cancel a child and its own children; returns its state, or None if it has not begun."""
         ...
 
 
 class Alarm(Protocol):
-    """Listens for the alert of a run, and tells of it."""
+    """Listens for the alert of a run, and reports it."""
 
     def hear(self, stored: Stored) -> None: ...
 
     async def fault(self) -> str:
-        """Wait until it is told; why that failed, empty where it did not."""
+        """Wait until the alert is reported; returns why that failed, or an empty string."""
         ...
 
 
 @dataclass(slots=True)
 class ActiveRun:
-    """One run in the hands of this process."""
+    """One run that this process has claimed."""
 
     program: Program
     engine: Engine
@@ -163,78 +163,78 @@ class ActiveRun:
     person: Person
     children: ChildRuns
     scenario: Scenario | None = None
-    """What plays, where one does."""
+    """The scenario that plays the agents, if there is one."""
     breakers: Breakers = field(default_factory=Breakers)
-    """What all runs of this process know of the providers."""
+    """The circuit breakers of the providers, shared by all runs of this process."""
     redact: Redact = str
-    """Takes the environment's secrets out of what agents and commands say."""
+    """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
     asked_before: str = ""
-    """The question with which the run was taken over; empty where it did not wait."""
+    """The question that was open when the run was claimed; empty if none was."""
     notify: Sequence[str] = ()
-    """The program to be started when the run stops; empty for none."""
+    """The program that is started when the run stops; empty for none."""
     alarm: Alarm | None = None
-    """Tells of an alert while the run goes on."""
+    """Reports an alert while the run goes on."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
     line: Line = field(default_factory=Line)
-    """The calls of this run that are made or wait for room."""
+    """The calls of this run that are in flight or wait for room."""
     contents: Contents = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
-    """The workspaces that runs of other apps have to leave alone."""
+    """The workspaces that runs of other apps must not use."""
     servers: Servers = field(default_factory=Servers)
-    """The MCP servers with which it is connected."""
+    """The MCP servers that it is connected to."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True
-    """Whether it is its turn to merge what it has made."""
+    """Whether it is the run's turn to merge its work."""
     trees_above: Mapping[str, str] = field(default_factory=dict)
-    """By workspace: the trees of runs above it, in which it works as they do."""
+    """By workspace: the trees of its ancestors, in which it works too."""
     gate: Gate | None = None
-    """Which states of it and of its siblings may work at the same time."""
+    """Decides which of its states and its siblings' states may work at the same time."""
     _stops: asyncio.Event | None = None
     """Set when the run is asked to stop, from the first pause on."""
     _isolating: asyncio.Lock | None = None
     keeps_texts: bool = True
     """Whether its journal keeps records as texts."""
     _staged: list[Event] = field(default_factory=list)
-    """What the next append writes."""
+    """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)
-    """The same as texts, where the journal keeps texts."""
+    """The staged events as texts, if the journal keeps texts."""
 
     @property
     def folder(self) -> Path:
-        """The project folder, in which workspaces lie."""
+        """The project folder, which contains the workspaces."""
         return _path(self.state.folder)
 
     @property
     def isolating(self) -> asyncio.Lock:
-        """Held while a tree of its own is made."""
+        """The lock that is held while a tree of the run's own is made."""
         self._isolating = self._isolating or asyncio.Lock()
         return self._isolating
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """What is limited, and to how much: by the machine, and as raised since."""
+        """The limits in force: those of the machine, and those raised since."""
         raised = self.state.limits
         return {**self.program.limits, **raised} if raised else self.program.limits
 
     def stop(self) -> None:
-        """Stop after the step in hand, or at once where it only waits for its next try."""
+        """Stop after the current step, or at once if the run only waits for its next try."""
         self.stopping = True
         if self._stops is not None:
             self._stops.set()
 
-    async def asked_to_stop(self) -> None:
+    async def wait_for_stop(self) -> None:
         """Wait until the run is asked to stop."""
         if not self.stopping:
             self._stops = self._stops or asyncio.Event()
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass with nothing in flight; raises Stopped as `wait_for` does."""
+        """Sleep with nothing in flight; raises Stopped as `wait_for` does."""
         await self.wait_for(lambda: self.clock.sleep(seconds))
 
     async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:
@@ -252,9 +252,9 @@ class ActiveRun:
             raise Stopped
 
     def stage(self, *events: Event) -> None:
-        """Take events in; they are written with the next append, and nothing is spent before.
+        """Apply events; the next append writes them, before anything is spent.
 
-        Raises JournalError, and takes nothing in, where one of them can't be stored.
+        Raises JournalError, and stages nothing, if one of them can't be stored.
         """
         if self.keeps_texts:
             self._texts += _as_texts(events)
@@ -263,18 +263,18 @@ class ActiveRun:
             apply(self.state, event)
 
     def take(self, step: Macrostep) -> None:
-        """Go on behind a macrostep; it is staged as events are."""
+        """Move to the state after a macrostep, and stage its events."""
         if self.keeps_texts:
             self._texts += _as_texts(step.events)
         self._staged += step.events
         self.state = step.run
 
     def mark(self) -> Mark:
-        """Where the run stands, before what may have to be taken back."""
+        """The current state and the number of staged events, for `roll_back`."""
         return self.state, len(self._staged)
 
-    def back_to(self, mark: Mark) -> None:
-        """Forget what was taken in since, of which nothing may have been written."""
+    def roll_back(self, mark: Mark) -> None:
+        """Discard what was staged since the mark; none of it may have been written."""
         state, staged = mark
         self.state = state.copy()
         del self._staged[staged:], self._texts[staged:]
@@ -284,8 +284,8 @@ class ActiveRun:
     ) -> None:
         """Make events durable, together with those staged before.
 
-        Raises MessageWaits, and writes nothing, where messages of the kinds `unless` wait:
-        everything stays staged.
+        Raises MessageWaits, and writes nothing, if messages of the kinds `unless` wait: everything
+        stays staged.
         """
         if events:
             self.stage(*events)
@@ -296,7 +296,7 @@ class ActiveRun:
         data: Sequence[str | Event] = texts if self.keeps_texts else batch
         self._staged, self._texts = [], []
         records = list(map(NewRecord, map(_TYPE, batch), repeat(at), data))
-        # Nothing comes after the end: the same commit lets go of the run.
+        # Nothing follows the end: the same commit releases the run.
         over = self.state.status in ENDED
         try:
             seq = await self.claim.append(records, consumes, releases=over, unless=unless)
@@ -304,7 +304,8 @@ class ActiveRun:
             self._staged, self._texts = batch + self._staged, texts + self._texts
             raise
         except JournalUnusable:
-            # Without the next call there may be room for what was paid before it.
+            # Without the next call there may be room for the records of what was paid for before
+            # it.
             paid = [record for record in records if record.type != SPENDING]
             if self.claim.seq and 0 < len(paid) < len(records):
                 with suppress(JournalError):
@@ -312,19 +313,19 @@ class ActiveRun:
             raise
         if self.listeners:
             for number, event in enumerate(batch, seq - len(batch) + 1):
-                self.tell(Stored(number, self.claim.epoch, at, event))
+                self.tell_listeners(Stored(number, self.claim.epoch, at, event))
 
-    def tell(self, stored: Stored) -> None:
-        """Show an event that is durable to whoever watches."""
+    def tell_listeners(self, stored: Stored) -> None:
+        """Pass an event that is durable to all listeners."""
         for listen in self.listeners:
             listen(stored)
 
 
 def _as_texts(events: Iterable[Event]) -> list[str]:
-    """Events as the journal keeps them; raises JournalError where one is too long.
+    """The JSON texts of events; raises JournalError if one is too long.
 
-    What is never written as text has no size: to measure it would cost as much as to write it, and
-    what is in memory already takes no more.
+    Events that are kept in memory are not measured: that would cost as much as writing them, and
+    they take no more memory than they do already.
     """
     written: list[str] = []
     for event in events:

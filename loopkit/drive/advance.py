@@ -11,11 +11,11 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.deliveries import Awaited, given_up
+from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
 from loopkit.drive.gate import Gate
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.inbox import INBOX_SECONDS, consume, let_go, store
+from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached
@@ -48,20 +48,20 @@ from loopkit.machine.plans import StatePlan
 from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
-"""In which status there may be something to do."""
+"""The statuses in which there may be work to do."""
 CHANGE_IT = "correct the machine"
-"""The remedy where nothing but another machine helps."""
+"""The remedy if nothing but another machine helps."""
 
 
 async def advance(active: ActiveRun) -> None:
-    """Drive a run as far as it goes without a person or a resume, and let go of it."""
+    """Drive a run until it is over or needs a person or a resume, then release it."""
     try:
         while True:
             # Whoever drove the run before may have been killed with a message in its inbox.
             await consume(active)
             if active.state.status in GOING:
                 await _advance(active)
-            if await let_go(active):
+            if await release(active):
                 break
     finally:
         active.occupancy.leave(active.state.run)
@@ -90,12 +90,12 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.doubts:
             await ask_about_doubt(active)
         if active.state.status == "running":
-            await turn(active)
+            await run_turn(active)
     return None
 
 
 async def _begin(active: ActiveRun) -> bool:
-    """Whether the run could take its first state."""
+    """Enter the initial state; False if the run stopped before."""
     if active.program.has_baselines and not await _take_baselines(active):
         return False
     before = active.mark()
@@ -106,7 +106,7 @@ async def _begin(active: ActiveRun) -> bool:
 
 
 async def _take_baselines(active: ActiveRun) -> bool:
-    """Whether everything is known that has to be before the first work."""
+    """Take all baselines, before the first work; False if the run stopped before."""
     with suppress(Stopped):
         if await take_baselines(active):
             return True
@@ -116,12 +116,12 @@ async def _take_baselines(active: ActiveRun) -> bool:
 
 
 async def take_answer(active: ActiveRun) -> bool:
-    """Go on with whatever answers the open question now; false where the run has to wait."""
+    """Apply an answer to the open question if there is one; False if the run has to wait."""
     question = active.state.question
     await consume(active)
     if active.state.status != "waiting" or question is None:
         return True
-    if _expired(active, question):
+    if _has_expired(active, question):
         if question.wanted is not None:
             return await _give_up(active, question)
         return await _answer_for_nobody(active, question)
@@ -130,9 +130,9 @@ async def take_answer(active: ActiveRun) -> bool:
     answer = await active.person.answer(active.engine, active.state)
     if answer is None:
         # The time may have run out while the person was being asked.
-        return _expired(active, question)
+        return _has_expired(active, question)
     if any(message.kind == ANSWER for message in await active.claim.inbox()):
-        # Whoever posted that one was told that it is taken.
+        # The sender of the posted answer was told that it is accepted.
         reason = "the question was answered by `loopkit answer` meanwhile"
         active.stage(Refused(message_id=question.question, reason=reason))
         return True
@@ -141,7 +141,7 @@ async def take_answer(active: ActiveRun) -> bool:
 
 
 async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
-    """Go on with `otherwise`; where it can't be taken now, the question stays open."""
+    """Answer with `otherwise`; False if that can't be taken now, and the question stays open."""
     absent = HumanAnswer(choice=question.otherwise or "", by="timeout")
     try:
         await _answer(active, absent)
@@ -153,17 +153,17 @@ async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _give_up(active: ActiveRun, question: Waiting) -> bool:
-    """Go on without what somebody outside was waited for; they are asked anew after a resume."""
+    """Stop waiting for a delivery; it is requested again after a resume."""
     assert question.wanted is not None
     why = f"nobody delivered `{question.wanted.artifact}` in time"
     before = active.mark()
-    active.stage(*given_up(active.state, why))
-    take_in(active, _unworked(active, Failure("transient", why)))
+    active.stage(*delivery_failures(active.state, why))
+    stage_macrostep(active, _work_with_failure(active, Failure("transient", why)))
     await store(active, before, ())
     return True
 
 
-def _expired(active: ActiveRun, question: Waiting) -> bool:
+def _has_expired(active: ActiveRun, question: Waiting) -> bool:
     return question.expires_at is not None and active.clock.now() >= question.expires_at
 
 
@@ -174,8 +174,8 @@ async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
     await store(active, before, step.events[:1])
 
 
-async def turn(active: ActiveRun) -> None:
-    """One piece of work and the macrostep that it completes; none where the run is to stop."""
+async def run_turn(active: ActiveRun) -> None:
+    """Do one piece of work and take its macrostep; do neither if the run has to stop."""
     name = active.state.state
     plan = active.program.plans[name]
     if plan.final is not None:
@@ -189,89 +189,91 @@ async def turn(active: ActiveRun) -> None:
             if active.state.unrestored:
                 await restore(active, active.state.unrestored)
             work = await perform(active, name, plan)
-    except UNDONE as error:
-        work = await _undone(active, error)
+    except ENDS_EARLY as error:
+        work = await _end_early(active, error)
         if work is None:
             return
     before = active.mark()
-    take_in(active, work)
+    stage_macrostep(active, work)
     if not calls_at_once(active):
         await store(active, before, (work,))
 
 
-UNDONE = (
+ENDS_EARLY = (
     *(Stopped, Awaited, ChildrenStopped, LimitReached),
     *(CallFailed, TemplateError, NotJudged, PatternTimeout),
 )
-"""What ends work before it is complete."""
+"""The exceptions that end work before it is complete."""
 
 
-async def _undone(active: ActiveRun, error: Exception) -> Worked | None:
-    """What stands for work that did not come to its end; none where the run stops instead."""
+async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
+    """The failed work for an exception that ended it; None if the run stops instead."""
     work: Worked | None = None
     match error:
         case ChildrenStopped():
             await active.append(error.suspended)
         case WorkspaceTaken():
-            await _stop(active, _unworked(active, error.failure))
+            await _stop(active, _work_with_failure(active, error.failure))
         case LimitReached():
-            work = _unworked(active, error.failure(active.state.run))
+            work = _work_with_failure(active, error.failure(active.state.run))
             work = work.replace(commands=error.commands, time_s=error.time_s)
             if error.owner:
                 # The run can't do without what it shares: its own `then` is for its own limits.
                 await _stop(active, work)
                 return None
         case CallFailed():
-            work = _unworked(active, error.failure)
+            work = _work_with_failure(active, error.failure)
         case TemplateError():
-            work = _unfilled(active, error)
+            work = _work_with_template_error(active, error)
         case NotJudged():
             reason = f"the answer could not be checked against its schema: {error}"
-            work = _unworked(active, Failure("fatal", reason))
+            work = _work_with_failure(active, Failure("fatal", reason))
         case PatternTimeout():
             reason = f"a field could not be taken out of the text: {error}"
-            work = _unworked(active, Failure("fatal", reason))
+            work = _work_with_failure(active, Failure("fatal", reason))
     return work
 
 
 async def _stop(active: ActiveRun, work: Worked) -> None:
-    """Suspend the run whatever would catch the error."""
+    """Suspend the run, even if an edge would catch the error."""
     active.take(suspend(active.state, work))
     await active.append()
 
 
-def take_in(active: ActiveRun, work: Worked | Kept) -> None:
+def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> None:
     """Stage the macrostep of completed work.
 
-    The run is suspended where its texts can't be filled in, no edge is enabled, or it can't be
+    The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be
     stored.
     """
     try:
         try:
             step = active.engine.step(active.state, work, active.clock.now())
         except TemplateError as error:
-            step = suspend(active.state, _unfilled(active, error))
+            step = suspend(active.state, _work_with_template_error(active, error))
         except NoEdge as error:
-            step = suspend(active.state, _unworked(active, Failure("fatal", str(error), CHANGE_IT)))
+            step = suspend(
+                active.state, _work_with_failure(active, Failure("fatal", str(error), CHANGE_IT))
+            )
         active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.take(suspend(active.state, _unworked(active, lost)))
+        active.take(suspend(active.state, _work_with_failure(active, lost)))
 
 
 def first_macrostep(active: ActiveRun) -> Macrostep:
-    """What makes the initial state active, or a suspension before it."""
+    """The macrostep into the initial state, or a suspension before it."""
     try:
         return active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
         start = active.program.machine.start
-        return suspend(active.state, _unfilled(active, error).replace(state=start))
+        return suspend(active.state, _work_with_template_error(active, error).replace(state=start))
 
 
-def _unfilled(active: ActiveRun, error: TemplateError) -> Worked:
+def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
     message = f"a template could not be filled in: {error}"
-    return _unworked(active, Failure("fatal", message, remedy))
+    return _work_with_failure(active, Failure("fatal", message, remedy))
 
 
 def calls_at_once(active: ActiveRun) -> bool:
@@ -285,23 +287,23 @@ def calls_at_once(active: ActiveRun) -> bool:
 
 
 def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
-    """The work of the active state, by its kind."""
+    """Do the work of the active state, by its kind."""
     if plan.human is not None:
         reason = f"`{name}` is active and has no work to do"
         raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
     if active.gate is not None:
-        return _in_turn(active, active.gate, name, plan.state)
+        return _perform_in_turn(active, active.gate, name, plan.state)
     return work_of(type(plan.state))(active, name, plan.state)
 
 
-async def _in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
-    """The same once a gate lets it in."""
+async def _perform_in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
+    """Do the work of a state once a gate lets it in."""
     async with gate.open_for(name, active.wait_for):
         return await work_of(type(state))(active, name, state)
 
 
-def _unworked(active: ActiveRun, failure: Failure) -> Worked:
-    return Worked.failed(active.state.state, active.state.visit, failure)
+def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
+    return Worked.with_failure(active.state.state, active.state.visit, failure)
 
 
 async def _doubt_open_calls(active: ActiveRun) -> None:
@@ -311,9 +313,9 @@ async def _doubt_open_calls(active: ActiveRun) -> None:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """What an earlier process left open is in doubt; each call's policy decides what follows.
+    """One event for each call that an earlier process left open, with the policy of the call.
 
-    What somebody outside is asked for stays open: no process of ours makes it.
+    A request for a delivery stays open: loopkit does not make that call itself.
     """
     return [
         InDoubt(key=key, policy=_policy(machine, call))
@@ -323,13 +325,13 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 
 def _policy(machine: Machine, call: Intended) -> Policy:
-    """What the definition says, else what fits the kind of what was called."""
-    called = _called(machine, call)
+    """The `on_in_doubt` of the callee's definition, else the default of its kind."""
+    called = _definition_of(machine, call)
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
 
 
-def _called(machine: Machine, call: Intended) -> State | Agent | Tool:
+def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
     if call.role == "run":
         return machine.states[call.state]
     agent, _, tool = call.agent.partition(".")
@@ -337,7 +339,7 @@ def _called(machine: Machine, call: Intended) -> State | Agent | Tool:
 
 
 async def interrupt(active: ActiveRun) -> None:
-    """Stop after the finished step; `resume` goes on."""
+    """Suspend the run after the finished step; `resume` continues it."""
     if active.state.is_over:
         return
     await active.append(

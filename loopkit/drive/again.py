@@ -1,4 +1,4 @@
-"""Items of an `each` state that is entered again: which stay as they are, and what others hear."""
+"""Re-entry of an `each` state: which items keep their results, and the feedback for the others."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from loopkit.machine.item_list import Item
 
 
 @dataclass(frozen=True)
-class Again:
-    """What an earlier visit leaves to this one."""
+class Reentry:
+    """What this visit takes over from an earlier one."""
 
     kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The results of items that stay, by key."""
+    """By key, the results of the items that are not run again."""
     feedback: Mapping[str, Feedback] = field(default_factory=dict)
-    """What the children of the others are told, by key."""
+    """By key, the feedback for the children of the other items."""
 
 
-def entered_again(
+def plan_reentry(
     active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
-) -> Again:
+) -> Reentry:
     """Keep what succeeded with the same input, unless a finding names it or its key.
 
-    Where all would be kept and there is something to say, none is.
+    If all would be kept although there is feedback, none is.
     """
     waiting = active.state.pending.get(name, ())
     report = _report(active, name) if waiting else None
-    keyed, others = _by_item(_found(active, name, report), items)
-    kept = _kept(active, name, items, inputs, keyed)
+    keyed, others = _split_by_item(_findings_to_mend(active, name, report), items)
+    kept = _results_to_keep(active, name, items, inputs, keyed)
     if waiting and not keyed and len(kept) == len(items):
         kept = {}
-    told: dict[str, Feedback] = {}
+    feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
             found = (*keyed.get(item.key, ()), *others)
-            told[item.key] = _told(active, name, waiting, report, found)
-    return Again(kept, told)
+            feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
+    return Reentry(kept, feedback)
 
 
 def _report(active: ActiveRun, name: str) -> Report | None:
-    """The report that led back, where the state's own artifact was judged."""
+    """The report that led back, if the state's own artifact was judged."""
     report = active.state.last_report
     return report if report is not None and report.artifact == name else None
 
 
-def _found(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
-    """What the state has to mend: with origins, also in what others have made of its work."""
+def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
+    """The findings that the state has to fix; with `origins`, also those in later work."""
     if active.program.graph.origins:
         return blocking_for(active.program, active.state, name)
     return report.blocking if report else ()
 
 
-def _by_item(
+def _split_by_item(
     findings: Iterable[Finding], items: Sequence[Item]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """The findings whose location starts with the key of an item, and all others."""
@@ -79,7 +79,7 @@ def _key_in(location: str, keys: set[str]) -> str | None:
     return next((start for start in starts if start in keys), None)
 
 
-def _kept(
+def _results_to_keep(
     active: ActiveRun,
     name: str,
     items: Sequence[Item],
@@ -115,7 +115,7 @@ def _kept(
 
 
 def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool:
-    """Whether what came of a child is what the last visit has for its item.
+    """Whether a child's result is the one that the last visit has for its item.
 
     The item may not have begun then, or not have been in the list; and an error may have ended the
     visit before there was a version of it.
@@ -126,14 +126,14 @@ def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool
     return now.get(child.started.key) == child.ended.result
 
 
-def _told(
+def _feedback_for_item(
     active: ActiveRun,
     name: str,
     waiting: Sequence[Feedback],
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """What one item is told: all that edges word, and of what none does its own findings."""
+    """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
     # What a child has to mend are findings of its own.
     last = waiting[-1].replace(tells=None)
     texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
@@ -145,7 +145,7 @@ def _told(
 
 
 def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    """Whether the edge by which it comes has feedback of its own."""
+    """Whether the edge that sent the feedback has a `feedback` of its own."""
     told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
     edge = active.program.graph.by_id.get(told_by or "")
     return edge is not None and edge.feedback is not None

@@ -1,6 +1,6 @@
 """Stored runs read back from a journal: events, state and definitions, checked on the way.
 
-Anything wrong with one raises RunUnreadable, which names the run, the place and a remedy.
+A run that can't be read raises RunUnreadable, which names the run, the place and a remedy.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ def read_record(run: str, record: Record) -> Stored:
 
 
 def state_after(run: str, history: Sequence[Stored], *, is_counted: bool = True) -> RunState:
-    """The state of a run after all its events, from which figures can be asked unless told not."""
+    """The state of a run after all its events; unless `is_counted`, without figures."""
     state, before = RunState(), None
     if not is_counted:
         state.counted = None
     for each in history:
         try:
-            _refuse_astray(state, before, each.event)
+            _refuse_misplaced(state, before, each.event)
             apply(state, each.event)
             before = each.event
         except LookupError as error:
             cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
             raise RunDamaged(run, cause) from error
     if state.run != run:
-        said = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
-        raise RunDamaged(run, said)
+        cause = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
+        raise RunDamaged(run, cause)
     return state
 
 
-def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
-    """Raise LookupError where an event belongs to another state or to work that is not there."""
+def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:
+    """Raise LookupError if an event belongs to another state, or to work that is missing."""
     match event:
         case Intended() | Worked() | Kept():
             follows = event.state == state.state
@@ -79,7 +79,7 @@ def _refuse_astray(state: RunState, before: Event | None, event: Event) -> None:
 
 
 def refuse_strange(state: RunState, machine: Machine) -> None:
-    """Raise RunDamaged where a run names states or agents that its machine does not have."""
+    """Raise RunDamaged if a run names states or agents that its machine does not have."""
     known = {*machine.states, *machine.agents}
     named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
     strange = [name for name in named if name not in known]
@@ -88,7 +88,7 @@ def refuse_strange(state: RunState, machine: Machine) -> None:
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
-    """What a run was started with, as `read` makes it of the stored text."""
+    """The definition or scenario of a run, made by `read` from the stored text."""
     try:
         text = await journal.definition(digest)
     except UnknownDefinition as error:

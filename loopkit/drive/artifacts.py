@@ -24,7 +24,7 @@ def make_artifact(
     attempt: int,
     patterns: Mapping[str, str],
 ) -> Artifact:
-    """The artifact that an agent's reply brings, with the fault that makes it none."""
+    """The artifact of an agent's reply, with its content fault if there is one."""
     text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
     if code == CUT_OFF:
         fault += _own_cap(agent)
@@ -42,34 +42,34 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-def left_text(reply: Replied) -> str | None:
-    """What the attempt left in the workspace as a text; none where it left nothing."""
+def workspace_text(reply: Replied) -> str | None:
+    """The text of the output file or folder; None if the attempt left none."""
     return reply.artifact_text if reply.folder is None else reply.folder.change
 
 
 def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
-    """An artifact that is a folder, with what is known of that."""
+    """The artifact with the fields and the tree of the folder that it is."""
     left = reply.folder or LeftFolder(tree="")
-    told = list(left.files), left.last_change, left.tree
-    fields = dict(zip(OF_FOLDERS, told, strict=True))
+    values = list(left.files), left.last_change, left.tree
+    fields = dict(zip(OF_FOLDERS, values, strict=True))
     return artifact.replace(fields=fields, tree=left.tree, place=left.place)
 
 
-def faulty(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
-    """What stands for an artifact that never came."""
+def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
+    """The artifact of an attempt that produced none."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
     )
 
 
 def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
-    """(text, fault code, fault) of a reply; of data the whole text, in which it is looked for."""
-    written = left_text(reply)
+    """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
+    written = workspace_text(reply)
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written
     text = text if has_schema else body(text, output)
-    # Whoever takes back all changes has left the folder as it was, and not nothing.
+    # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
     if not text.strip() and reply.folder is None:
         return text, EMPTY, "the answer is empty"
     if reply.cut_off and written is None:
@@ -78,7 +78,7 @@ def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, 
 
 
 def _own_cap(agent: Agent) -> str:
-    """The longest answer that the machine asks for, where everybody who may answer has the same."""
+    """The longest answer that the machine's options allow, if it is the same for all callees."""
     options = (asked.options for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
@@ -92,7 +92,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(_storable(found), datatype)
     if agent.infeasible is not None and _field(data, agent.infeasible) is True:
-        # Who can't do it need not have filled in the rest.
+        # An infeasible answer need not fill in the rest.
         data, missing = salvaged(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
         return known.replace(infeasible=True)

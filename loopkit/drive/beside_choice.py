@@ -1,4 +1,4 @@
-"""What an answer says beside its choice: whose a finding is, and a greater total of revisions."""
+"""The parts of an answer beside its choice: origins of findings, a raised revision total."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.repair.refusals import refuse_limits
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.reclassification import NotReclassified, considered, heed
+from loopkit.engine.reclassification import NotReclassified, apply_answer, consider
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import TOTAL
@@ -17,36 +17,36 @@ TOTAL_LIMIT = "total_revisions"
 
 
 class AnswerRefused(Exception):
-    """An answer that the question does not take; the message says why and what it takes."""
+    """An answer that does not fit the question; the message says why and what would."""
 
     def __init__(self, message: str, at: str = "") -> None:
-        """`at` is the part of the answer that is wrong, where it is one: `comment`."""
+        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
         super().__init__(message)
         self.at = at
 
 
-def heeded(
+def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
-    """What an answer is about, and the run as it is for its choice; raises AnswerRefused."""
+    """What an answer decides about, and the run with its changes; raises AnswerRefused."""
     if answer.limits:
         _refuse_limits(engine, run, answer.limits)
     try:
-        about = considered(engine.program.graph.origins, run.last_report, answer.origins)
+        about = consider(engine.program.graph.origins, run.last_report, answer.origins)
     except NotReclassified as error:
         raise AnswerRefused(str(error), "origins") from error
     ahead = run.copy()
-    heed(ahead, answer, about)
+    apply_answer(ahead, answer, about)
     return about, ahead
 
 
 def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) -> None:
-    """Refuse all but a greater total of revisions under which the run can't get stuck."""
+    """Refuse everything but a raised revision total with which the run can't get stuck."""
     program, total = engine.program, limits.get(TOTAL_LIMIT)
     if others := sorted(limits.keys() - {TOTAL_LIMIT}):
-        told = ", ".join(f"`limits.{name}`" for name in others)
+        message = ", ".join(f"`limits.{name}`" for name in others)
         raise AnswerRefused(
-            f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {told}", "limits"
+            f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {message}", "limits"
         )
     if TOTAL not in program.graph.caps:
         raise AnswerRefused(
@@ -54,8 +54,8 @@ def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) 
         )
     now = cap_of(program, run, TOTAL)
     if not isinstance(total, int) or total <= now:
-        told = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
-        raise AnswerRefused(told, "limits")
+        message = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
+        raise AnswerRefused(message, "limits")
     try:
         refuse_limits(program.machine, run, limits)
     except NotRunnable as error:

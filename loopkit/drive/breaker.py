@@ -1,7 +1,7 @@
 """A circuit breaker for each provider, shared by all runs of a process.
 
-A provider that failed several times in a row is left alone for a while; then
-one call tries whether it answers again, and all others wait for what that gives.
+A provider that failed several times in a row is not called for a while. Then one call probes
+whether it answers again, and all others wait for the result.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 THRESHOLD = 5
-"""Transient failures in a row that open it."""
+"""Transient failures in a row that open the circuit."""
 COOLDOWN_S = 30.0
 PROBE_S = 1.0
-"""How long others wait at a time while one call tries."""
+"""How long others wait at a time while one call probes."""
 
 
 @dataclass
@@ -23,9 +23,9 @@ class _Circuit:
 
 
 class Breakers:
-    """What is known of every provider that was asked.
+    """The circuits of all providers that were asked.
 
-    Times are seconds of a clock that nobody sets: the day may jump while a provider is left alone.
+    Times are seconds of a monotonic clock, because the time of day may jump meanwhile.
     """
 
     def __init__(self, threshold: int = THRESHOLD, cooldown_s: float = COOLDOWN_S) -> None:
@@ -34,7 +34,7 @@ class Breakers:
         self._circuits: dict[str, _Circuit] = {}
 
     def seconds_to_wait(self, provider: str, now: float) -> float:
-        """Seconds until a call may be sent; 0 admits this one, which then has to be told of."""
+        """Seconds until a call may be sent; 0 admits this one, whose result has to be recorded."""
         circuit = self._circuits.get(provider)
         if circuit is None or circuit.failures < self._threshold:
             return 0.0
@@ -51,18 +51,18 @@ class Breakers:
         return circuit.failures if circuit else 0
 
     def record_failure(self, provider: str, now: float) -> None:
-        """A call failed in a way that says something about the provider."""
+        """Record that a call failed because of the provider."""
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
         circuit.open_until = now + self._cooldown_s
         circuit.is_probed = False
 
     def record_answer(self, provider: str) -> None:
-        """The provider answered, if only to refuse."""
+        """Record that the provider answered, if only to refuse."""
         self._circuits.pop(provider, None)
 
     def release_probe(self, provider: str) -> None:
-        """A call was given up without an answer, by nobody's fault."""
+        """Let another call probe, because this one ended without an answer or a failure."""
         circuit = self._circuits.get(provider)
         if circuit is not None:
             circuit.is_probed = False

@@ -1,7 +1,7 @@
 """One call to an agent: reserved, intended, made, and its reply or failure appended.
 
-A call that was answered in an earlier life of the run is not made again; one
-that may have been made is in doubt, and its policy decides.
+A call that an earlier process got an answer to is not made again; one that may have been made is in
+doubt, and its policy decides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from loopkit.drive.breaker import PROBE_S
 from loopkit.drive.deadline import within
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.prompt_size import size_of
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, kept_text, replied, usage_of
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
 from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.room import find_room, out_of_time, room_for_longer
 from loopkit.drive.sizes import (
     KEPT_CHARS,
-    shortened,
+    shorten,
 )
 from loopkit.drive.turns import nobody_left, take_turn
 from loopkit.engine.events import (
@@ -49,21 +49,21 @@ class CallSeries(Value, frozen=True):
     place: str
     role: Role
     callees: tuple[Callee, ...]
-    """Who is asked, one after the other, until somebody answers."""
+    """The callees, which are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Awaitable[Written]] | None = None
-    """What the call left, where the output is a file or a folder."""
+    """Reads the output file or folder after the call, if the output is one."""
     files: Callable[[], Awaitable[str]] | None = None
-    """The digest of what the call left in its workspace, where it leaves files."""
+    """Computes the digest of the files that the call left in its workspace, if it leaves any."""
     digests: Mapping[str, str] = {}
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
     ready: Callable[[], Awaitable[None]] | None = None
-    """Waits for what a call needs and is not part of it."""
+    """Waits for what a call needs before it can be made."""
     opinion: str = ""
-    """Which of a judge's opinions this is, where it is asked for several."""
+    """Which of a judge's opinions this is, if it is asked for several."""
     goes_on: bool = False
-    """Whether what tools gave is sent, and not the prompt."""
+    """Whether tool results are sent instead of the prompt."""
 
 
 def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
@@ -72,13 +72,13 @@ def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
     return task.exchanges if task else ()
 
 
-def stored_reply(
+def find_stored_reply(
     active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] | None = None
 ) -> Replied | None:
-    """The reply that an earlier life of the run got and stored, if it is still to be used.
+    """The reply that an earlier process stored, if it can still be used.
 
-    One that could not be used before a resume is used where it can be since the definition was
-    mended.
+    A reply that was unusable before a resume is used if `is_mended` accepts it under the repaired
+    definition.
     """
     if (task := active.state.tasks.get(work.task)) is None:
         return None
@@ -92,7 +92,7 @@ def stored_reply(
 async def call(
     active: ActiveRun, work: CallSeries, request: Request, *, hold: bool = False
 ) -> Replied:
-    """The reply to a request, after as many tries as all who can be asked have left.
+    """The reply to a request, after as many tries as its callees have left.
 
     With `hold` the reply is staged: it becomes durable with the macrostep that
     it completes. Raises CallFailed and LimitReached.
@@ -103,7 +103,7 @@ async def call(
         index = await take_turn(active, work.task, work.agent, work.callees)
     while True:
         callee = work.callees[index]
-        if callee.provider and (lost := await _left_alone(active, work, index)) is not None:
+        if callee.provider and (lost := await _wait_for_provider(active, work, index)) is not None:
             passed.append(lost)
             index += 1
             if index == len(work.callees):
@@ -111,23 +111,23 @@ async def call(
             continue
         _address(request, turns, callee, index)
         try:
-            replied = await _try(active, work, callee, request)
+            reply = await _try(active, work, callee, request)
         except TryFailed as failure:
-            failed, wait_s = _failed(active, work, failure, index)
+            failed, wait_s = _failure_event(active, work, failure, index)
             await active.append(failed)
             index = await take_turn(active, work.task, work.agent, work.callees, wait_s, passed)
             continue
         if hold:
-            active.stage(replied)
+            active.stage(reply)
         else:
-            await active.append(replied)
-        return replied
+            await active.append(reply)
+        return reply
 
 
-async def _left_alone(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
-    """Wait while the provider is left alone; why the next one has its turn, where that is so.
+async def _wait_for_provider(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
+    """Wait while the provider must not be called; returns why the next callee is asked instead.
 
-    That is where a fallback is left, or waiting takes too long.
+    The next callee is asked if a fallback is left or the wait is too long; else the result is None.
     """
     callee = work.callees[index]
     others = work.callees[index + 1 :]
@@ -149,38 +149,38 @@ async def _left_alone(active: ActiveRun, work: CallSeries, index: int) -> GivenU
             )
             await active.append(held)
         if others or is_too_long:
-            told = Failed(
+            failed = Failed(
                 key="", error_class="transient", message=reason, resume_at=until, usage=Usage()
             )
-            return GivenUp(index, 0, told)
+            return GivenUp(index, 0, failed)
         await active.pause(wait_s)
     return None
 
 
 def _address(request: Request, turns: Sequence[Message], callee: Callee, index: int) -> None:
-    """Direct a request at one of those who can be asked."""
+    """Direct a request at a callee."""
     request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
     request.messages = [Message("system", callee.system), *turns] if callee.system else turns
 
 
 async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Request) -> Replied:
-    """One try; raises TryFailed, CallFailed and LimitReached."""
+    """Make one try; raises TryFailed, CallFailed and LimitReached."""
     try:
         if work.ready is not None:
             await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        if active.line.waiting or not _is_intended(active, work, request):
-            await active.line.wait(partial(_is_intended, active, work, request), active.wait_for)
+        if active.line.waiting or not _admit(active, work, request):
+            await active.line.wait(partial(_admit, active, work, request), active.wait_for)
         await active.append()
         started = active.clock.monotonic()
         try:
             reply = await within(request.deadline_s, work.ask(request))
         except (TimeoutError, AgentError) as error:
-            raise _failure(active, work, request, error, started) from error
+            raise _classify_failure(active, work, request, error, started) from error
         spent_s = active.clock.monotonic() - started
         written = NOTHING_WRITTEN
         if reply.folder is not None:
-            # A scenario says what it did.
+            # A scenario gives the folder itself.
             written = Written(folder=reply.folder)
         elif work.written is not None:
             written = await work.written()
@@ -198,15 +198,15 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         active.line.leave(request.key)
     if callee.provider:
         active.breakers.record_answer(callee.provider)
-    return replied(active.redact, request, reply, written, files, spent_s)
+    return reply_event(active.redact, request, reply, written, files, spent_s)
 
 
-def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
-    """Stage what says that the call is about to be made, with its maximum reserved.
+def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
+    """Stage the intent of a call with its maximum reserved, if there is room for it.
 
-    False where it has to wait for others. From
-    looking at the limits until it is staged nobody else may have the turn, so that concurrent
-    judges can't overshoot a limit together. Raises LimitReached and CallFailed.
+    False if it has to wait for other calls. Nothing is awaited between reading the limits and
+    staging the intent, so that concurrent judges can't exceed a limit together. Raises LimitReached
+    and CallFailed.
     """
     run, task = active.state, active.state.tasks.get(work.task)
     _number_call(active, work, task, request)
@@ -230,13 +230,13 @@ def _is_intended(active: ActiveRun, work: CallSeries, request: Request) -> bool:
 
 
 def next_key(run: RunState, task: str) -> str:
-    """What names the next call for a piece of work."""
+    """The key of the next call for a piece of work."""
     known = run.tasks.get(task)
     return f"{run.run}:{task}:{(known.sent if known else 0) + 1}{run.era}"
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
-    """What says that a call is about to be made."""
+    """The event that a call is about to be made."""
     run = active.state
     return Intended(
         key=request.key,
@@ -264,7 +264,7 @@ def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:
 
 
 def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request: Request) -> None:
-    """Give a request the place of its next call among all of the agent's."""
+    """Set the position of a request among all calls of its agent."""
     state = active.state
     if task is None:
         request.task_index = state.tasks_of(work.agent)
@@ -276,44 +276,44 @@ def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request
     request.lost_index = task.sent - task.settled - open_calls
 
 
-def _failure(
+def _classify_failure(
     active: ActiveRun,
     work: CallSeries,
     request: Request,
     error: TimeoutError | AgentError,
     started: float,
 ) -> TryFailed | LimitReached:
-    """Why a try brought no reply; where a limit ended it, its failure is staged."""
+    """The exception for a try without a reply; if a limit ended the try, its failure is staged."""
     spent_s, deadline_s = active.clock.monotonic() - started, request.deadline_s
     if isinstance(error, TimeoutError):
         message = f"no answer within {deadline_s:g} s"
         late = AgentError("transient", message, charged=True)
         failure = TryFailed(late, message, request.key, spent_s)
         if deadline_s < request.timeout_s:
-            active.stage(_cut_short(active, work, failure))
+            active.stage(_bare_failure_event(active, work, failure))
             return out_of_time(active)
         return failure
-    message = kept_text(active.redact, error.message)
-    message = message if len(message) <= KEPT_CHARS else shortened(message)
+    message = storable_text(active.redact, error.message)
+    message = message if len(message) <= KEPT_CHARS else shorten(message)
     failure = TryFailed(error, message, request.key, spent_s)
     if error.capped:
-        active.stage(_cut_short(active, work, failure))
+        active.stage(_bare_failure_event(active, work, failure))
         longer = room_for_longer(active, work.agent, work.quote, request)
         return AnswerCutOff(message, longer)
     return failure
 
 
-def _failed(
+def _failure_event(
     active: ActiveRun, work: CallSeries, failure: TryFailed, index: int
 ) -> tuple[Failed, float]:
-    """What says that a try failed, and how long whoever was asked is left alone."""
+    """The event of a failed try, and the seconds until the callee may be asked again."""
     error, retry, now = failure.error, work.callees[index].retry, active.clock.now()
     task, is_last = active.state.tasks[work.task], index + 1 == len(work.callees)
     failures, unread = task.tries + 1, task.unread + error.unreadable
     wait_s = seconds_to_next_try(retry, failures, error.retry_after_s)
     has_try = has_try_left(retry, failures, unread) and (is_last or not error.unavailable)
     is_awaited, named = has_try and wait_s <= retry.max_backoff, error.retry_after_s
-    failed = _cut_short(active, work, failure).replace(
+    failed = _bare_failure_event(active, work, failure).replace(
         retry_at=now + wait_s if error.error_class == "transient" and is_awaited else None,
         resume_at=None if named is None else now + named,
         unavailable=error.unavailable,
@@ -321,8 +321,8 @@ def _failed(
     return failed, wait_s
 
 
-def _cut_short(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
-    """What says that a try came to nothing, without a word about the next one."""
+def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
+    """The event of a failed try, without the time of the next one."""
     error = failure.error
     usage = usage_of(work.role, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:

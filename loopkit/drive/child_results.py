@@ -1,4 +1,4 @@
-"""Results of children: what the artifact of the state that began them holds of each."""
+"""Results of children: the entry of each in the artifact of the state that began them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from loopkit.engine.state import RunState
 from loopkit.language.states.children import CANCELLED
 
 Result = Mapping[str, Any]
-"""As `RESULT` of the language has it."""
+"""In the shape of `RESULT` of the language."""
 CHANGED_TOO = "the file has changed in the workspace as well"
 """Why it could not be merged."""
 
 
 def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
-    """What the artifact of a state holds of a child that is over; `spent` with all its children."""
+    """The entry of a child that is over; `spent` includes all its children."""
     finished, report = child.finished, child.last_report
     found = plain_findings(report.blocking) if report else []
     if finished is not None:
@@ -35,7 +35,7 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
-    """The same of an item that never began."""
+    """The entry of an item that never began."""
     return {
         "outcome": outcome,
         "success": False,

@@ -1,4 +1,4 @@
-"""Claimed runs: those in the hands of this process, begun or taken up, with who plays in them."""
+"""Claimed runs: those that this process begins or resumes, with their players."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.state_files import workspace
-from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.changes import fold
 from loopkit.engine.events import (
@@ -57,7 +57,7 @@ class ClaimedRuns(StoredRuns):
         functions: Functions | None = None,
         notify: Sequence[str] = (),
     ) -> None:
-        """`token` ends the ids of new runs, by chance and short enough to be typed.
+        """`token` gives the random end of the ids of new runs, short enough to be typed.
 
         `listeners` are told of the events of runs, but not of their children; `listeners_of` gives
         instead those of each run, by its id. `observe` gives those who watch all runs, and is
@@ -80,7 +80,7 @@ class ClaimedRuns(StoredRuns):
         self._playable: set[str] = set()
         """Digests of definitions that were found playable by whoever plays in all runs."""
         self._known_players: dict[str, Players] = {}
-        """By the digests of definitions, who plays where no scenario does."""
+        """By digest of the definition, the players without a scenario."""
         self.functions = functions or {}
         self._notify = notify
         self._occupancy = Occupancy()
@@ -88,9 +88,9 @@ class ClaimedRuns(StoredRuns):
     async def _begin(
         self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
     ) -> ActiveRun:
-        """A run that nobody knows yet, claimed by this process."""
+        """Begin a run, claimed by this process."""
         run, machine = started.run, definition.machine
-        # Before anything is waited for, so that no other run takes the same id.
+        # Before the first await, so that no other run takes the same id.
         claim = self._begun[run] = NewClaim(self.journal, run, started.machine, definition.digest)
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
@@ -103,15 +103,17 @@ class ClaimedRuns(StoredRuns):
         return active
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        """A child, begun or taken up where it stopped, to be driven; its state where it is over."""
+        """Begin or resume a child; returns the run to drive, or its state if it is over."""
         child = await self._child(parent, started)
         if isinstance(child, ActiveRun):
             child.trees_above = await _trees_for_children(parent)
         return child
 
     async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        said = parent.scenario
-        scenario = said and said.of_child(started.state, started.key, started.visit)
+        parent_scenario = parent.scenario
+        scenario = parent_scenario and parent_scenario.of_child(
+            started.state, started.key, started.visit
+        )
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
@@ -140,7 +142,7 @@ class ClaimedRuns(StoredRuns):
         return active
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
-        """End a child and its own children; its state then, none where it has not begun."""
+        """Cancel a child and its own children; returns its state, or None if it has not begun."""
         if not await self.journal.has(run):
             return None
         state = await self.state_of(run)
@@ -155,22 +157,22 @@ class ClaimedRuns(StoredRuns):
         return await self.state_of(run)
 
     async def _cancel_children(self, state: RunState, reason: str) -> None:
-        for child in unfinished(state):
+        for child in open_children(state):
             await self.cancel_child(child.started.child, reason)
 
     async def drive(self, active: ActiveRun) -> RunState:
-        """Advance a run and let go of it; the state in which it stopped."""
+        """Advance a run, release it, and return the state in which it stopped."""
         try:
             await advance(active)
         finally:
             await active.claim.release()
         if active.alarm is not None:
-            # Whoever drove it may end with it.
+            # The process may end with the run, and must not end before the notifier.
             await active.alarm.fault()
         return active.state
 
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
-        """A claimed run in which nobody works any more."""
+        """A claimed run that is not driven."""
         machine = await self.machine_of(state)
         engine = self.engine(machine, state.definition)
         return await self._active(
@@ -178,7 +180,7 @@ class ClaimedRuns(StoredRuns):
         )
 
     async def _new_id(self, machine: str) -> str:
-        """An id that no other run has; among thousands two may well draw the same."""
+        """An id that no other run has; among thousands of runs, random ids can collide."""
         while True:
             run = f"{machine}-{self._token()}"
             # The journal is asked first: meanwhile another run may have begun here.
@@ -191,13 +193,13 @@ class ClaimedRuns(StoredRuns):
             self._stored.add(digest)
 
     def engine(self, machine: Machine, digest: str) -> Engine:
-        """The engine of a definition; made once, because compiled classes are never freed."""
+        """The engine of a definition, made once, because compiled classes are never freed."""
         if digest not in self._engines:
             self._engines[digest] = Engine(Program(machine, digest))
         return self._engines[digest]
 
     def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
-        """Who plays in a run; what a scenario plays belongs to one run."""
+        """The players of a run; those of a scenario belong to one run."""
         if scenario is None and digest in self._known_players:
             return self._known_players[digest]
         players = players_of(machine, scenario, self.functions, self.person, self.clock)
@@ -250,13 +252,13 @@ class ClaimedRuns(StoredRuns):
         return await self.events(run) if await self.journal.has(run) else ()
 
     async def close(self) -> None:
-        """Let those who watch pass on what is left."""
+        """Let the observers pass on the events that are left."""
         for observer in self._observers or ():
             await observer.close()
 
 
 async def _trees_for_children(parent: ActiveRun) -> Mapping[str, str]:
-    """By workspace: the trees in which children work, because those above them do."""
+    """By workspace: the trees of ancestors in which children work too."""
     if parent.state.isolate != "none":
         # Its tree is the project folder of its children.
         return {}

@@ -1,4 +1,4 @@
-"""Deadlines: how long a call may take, and rules out of what is left of the run's time."""
+"""Deadlines: of calls, and of rules by the time that the run has left."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
-    """What rules come to. They are ended when the time is over; raises LimitReached.
+    """The result of rules, which are cancelled when the time is over; raises LimitReached.
 
-    A verdict that comes too late is none, so that the limit, and nothing else, is what is reached.
-    Where the run went on behind a limit they may judge to their end.
+    A verdict that comes too late does not count, so that only the limit is reported. If the run has
+    gone on after a limit, the rules have no deadline.
     """
     if active.state.then_used:
         return judging
@@ -27,11 +27,11 @@ def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[
     except LimitReached:
         judging.close()
         raise
-    return judging if left_s is None else _ended(active, judging, left_s)
+    return judging if left_s is None else _stop_after(active, judging, left_s)
 
 
-async def _ended(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
-    """The same with so many seconds left."""
+async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
+    """The result of rules that have `left_s` seconds; raises LimitReached."""
     started = active.clock.monotonic()
     deadline = asyncio.timeout(left_s)
     try:
@@ -40,30 +40,30 @@ async def _ended(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: flo
     except TimeoutError as error:
         if not deadline.expired():
             raise
-        raise _reached(active, active.clock.monotonic() - started) from error
+        raise _time_limit_reached(active, active.clock.monotonic() - started) from error
     spent_s = active.clock.monotonic() - started
     if spent_s >= left_s:
-        raise _reached(active, spent_s)
+        raise _time_limit_reached(active, spent_s)
     return judged
 
 
-async def within(seconds: float, asked: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns; raises TimeoutError where that takes longer.
 
-    It runs up to its first wait before any timer is set: what is there at once needs none.
+    It runs up to its first wait before a timer is set: an immediate result needs none.
     """
     try:
-        waited_for = asked.send(None)
+        waited_for = work.send(None)
     except StopIteration as ended:
         answer: T = ended.value
         return answer
     async with asyncio.timeout(seconds):
-        return await _continue(asked, waited_for)
+        return await _continue(work, waited_for)
 
 
 @coroutine
 def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[Any, Any, T]:
-    """What a coroutine returns that has begun to wait for something."""
+    """The result of a coroutine that has begun and waits for something."""
     while True:
         try:
             try:
@@ -77,7 +77,7 @@ def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[An
             return answer
 
 
-def _reached(active: ActiveRun, spent_s: float) -> LimitReached:
+def _time_limit_reached(active: ActiveRun, spent_s: float) -> LimitReached:
     reached = out_of_time(active, spent_s)
     reached.time_s = spent_s
     return reached

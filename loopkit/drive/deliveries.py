@@ -1,4 +1,4 @@
-"""Deliveries: artifacts that somebody outside makes, from what they are asked to what they bring.
+"""Deliveries: artifacts that somebody outside makes, from the request to the reply.
 
 The request is an `intended` event and a `waiting` one in one append. It stays open without a
 process; what is delivered becomes the reply to it, which is judged like any other.
@@ -15,7 +15,7 @@ from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, intent_of, next_key
 from loopkit.drive.folders import watch_folder
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, replied
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
 from loopkit.drive.state_files import (
     file_before,
     files_reader,
@@ -45,7 +45,7 @@ async def await_delivery(
     run, timeout_s = active.state, port.definition.timeout
     request.key = next_key(run, work.task)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
-    wanted = await _wanted(active, work, asked, request)
+    wanted = await _describe_wanted(active, work, asked, request)
     now = active.clock.now()
     await active.append(
         intent_of(active, work, request, Usage()),
@@ -61,10 +61,10 @@ async def await_delivery(
     raise Awaited
 
 
-async def _wanted(
+async def _describe_wanted(
     active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request
 ) -> Wanted:
-    """What has to be delivered; what lies in the workspace before is stored or noted."""
+    """Describe what has to be delivered; the present output in the workspace is recorded."""
     output, folder = asked.output, request.folder
     assert folder is not None
     is_at_work = output.is_left or asked.workspace is not None
@@ -89,10 +89,10 @@ async def _wanted(
     return wanted
 
 
-async def delivered(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
-    """The reply that a delivery is: its text, and what lies in the workspace now.
+async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
+    """The reply for a delivery: its text, and the output in the workspace.
 
-    Raises CallFailed where that can't be looked at.
+    Raises CallFailed if the workspace can't be read.
     """
     name = active.state.state
     asked = active.program.agents_asked[name, wanted.agent]
@@ -102,13 +102,13 @@ async def delivered(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Re
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
-    written = await _written(active, folder, wanted)
-    reply = replied(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
+    written = await _read_output(active, folder, wanted)
+    reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
     return reply.replace(by=delivery.by)
 
 
-async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
-    """What was left in the output file or folder since it was asked for."""
+async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
+    """Read what was written to the output file or folder since the request."""
     if wanted.form == "folder":
         intent = active.state.open_calls[wanted.call]
         place = Path(active.state.captured[intent.task].place)
@@ -120,8 +120,8 @@ async def _written(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
     return NOTHING_WRITTEN
 
 
-def given_up(run: RunState, why: str) -> tuple[Failed, ...]:
-    """What ends the wait for somebody outside without a delivery, where there is one."""
+def delivery_failures(run: RunState, why: str) -> tuple[Failed, ...]:
+    """The event that ends the wait for a delivery without one; none if the run does not wait."""
     if run.awaited is None:
         return ()
     return (Failed(key=run.awaited, error_class="transient", message=why, usage=Usage()),)

@@ -16,10 +16,10 @@ from loopkit.outside.trees.isolation import drop_all
 
 
 async def end(active: ActiveRun, name: str, state: FinalState) -> None:
-    """Bring the trees to their end and then the run; it is suspended where that can't be."""
+    """Merge or leave the trees, then finish the run; it is suspended if that fails."""
     run = active.state
     try:
-        await _settle(active, state)
+        await _merge_trees(active, state)
         ended = active.engine.finish(active.state)
     except MergeConflict as conflict:
         if run.isolate == "none":
@@ -42,7 +42,7 @@ def may_end(active: ActiveRun) -> bool:
 
 
 async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
-    work = Worked.failed(name, active.state.visit, failed.failure)
+    work = Worked.with_failure(name, active.state.visit, failed.failure)
     active.take(suspend(active.state, work))
     await active.append()
 
@@ -54,7 +54,7 @@ def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
     return step
 
 
-async def _settle(active: ActiveRun, state: FinalState) -> None:
+async def _merge_trees(active: ActiveRun, state: FinalState) -> None:
     """Merge the trees or leave them; what an earlier process has done is not done again."""
     run = active.state
     due = [isolated for isolated in run.isolated.values() if isolated.source not in run.merged]

@@ -11,7 +11,7 @@ from typing import Any
 
 from loopkit.drive.account import FamilyAccount, SharedLimitReached
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.again import Again, entered_again
+from loopkit.drive.again import Reentry, plan_reentry
 from loopkit.drive.child_results import Result, result_of, without_run
 from loopkit.drive.gate import Gate
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
@@ -26,11 +26,11 @@ from loopkit.language.states.each import EachState
 from loopkit.machine.item_list import Item
 
 KEY_DIGITS = 10
-"""Of the digest of a key, as many as are part of a child's id."""
+"""Digits of a key's digest that are part of a child's id."""
 
 
 class Family:
-    """The children of a state on one visit, and who of them works when."""
+    """The children of a state on one visit, and when each of them works."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Family:
         """By their keys, the children that stopped before their end."""
         self._woken: set[str] = set()
         """The runs of children that were answered while they were about to stop."""
-        again = entered_again(active, name, items, inputs) if self._visit > 1 else Again()
+        again = plan_reentry(active, name, items, inputs) if self._visit > 1 else Reentry()
         self._feedback = again.feedback
         self._results: dict[str, Result] = dict(again.kept)
         of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}
@@ -74,14 +74,14 @@ class Family:
         self._to_merge = deque(self._schedule.merge_order() if self._isolate != "none" else ())
         """The keys of those that have not ended, in the order in which they are merged."""
         self._held: set[str] = set()
-        """Those that are done, and have to leave others the first turn to merge."""
+        """The keys of those that are done but have to let others merge first."""
         self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None
         self._stop_on = each.stop_on if each else ()
         self._is_halted = any(r["outcome"] in self._stop_on for r in self._results.values())
-        """Whether nothing is begun any more."""
+        """Whether no more items are begun."""
 
     async def results(self) -> dict[str, Result]:
-        """What has become of each item, by key, once all have ended.
+        """The result of each item, by key, once all have ended.
 
         Raises Stopped, LimitReached where a limit of this run leaves no room for a child, and
         ChildrenStopped where one can't go on.
@@ -114,7 +114,7 @@ class Family:
 
     @property
     def time_s(self) -> float:
-        """Seconds of work that no record says yet."""
+        """Seconds of work that no record has yet."""
         return self._account.take_time()
 
     # -- before and after ------------------------------------------------------------------
@@ -128,9 +128,9 @@ class Family:
         return self._active.state.children.get(self._name, {})
 
     async def _book(self) -> None:
-        """Count what those have committed that were begun and have not ended."""
+        """Count the committed usage of the children that have begun and not ended."""
         for child in self._open():
-            self._account.book(await self._active.children.committed(child.started.child))
+            self._account.book(await self._active.children.commitment(child.started.child))
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()
@@ -161,7 +161,7 @@ class Family:
 
     async def _drive(self) -> None:
         """Drive children until none can go on."""
-        stops = asyncio.ensure_future(self._active.asked_to_stop())
+        stops = asyncio.ensure_future(self._active.wait_for_stop())
         looked_at = time.monotonic()
         try:
             while True:
@@ -183,7 +183,7 @@ class Family:
                     if await self._is_to_be_cancelled():
                         self._halt()
         except BaseException:
-            # What others have in hand is finished first: it may be paid already.
+            # The other children finish their current work first: it may be paid for already.
             self._halt()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             raise
@@ -191,7 +191,7 @@ class Family:
             stops.cancel()
 
     async def _wake(self) -> None:
-        """Take up the children that were answered since they stopped."""
+        """Resume the children that were answered since they stopped."""
         if woken := [m for m in await self._active.claim.inbox() if m.kind == WAKE]:
             await self._active.append(consumes=[message.message_id for message in woken])
             self._woken.update(message.data for message in woken)
@@ -210,7 +210,7 @@ class Family:
             self._tasks[task] = item.key
 
     def _collect(self) -> None:
-        """Take in what has ended; raises what a task raised."""
+        """Remove the tasks that have ended; raises what a task raised."""
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
             task.result()
@@ -228,7 +228,7 @@ class Family:
             child.stop()
 
     async def _run(self, key: str) -> None:
-        child = await self._active.children.child(self._active, await self._started(key))
+        child = await self._active.children.child(self._active, await self._record_start(key))
         if isinstance(child, ActiveRun):
             child.may_merge = lambda: self._is_next(key)
             child.gate = self._gate
@@ -254,7 +254,7 @@ class Family:
             self._stopped[key] = child
 
     def _is_next(self, key: str) -> bool:
-        """Whether all have ended whose work is merged before that of an item."""
+        """Whether all items that are merged before this one have ended."""
         while self._to_merge and self._is_gone(self._to_merge[0]):
             self._to_merge.popleft()
         return not self._to_merge or self._to_merge[0] == key
@@ -262,8 +262,8 @@ class Family:
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked
 
-    async def _started(self, key: str) -> ChildStarted:
-        """The record of a child's start, which is durable before the child is."""
+    async def _record_start(self, key: str) -> ChildStarted:
+        """Record the start of a child, before the child itself is stored; returns the event."""
         begun = self._begun.get(key)
         if begun is not None and begun.started.visit == self._visit:
             return begun.started
@@ -274,7 +274,7 @@ class Family:
             child=self._id(key),
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
-            feedback=self._told(key),
+            feedback=self._feedback_for(key),
             isolate=self._isolate,
             index=self._places[key],
             of=len(self._keys),
@@ -282,8 +282,8 @@ class Family:
         await self._active.append(started)
         return started
 
-    def _told(self, key: str) -> Feedback | None:
-        """What the child's first author hears of it."""
+    def _feedback_for(self, key: str) -> Feedback | None:
+        """The feedback for the child's first author; None if there is none."""
         feedback = self._feedback.get(key)
         to = self._active.program.children[self._name].first_author
         return None if feedback is None or to is None else feedback.replace(to=to)
@@ -295,7 +295,7 @@ class Family:
 
     async def _end(self, key: str, child: RunState) -> None:
         # One that was cancelled has not counted what its own children had spent.
-        committed = await self._active.children.committed_of(child)
+        committed = await self._active.children.commitment_of(child)
         spent = await self._active.children.usage_of(child)
         ended = ChildEnded(
             state=self._name,

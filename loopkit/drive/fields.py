@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def body(text: str, output: Output) -> str:
-    """What of a text is the artifact: all of it, or what stands in its only fence."""
+    """The artifact in a text: the whole text, or the content of its only fence."""
     blocks = code_blocks(text) if output.fence == "strip" else ()
     return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
 
@@ -33,10 +33,10 @@ def extract(
 ) -> dict[str, object]:
     """The value of every field, in the order of `fields`.
 
-    A section is its text, a match what `taken` says; both are the field's default, else None,
-    where the text has none. `all` is a list of matches in order, each once. `count` is how often
-    the pattern matches; its default stands for 0. Patterns see LF line ends, and code as well, but
-    for `all` and `count` where they say `outside_code`. All of them have one time limit together.
+    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
+    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
+    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
+    in `all` and `count` with `outside_code`. All patterns share one time limit.
     Raises PatternError and PatternTimeout.
     """
     body = with_line_feeds(text)
@@ -44,7 +44,7 @@ def extract(
     return {name: _value(how, body, found_by) for name, how in fields.items()}
 
 
-def taken(match: Match[str]) -> str:
+def text_of_match(match: Match[str]) -> str:
     """The first group that took part in the match; without one the whole match."""
     return next((group for group in match.groups() if group is not None), match.group())
 
@@ -62,10 +62,10 @@ def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Matc
             return how.default if found is None else found
         case ExtractMatch():
             first = next(found_by(how.match, text), None)
-            return how.default if first is None else taken(first)
+            return how.default if first is None else text_of_match(first)
         case ExtractAll():
             searched = without_code(text) if how.outside_code else text
-            return list(dict.fromkeys(map(taken, found_by(how.all, searched))))
+            return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
         case ExtractCount():
             searched = without_code(text) if how.outside_code else text
             count = sum(1 for _ in found_by(how.count, searched))

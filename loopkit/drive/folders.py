@@ -28,9 +28,10 @@ MOST_NAMED = 1_000
 async def watch_folder(
     active: ActiveRun, place: Path, relative: str, artifact: str, task: str
 ) -> Callable[[], Awaitable[Written]]:
-    """A function that says what the work has changed in a folder, if it has changed anything.
+    """A function that reads what the work has changed in a folder.
 
-    What it began with is stored before it: tries that were lost with their process count as well.
+    The folder is stored before the work, so changes of tries that were lost with their process
+    count too.
     """
     origin, before = origin_of(active, place), active.state.captured.get(task)
     if before is None or not before.tree or before.place != str(place):
@@ -45,7 +46,7 @@ async def watch_folder(
             return Written(fault=f"folder {relative!r} can't be read: {error}; make it readable")
         if (tree.digest, tree.times) == (before.tree, before.times):
             return Written(fault=f"nothing in folder {relative!r} was changed in this attempt")
-        return await asyncio.to_thread(_left, active, before, tree, place, relative)
+        return await asyncio.to_thread(_folder_change, active, before, tree, place, relative)
 
     return read
 
@@ -53,9 +54,9 @@ async def watch_folder(
 async def _capture(
     active: ActiveRun, place: Path, relative: str, artifact: str, task: str
 ) -> Captured:
-    """What the folder is now, durable before the work begins."""
+    """Store the folder as it is, before the work begins."""
     origin = origin_of(active, place)
-    # Whose run nobody knows, nothing is kept for.
+    # Contents are only kept for a run that is stored.
     await active.append()
     try:
         tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
@@ -77,7 +78,9 @@ async def _capture(
     return captured
 
 
-def _left(active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str) -> Written:
+def _folder_change(
+    active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str
+) -> Written:
     contents, state = active.contents, active.state
     original = contents.tree(state.originals[before.artifact, before.place])
     changed, within = changed_paths(original, tree), _within(relative)
@@ -102,13 +105,13 @@ def _left(active: ActiveRun, before: Captured, tree: Tree, place: Path, relative
 
 
 def _within(relative: str) -> str:
-    """What leads from the workspace to the folder."""
+    """The path prefix from the workspace to the folder."""
     normal = os.path.normpath(relative)
     return "" if normal == os.curdir else f"{normal}/"
 
 
 def _last_change(active: ActiveRun, before: Captured, tree: Tree, within: str) -> str:
-    """What the attempt changed; where that is too much for a text, how much it is."""
+    """The diff of the attempt; if that is too long, the number of changed files."""
     contents = active.contents
     earlier = contents.tree(before.tree)
     try:

@@ -9,7 +9,7 @@ from loopkit.drive.line import Line, WaitFor
 
 
 class Gate:
-    """Lets in one of the `serial` states at a time, and nobody beside an `alone` one."""
+    """Lets in one of the `serial` states at a time, and no other state beside an `alone` one."""
 
     def __init__(self, serial: Collection[str], alone: Collection[str]) -> None:
         self._serial = frozenset(serial)
@@ -18,11 +18,11 @@ class Gate:
         self._is_serial_taken = False
         self._working = 0
         self._is_closed = False
-        """Whether one works that has to be alone."""
+        """Whether an `alone` state is working."""
 
     @asynccontextmanager
     async def open_for(self, state: str, wait_for: WaitFor) -> AsyncIterator[None]:
-        """While a state works. Raises Stopped where the run is stopped before it may."""
+        """Entered while a state works. Raises Stopped if the run is stopped before it may."""
         is_serial = state in self._serial
         if is_serial:
             await self._serial_line.enter(self._take_turn, wait_for)

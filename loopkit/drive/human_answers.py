@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.document.problems import closest
-from loopkit.drive.beside_choice import AnswerRefused, heeded
+from loopkit.drive.beside_choice import AnswerRefused, consider_answer
 from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -17,12 +17,12 @@ from loopkit.language.json_schema import NotJudged
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
     """The completed work of the active human state; raises AnswerRefused."""
-    about, ahead = heeded(engine, run, answer)
+    about, ahead = consider_answer(engine, run, answer)
     _refuse_choice(engine, ahead, state, answer)
     form_type = parse_record(state.form)
-    form = _complete(answer.form, form_type)
+    form = _complete_form(answer.form, form_type)
     facts = {**facts_of(form, form_type), "choice": answer.choice}
-    if closed := engine.questions.closed_edge(ahead, facts):
+    if closed := engine.questions.why_refused(ahead, facts):
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}", "choice")
     if answer.edit is not None and state.edit is None:
         raise AnswerRefused("this question offers nothing to edit", "edit")
@@ -31,7 +31,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
         visit=run.visit,
         outcome="done",
         facts=facts,
-        artifact=_edited(engine, run, state, answer),
+        artifact=_artifact_with_edit(engine, run, state, answer),
         answer=answer.replace(form=form),
         considered=about,
     )
@@ -44,8 +44,8 @@ def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: Hum
     if choice.closed:
         raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}", "choice")
     if choice.needs_comment and not answer.comment.strip():
-        told = f"`{choice.name}` needs a comment, which becomes the feedback"
-        raise AnswerRefused(told, "comment")
+        message = f"`{choice.name}` needs a comment, which becomes the feedback"
+        raise AnswerRefused(message, "comment")
 
 
 def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
@@ -54,20 +54,20 @@ def _unknown_choice(choice: str, choices: tuple[str, ...]) -> str:
     return f"there is no choice `{choice}`: {hint}"
 
 
-def _complete(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
+def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
     """The form with its defaults."""
     try:
         form, faults = conform(given, form_type)
     except NotJudged as error:
-        told = f"the form could not be checked against its type: {error}"
-        raise AnswerRefused(told, "form") from error
+        message = f"the form could not be checked against its type: {error}"
+        raise AnswerRefused(message, "form") from error
     if faults:
         lines = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
         raise AnswerRefused("; ".join(lines or fault_texts(faults)), "form")
     return form if isinstance(form, dict) else {}
 
 
-def _edited(
+def _artifact_with_edit(
     engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
 ) -> Artifact | None:
     """The version that a person was shown, with their text."""
@@ -78,7 +78,7 @@ def _edited(
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
     plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
-    # Whoever writes it all the same says that it can be done.
+    # A person who writes it all the same shows that it can be done.
     can_be_done = {"infeasible": False, "missing": ()}
     return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.deliveries import delivered
+from loopkit.drive.deliveries import reply_from_delivery
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
-from loopkit.drive.questions import settled, step_of_answer
+from loopkit.drive.questions import settlement, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
 from loopkit.engine.macrostep import Macrostep
@@ -17,15 +17,15 @@ from loopkit.engine.records import read_record
 from loopkit.journal import InboxMessage, MessageWaits
 
 CANCEL = "cancel"
-"""The kind of a message by which somebody asks for the end of a run."""
+"""The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
-"""How often the inbox of a run that is driven is looked into."""
+"""How often the inbox of a driven run is read."""
 
 
 async def consume(active: ActiveRun) -> None:
-    """Follow every message that waits; what cannot be followed is refused, with the reason.
+    """Carry out every message that waits; one that can't be carried out is refused with the reason.
 
-    To be cancelled comes before all that was answered.
+    A cancellation takes precedence over answers.
     """
     messages = sorted(await active.claim.inbox(), key=lambda message: message.kind != CANCEL)
     if not messages:
@@ -34,19 +34,19 @@ async def consume(active: ActiveRun) -> None:
     work: Sequence[Event] = ()
     for message in messages:
         try:
-            work = await _follow(active, message)
+            work = await _carry_out(active, message)
         except (AnswerRefused, CallFailed, ValueError) as error:
             active.stage(Refused(message_id=message.message_id, reason=str(error)))
-    # Together: the first may end the run, and with its end the claim is let go.
+    # Together: the first may end the run, which releases the claim.
     await store(active, before, work, [message.message_id for message in messages])
 
 
 async def store(
     active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
 ) -> None:
-    """Write what was taken in since `before`.
+    """Write what was staged since `before`.
 
-    What would end the run ends it as cancelled, if somebody has asked for that by then: the same
+    If this would finish the run and a cancellation waits, the run is cancelled instead: the same
     transaction decides. The `work` that led there is kept.
     """
     try:
@@ -54,13 +54,13 @@ async def store(
         await active.append(consumes=consumes, unless=(CANCEL,) if ends else ())
     except MessageWaits:
         asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
-        active.back_to(before)
+        active.roll_back(before)
         active.stage(*work, Cancelled(reason=asked[0].data))
         await active.append(consumes=[*consumes, *(message.message_id for message in asked)])
 
 
-async def let_go(active: ActiveRun) -> bool:
-    """Leave the run to others; false where a message came that this process has to follow."""
+async def release(active: ActiveRun) -> bool:
+    """Release the run; False if a message came that this process has to carry out."""
     await active.append()
     awaited: tuple[str, ...] = ()
     if active.state.status == "waiting":
@@ -70,35 +70,35 @@ async def let_go(active: ActiveRun) -> bool:
     return active.state.is_over or await active.claim.release((CANCEL, *awaited))
 
 
-async def _follow(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
-    """Do what a message says; the work that it completes."""
+async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
+    """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
             active.stage(Cancelled(reason=message.data))
         return ()
     if message.kind == WAKE:
-        # Of a run that goes on, all children are taken up that can.
+        # A run that goes on resumes all children that can.
         if active.state.waits_for_children:
             active.stage(Resumed())
         return ()
     if message.kind == DELIVERY:
-        active.stage(await _taken(active, read_record(PostedDelivery, message.data)))
-        # What it is worth is for the next turn to say.
+        active.stage(await _take_delivery(active, read_record(PostedDelivery, message.data)))
+        # The next turn completes the work.
         return ()
-    step = _answer(active, read_record(PostedAnswer, message.data))
+    step = _take_answer(active, read_record(PostedAnswer, message.data))
     active.take(step)
     return step.events[:1]
 
 
-async def _taken(active: ActiveRun, posted: PostedDelivery) -> Replied:
-    """The reply that a delivery is."""
+async def _take_delivery(active: ActiveRun, posted: PostedDelivery) -> Replied:
+    """The reply for a delivery; raises AnswerRefused if its request is no longer open."""
     question = active.state.question
     if question is None or question.wanted is None or question.question != posted.question:
         raise AnswerRefused(f"request `{posted.question}` is no longer open")
-    return await delivered(active, question.wanted, posted.delivery)
+    return await reply_from_delivery(active, question.wanted, posted.delivery)
 
 
-def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
+def _take_answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"question `{posted.question}` is no longer open")
@@ -106,5 +106,5 @@ def _answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
     if posted.to_all and question.call is not None:
         for key in active.state.doubts:
             if key != question.call:
-                step.add(settled(key, posted.answer))
+                step.add(settlement(key, posted.answer))
     return step

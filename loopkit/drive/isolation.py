@@ -24,7 +24,7 @@ from loopkit.text import plural
 MOST_NAMED = 20
 """Files that a conflict names."""
 LOOK_AGAIN_S = 0.02
-"""How often a run that waits to merge looks whether the others have."""
+"""How often a run that waits to merge tries the lock."""
 
 
 class MergeConflict(CallFailed):
@@ -45,7 +45,7 @@ class MergeConflict(CallFailed):
 
 
 async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
-    """Where the run works instead of a workspace; made where it has not been yet."""
+    """The tree in which the run works instead of a workspace; made if it is missing."""
     async with active.isolating:
         known = active.state.isolated.get(str(source))
         if known is None:
@@ -58,7 +58,7 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
 
 
 def in_tree_above(active: ActiveRun, folder: Path) -> Path:
-    """A folder, or the same in the tree in which a run above this one works instead."""
+    """A folder, or its counterpart in the tree in which an ancestor of this run works."""
     for source, place in active.trees_above.items():
         if folder.is_relative_to(source):
             return Path(place) / folder.relative_to(source)
@@ -75,8 +75,8 @@ def origin_of(active: ActiveRun, folder: Path) -> Path | None:
 
 
 async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated:
-    """Make the tree, and keep what it begins with; nothing counts before both are stored."""
-    # Whose run nobody knows, nothing is kept for.
+    """Make a tree, and keep what it begins with; it counts only once both are stored."""
+    # Contents are only kept for a run that is stored.
     await active.append()
     trees = _trees(active)
     place = trees_of(active) / str(len(active.state.isolated) + 1)
@@ -87,7 +87,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
         inside = await asyncio.to_thread(make, kind, source, place, trees.parent)
     except CannotIsolate as error:
         raise CallFailed("fatal", str(error)) from error
-    base = await _kept(active, inside, source)
+    base = await _keep_tree(active, inside, source)
     isolated = Isolated(source=str(source), kind=kind, place=str(inside), base=base.digest)
     await active.append(isolated)
     return isolated
@@ -106,7 +106,7 @@ def trees_of(active: ActiveRun) -> Path:
     return _trees(active) / active.state.run
 
 
-async def _kept(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
+async def _keep_tree(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
     """The files of a folder as they are now; raises CallFailed."""
     try:
         return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
@@ -120,32 +120,32 @@ async def _kept(active: ActiveRun, folder: Path, origin: Path | None = None) -> 
 
 
 async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
-    """Make folders what they were in the round that was picked; doing it again changes nothing."""
+    """Restore folders as of the round that was picked; doing it again changes nothing."""
     for artifact in folders.values():
         if not artifact.place:
-            # A scenario has played it.
+            # A scenario played it, so there is no folder.
             continue
         place = Path(artifact.place)
         origin = origin_of(active, place)
         if origin is None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
-        now, wanted = await _kept(active, place, origin), active.contents.tree(artifact.tree)
+        now, wanted = await _keep_tree(active, place, origin), active.contents.tree(artifact.tree)
         await _write(active, place, now, wanted)
     active.stage(Restored(artifacts=tuple(folders)))
 
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
-    """Merge what the run has made into its workspace, once; raises MergeConflict, CallFailed."""
+    """Merge the run's work into its workspace, once; raises MergeConflict, CallFailed."""
     source = Path(isolated.source)
     async with alone(_trees(active)):
-        ours = await _kept(active, source)
+        ours = await _keep_tree(active, source)
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
             raise MergeConflict(isolated, merge.conflicts)
         contents, run = active.contents, active.state.run
         after = await asyncio.to_thread(contents.keep_made, run, merge.tree, merge.made)
-        # From now on it is known what is written, so that it is never merged twice.
+        # From now on the content to write is fixed, so that the work is never merged twice.
         merging = Merging(source=isolated.source, before=ours.digest, after=after.digest)
         await active.append(merging)
         try:
@@ -157,7 +157,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
 
 
 async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
-    """What the workspace is to be: as it was decided before the process was killed, else anew."""
+    """The merge: as it was decided before the process was killed, else a new one."""
     tree, load = active.contents.tree, active.contents.content
     begun = active.state.merging.get(isolated.source)
     if begun is not None:
@@ -165,7 +165,7 @@ async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
         merge = await asyncio.to_thread(merged, before, ours, after, load)
         if not merge.conflicts:
             return merge
-    theirs = await _kept(active, Path(isolated.place), Path(isolated.source))
+    theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source))
     return await asyncio.to_thread(merged, tree(isolated.base), ours, theirs, load)
 
 
@@ -180,13 +180,13 @@ async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> 
 
 @asynccontextmanager
 async def alone(folder: Path) -> AsyncIterator[None]:
-    """Keep all others who merge waiting, in this process and elsewhere.
+    """Keep all other merges waiting, in this process and elsewhere.
 
-    Whoever is cancelled while it waits has nothing, and leaves nothing locked.
+    A caller that is cancelled while it waits leaves nothing locked.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # A thread that waits can't be cancelled, and is one that the one who merges may need.
+        # A waiting thread can't be cancelled, and the run that merges may need it.
         while not _is_locked(descriptor):  # noqa: ASYNC110 - the kernel tells nobody that it is free
             await asyncio.sleep(LOOK_AGAIN_S)
         yield

@@ -1,4 +1,4 @@
-"""Who is asked in a piece of work: the rung of an agent's models, and its fallbacks after it."""
+"""The callees of a piece of work: the rung of an agent's models, then its fallbacks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from loopkit.machine.callees import Callee, callees_of
 
 
 def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
-    """Who is asked for work on what a state authors, in turn; of a ladder the rung."""
+    """The callees for work on what a state authors, in order; of a ladder, the current rung."""
     return callees_of(agent, lambda asked: _rung(active, asked, author))
 
 
 def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
-    """The model that has its turn; nothing is counted beyond the last."""
+    """The current model of a ladder; nothing is counted beyond the last."""
     if len(agent.model) == 1:
         return agent.model[0]
     if agent.climb == "revision":
@@ -27,6 +27,6 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
 
 
 def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
-    """The rounds in which it made no progress."""
+    """The rounds in which the author made no progress."""
     rounds = reversed(active.state.rounds)
     return (r for r in rounds if r.report.stalled and r.judged.author == author)

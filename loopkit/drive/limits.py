@@ -14,20 +14,20 @@ from loopkit.text.command_lines import resume_line
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 
 HELD = {"tokens": "held_tokens", "cost_usd": "held_usd"}
-"""Where a usage says how much of an amount is only reserved."""
+"""The field of a usage with the part of an amount that is only reserved."""
 
 
 class LimitReached(Exception):
     """A limit leaves no room for the next piece of work."""
 
     reserved = Usage()
-    """What the next call could have taken at most."""
+    """The maximum of the next call."""
     call: RefusedCall | None = None
-    """The call that was not made, where it was one."""
+    """The call that was not made, if it was a call."""
     commands: tuple[Ran, ...] = ()
-    """What command validators did in the same round."""
+    """The runs of command validators in the same round."""
     time_s = 0.0
-    """Seconds of the work that came to no end, as far as no call accounts for them."""
+    """Seconds of the unfinished work that no call accounts for."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class LimitReached(Exception):
         held: float = 0.0,
         owner: str = "",
     ) -> None:
-        """`owner` says whose limit it is, where it is not the run's own."""
+        """`owner` says whose limit it is, if it is not the run's own."""
         self.name = name
         self.limit = limit
         self.spent = spent
@@ -47,18 +47,18 @@ class LimitReached(Exception):
         self.owner = owner
         whose = f" of {owner}" if owner else ""
         used, most = _amount(name, spent - held), _amount(name, limit)
-        told = f"the limit `{name}`{whose} leaves no room: {used} of {most} used"
+        message = f"the limit `{name}`{whose} leaves no room: {used} of {most} used"
         if held:
             # Of calls in flight, in doubt or uncounted: it leaves no room, but nobody spent it yet.
-            told += f", up to {_amount(name, held)} held"
+            message += f", up to {_amount(name, held)} held"
         if asked is None:
-            told += ", and what the next call can cost is not known"
+            message += ", and what the next call can cost is not known"
         elif asked and spent < limit:
-            told += f", and the next call can take up to {_amount(name, asked)}"
-        super().__init__(told)
+            message += f", and the next call can take up to {_amount(name, asked)}"
+        super().__init__(message)
 
     def failure(self, run: str) -> Failure:
-        """Why the work of a run came to nothing."""
+        """The failure of the work that the limit ended."""
         return Failure("limit", str(self), self.remedy(run), refused=self.call)
 
     def remedy(self, run: str) -> str:
@@ -66,11 +66,11 @@ class LimitReached(Exception):
         if self.asked is None and self.call is not None:
             price = resume_line(run, "--price", f"{self.call.agent}=USD")
             return f"with what a million of its tokens cost instead of USD: {price}"
-        return f"raise it: {resume_line(run, *raised_by(self))}"
+        return f"raise it: {resume_line(run, *option_to_raise(self))}"
 
 
 class AnswerCutOff(LimitReached):
-    """An answer ended at the cap that it got because of a limit."""
+    """An answer was cut off at the cap that it got because of a limit."""
 
     def __init__(self, message: str, remedy: str) -> None:
         Exception.__init__(self, f"`max_tokens` reached: {message}")
@@ -82,9 +82,9 @@ class AnswerCutOff(LimitReached):
 
 
 def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) -> float | None:
-    """Seconds of work that are left for a call, or none for no limit.
+    """The seconds of work that are left for a call, or None without a limit.
 
-    Raises LimitReached where its maximum does not fit into what is left.
+    Raises LimitReached if the maximum of the call does not fit.
     """
     for name in COUNTED:
         if (limit := limits.get(name)) is None:
@@ -104,16 +104,16 @@ def may_fit(
 ) -> bool:
     """Whether a call that does not fit now can, once the calls in flight are settled."""
     try:
-        room_for(limits, least_used(run, in_flight), most)
+        room_for(limits, least_usage(run, in_flight), most)
     except LimitReached:
         return False
     return True
 
 
-def least_used(run: RunState, in_flight: Collection[str]) -> Usage:
+def least_usage(run: RunState, in_flight: Collection[str]) -> Usage:
     """The least that a run can have used once its calls in flight are settled.
 
-    A call in doubt, and one that is no longer made, is settled by nobody: it counts as used.
+    A call in doubt, or one that is not in flight, will not be settled: it counts as used.
     """
     least = run.usage
     for key, intent in run.open_calls.items():
@@ -126,7 +126,7 @@ def least_used(run: RunState, in_flight: Collection[str]) -> Usage:
 
 
 def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
-    """Seconds of work that are left, or none for no limit; raises LimitReached at zero."""
+    """The seconds of work that are left, or None without a limit; raises LimitReached at zero."""
     limit = limits.get("time")
     if limit is None:
         return None
@@ -135,16 +135,16 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
     return float(limit - committed.time_s)
 
 
-def raised_by(reached: LimitReached) -> tuple[str, str]:
+def option_to_raise(reached: LimitReached) -> tuple[str, str]:
     """The option that raises a limit, so that the next call fits."""
-    enough = _enough(reached)
+    enough = _sufficient_limit(reached)
     if reached.name == "cost_usd":
         return "--max-cost", enough
     amount = f"{enough}s" if reached.name == "time" else enough
     return "--set", f"limits.{reached.name}={amount}"
 
 
-def _enough(reached: LimitReached) -> str:
+def _sufficient_limit(reached: LimitReached) -> str:
     """A new limit in which the next call fits: twice the old one, or more."""
     needed = max(2 * reached.limit, reached.spent + (reached.asked or 0.0))
     if reached.name != "cost_usd":
@@ -153,7 +153,7 @@ def _enough(reached: LimitReached) -> str:
 
 
 def _amount(name: str, number: float) -> str:
-    """So much of what a limit counts: `$0.0050`, `19,011`, `0.4 s`."""
+    """An amount with the unit of its limit: `$0.0050`, `19,011`, `0.4 s`."""
     if name == "cost_usd":
         return f"${number:,.4f}"
     plain = f"{number:,.4f}".rstrip("0").rstrip(".")

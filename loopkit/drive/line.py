@@ -1,4 +1,4 @@
-"""The line of a run: calls that wait, in order, until what others hold of a limit is settled."""
+"""The line of a run: calls that wait, in order, until calls that hold room are settled."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 
 
 class Line:
-    """Who makes a call, and who waits for room; nobody holds anything while he waits."""
+    """The calls in flight, and those that wait for room; a waiting call holds nothing."""
 
     __slots__ = ("_others", "in_flight", "waiting")
 
     def __init__(self, others: Iterable[Line] = ()) -> None:
-        """`others` are those whose room depends on the same limits, as they are at the time."""
+        """`others` are the lines that share its limits; it may change later."""
         self._others = others
         self.in_flight: list[str] = []
-        """Keys of the calls that are being made. Each of them comes to an end."""
+        """Keys of the calls that are being made. Each of them ends."""
         self.waiting: list[asyncio.Event] = []
-        """Those who wait for room, and whose turn is the next."""
+        """One for each call that waits for room, the next one first."""
 
     async def enter(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
         """Return as soon as the call is admitted, in the same turn of the event loop.
 
-        It is looked at when nobody waits before it, and again whenever another call ended.
+        The call is checked when no other waits before it, and again whenever another call ends.
         """
         if self.waiting or not is_admitted():
             await self.wait(is_admitted, wait_for)
 
     async def wait(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
-        """Return as soon as a call is admitted that was not, or that came behind others."""
+        """Join the line, and return as soon as the call is admitted."""
         news = asyncio.Event()
         self.waiting.append(news)
         try:
@@ -43,7 +43,7 @@ class Line:
             self.move_up()
 
     def leave(self, key: str) -> None:
-        """A call came to its end, with an answer or without one."""
+        """Remove a call that ended, with an answer or without one."""
         if key in self.in_flight:
             self.in_flight.remove(key)
             if self.waiting:
@@ -52,6 +52,6 @@ class Line:
                 line.move_up()
 
     def move_up(self) -> None:
-        """Let the first who waits look again whether there is room."""
+        """Let the first call in line check again whether there is room."""
         if self.waiting:
             self.waiting[0].set()

@@ -1,4 +1,4 @@
-"""Conversations: what has been said so far as the messages that a model is sent."""
+"""Conversations: the exchanges so far as messages for a model."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from loopkit.engine.tasks import Exchange, Task, tool_task
 from loopkit.text import or_empty
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."
-"""What stands for the result of a call beyond the last that an attempt may make."""
+"""The result of a tool call beyond the last that an attempt may make."""
 RECEIVED = "Received."
-"""What whoever hands in a report by a tool is told."""
+"""The result of the tool call with which a report is submitted."""
 
 
 def conversation(
-    told: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
+    exchanges: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
 ) -> list[Message]:
-    """The turns so far, and the new prompt; none where what tools gave is sent.
+    """The turns so far, and the new prompt, which is None if tool results are sent.
 
-    `tasks` know what the tools gave that were called in these turns; without them what was called
-    is told as received.
+    `tasks` have the results of the tools that were called in these turns; without them the result
+    of each call is that it was received.
     """
     messages: list[Message] = []
-    for exchange in told:
+    for exchange in exchanges:
         reply = exchange.reply
         if not exchange.goes_on:
             messages.append(Message("user", or_empty(exchange.prompt)))
@@ -33,7 +33,7 @@ def conversation(
             )
             messages += _results(exchange, tasks)
         else:
-            # Some providers refuse a conversation in which somebody says nothing.
+            # Some providers refuse a conversation with an empty message.
             messages.append(Message("assistant", or_empty(reply.text), kept=reply.kept))
     if prompt is not None:
         messages.append(Message("user", or_empty(prompt)))
@@ -42,10 +42,12 @@ def conversation(
 
 def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
     for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
-        given = RECEIVED if tasks is None else _given(tasks, tool_task(exchange.task, number))
-        yield Message("tool", given, tool_call_id=call.id)
+        output = (
+            RECEIVED if tasks is None else _tool_output(tasks, tool_task(exchange.task, number))
+        )
+        yield Message("tool", output, tool_call_id=call.id)
 
 
-def _given(tasks: Mapping[str, Task], name: str) -> str:
+def _tool_output(tasks: Mapping[str, Task], name: str) -> str:
     task = tasks.get(name)
     return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

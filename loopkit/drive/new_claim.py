@@ -9,12 +9,12 @@ from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 
 
 class NewClaim:
-    """The `Claim` on a run that nobody else knows before something is appended to it."""
+    """The `Claim` on a run that is not stored before something is appended to it."""
 
     __slots__ = ("__weakref__", "_claim", "_definition", "_journal", "_machine", "_run", "append")
 
     append: Callable[..., Coroutine[Any, Any, int]]
-    """What every claim does; raises RunExists where another process drew the same id."""
+    """Appends as every claim does; raises RunExists if another process drew the same id."""
 
     def __init__(self, journal: Journal, run: str, machine: str, definition: str) -> None:
         self._journal = journal

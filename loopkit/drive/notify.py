@@ -1,4 +1,4 @@
-"""The notifier: a program that is told when a run alerts, starts to wait, fails or ends."""
+"""The notifier: a program that is started when a run alerts, starts to wait, fails or ends."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LONGEST_S = 30.0
 
 
 async def notify(active: ActiveRun) -> str:
-    """Start the run's notifier if the run has stopped; why that failed, empty where it did not.
+    """Start the run's notifier if the run has stopped; returns why that failed, or an empty string.
 
-    A run that waits with the question with which it was taken over has stopped before. Whatever
-    becomes of the notifier, the run is what it was.
+    A run that waits with the question that was open when it was claimed had stopped before. The
+    result of the notifier does not affect the run.
     """
     fault = await active.alarm.fault() if active.alarm is not None else ""
-    if not (active.notify and _has_stopped(active.state)) or _waited_before(active):
+    if not (active.notify and _has_stopped(active.state)) or _asks_same_question(active):
         return fault
     run = active.state.run
     asked = await active.children.questions(run) if active.state.waits_for_children else ()
@@ -35,7 +35,7 @@ async def notify(active: ActiveRun) -> str:
 class NotifyingAlarm:
     """Starts the notifier of a run when that raises its alert; the run goes on meanwhile.
 
-    Where the run stops in the same step, it is told with that.
+    If the run stops in the same step, `notify` reports the alert as well.
     """
 
     def __init__(self, active: ActiveRun) -> None:
@@ -47,15 +47,15 @@ class NotifyingAlarm:
             self._work = asyncio.ensure_future(_start(self._active))
 
     async def fault(self) -> str:
-        """Wait for the end of the notifier; why it failed, empty where it did not."""
+        """Wait for the end of the notifier; returns why it failed, or an empty string."""
         return await self._work if self._work is not None else ""
 
 
 async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
-    """Start the notifier with what is known of the run now; why that failed."""
+    """Start the notifier with the outcome of the run so far; returns why that failed."""
     alerted = active.state.alerted
-    told = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
-    text = json.dumps(told, ensure_ascii=False)
+    outcome = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
+    text = json.dumps(outcome, ensure_ascii=False)
     try:
         # The user's own program, which no model has written to: it may see all that the user may.
         ended = await run_command(
@@ -71,13 +71,13 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
         return f"the notifier failed: {error}"
     if ended.exit_code == 0:
         return ""
-    said = one_line(ended.stderr)
+    printed = one_line(ended.stderr)
     cause = f"`{active.notify[0]}` ended with exit code {ended.exit_code}"
-    return f"the notifier failed: {cause}" + (f": {said}" if said else "")
+    return f"the notifier failed: {cause}" + (f": {printed}" if printed else "")
 
 
 def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:
-    """Where a run stopped, and with what, as JSON data; `asked` is what its children ask."""
+    """Where a run stopped, and its results, as JSON data; `asked` are its children's questions."""
     finished = state.finished
     return {
         "run": state.run,
@@ -97,13 +97,13 @@ def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str,
     }
 
 
-def _waited_before(active: ActiveRun) -> bool:
+def _asks_same_question(active: ActiveRun) -> bool:
     question = active.state.question
     return question is not None and question.question == active.asked_before
 
 
 def _has_stopped(state: RunState) -> bool:
     if state.suspended is not None:
-        # Whoever interrupts a run knows it.
+        # A person who interrupts a run knows that it stopped.
         return state.suspended.reason != "interrupted"
     return state.status in ("waiting", "finished", "cancelled")

@@ -1,4 +1,4 @@
-"""Occupied workspaces: two processes do not let runs write into one folder at once."""
+"""Occupied workspaces: runs of two processes never write into one folder at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from loopkit.drive.retries import CallFailed
 FOLDER = "workspaces"
 _LONGEST_ID = 1_000
 _LET_GO_S = 2.0
-"""How long a process that is gone may keep a workspace."""
+"""How long a workspace may stay locked after its process is gone."""
 
 
 class WorkspaceTaken(CallFailed):
-    """Another run works in the workspace; whatever catches errors, this run has to wait."""
+    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
 
 
 class Occupancy:
     """The workspaces in which runs of one app work.
 
-    What these runs do to one another is for those to settle who drive them together.
+    It does not keep these runs apart: that is up to whoever drives them together.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Occupancy:
         until = time.monotonic() + _LET_GO_S
         while workspace not in self._locks:
             try:
-                self._locks[workspace] = _locked(state, workspace, run)
+                self._locks[workspace] = _lock(state, workspace, run)
             except WorkspaceTaken:
                 if time.monotonic() > until:
                     raise
@@ -49,7 +49,7 @@ class Occupancy:
         self._runs.setdefault(workspace, set()).add(run)
 
     def leave(self, run: str) -> None:
-        """Let others into every workspace in which no other run of this app works."""
+        """Unlock every workspace in which no other run of this app works."""
         for workspace, runs in list(self._runs.items()):
             runs.discard(run)
             if not runs:
@@ -57,7 +57,7 @@ class Occupancy:
                 os.close(self._locks.pop(workspace))
 
 
-def _locked(state: Path, workspace: Path, run: str) -> int:
+def _lock(state: Path, workspace: Path, run: str) -> int:
     (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

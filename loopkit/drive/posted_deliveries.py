@@ -1,4 +1,4 @@
-"""Posting a delivery: which request it is for, whether it fits, and its way into the inbox."""
+"""Posting a delivery: find its request, check that it fits, and put it into the inbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loopkit.drive.active import Stored
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.posting import AnsweredTwice, leave, open_question, refuse_nobody
+from loopkit.drive.posting import AnsweredTwice, open_question, post_message, refuse_nobody
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
@@ -48,22 +48,24 @@ async def post_delivery(
     named: str | None,
     now: float,
 ) -> bool:
-    """Leave a delivery, with the id of its request, in the inbox; false where it was left before.
+    """Post a delivery, with the id of its request, to the inbox; False if it was posted before.
 
-    Without an id it is for the open request. Raises NotRunnable where nothing is waited for, and
-    AnswerRefused where the delivery does not fit, or its request has another one by now.
+    Without an id it is for the open request. Raises NotRunnable if the run does not wait, and
+    AnswerRefused if the delivery does not fit or its request has another one by now.
     """
     question = open_question(state, named)
     wanted = question.wanted
     if wanted is None:
-        told = f"`{question.state}` waits for an answer, not for an artifact"
-        raise AnswerRefused(f"{told}: see `loopkit runs show {state.run}`")
+        message = f"`{question.state}` waits for an answer, not for an artifact"
+        raise AnswerRefused(f"{message}: see `loopkit runs show {state.run}`")
     refuse_nobody(delivery.by)
     _refuse(wanted, delivery.text)
     if named is None:
         await _refuse_twice(state, wanted, delivery)
     data = PostedDelivery(question=question.question, delivery=delivery).to_json()
-    first = await leave(journal, history, state.run, (DELIVERY, question.question, data), now)
+    first = await post_message(
+        journal, history, state.run, (DELIVERY, question.question, data), now
+    )
     if first in (None, data):
         return first is None
     by = read_record(PostedDelivery, first).delivery.by
@@ -77,7 +79,7 @@ def was_delivered(
 ) -> bool:
     """Whether it was delivered before: to the request that is named, else to the last one.
 
-    Raises AnswerRefused where the named request had another delivery.
+    Raises AnswerRefused if the named request had another delivery.
     """
     if named is None:
         asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
@@ -102,7 +104,7 @@ def was_delivered(
 
 
 def reply_to(history: Sequence[Stored], question: str) -> Replied | None:
-    """What was delivered to a request; none where nothing was, or it is not known."""
+    """The delivery to a request; None if it had none, or is not known."""
     events = [stored.event for stored in history]
     calls = {
         event.wanted.call
@@ -114,33 +116,33 @@ def reply_to(history: Sequence[Stored], question: str) -> Replied | None:
 
 
 def _refuse(wanted: Wanted, text: str | None) -> None:
-    """Raise AnswerRefused for what can't be the artifact that is wanted."""
+    """Raise AnswerRefused for a text that can't be the artifact that is wanted."""
     where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
     if text is None:
         if not wanted.is_left:
-            told = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
-            raise AnswerRefused(f"{told}: deliver that, and not the workspace as it is")
+            message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
+            raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
         return
     if not wanted.takes_text:
-        told = f"`{wanted.artifact}` is {where}"
-        raise AnswerRefused(f"{told}: put it there, and deliver the workspace as it is")
+        message = f"`{wanted.artifact}` is {where}"
+        raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
     if is_broken(text):
-        told = "the delivery has half a surrogate pair in it, which is not a character"
-        raise AnswerRefused(told)
+        message = "the delivery has half a surrogate pair in it, which is not a character"
+        raise AnswerRefused(message)
     if not is_answer(text):
-        told = f"the delivery has {len(text):,} characters"
-        raise AnswerRefused(f"{told}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+        message = f"the delivery has {len(text):,} characters"
+        raise AnswerRefused(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
 
 
 _WORDS = {"text": "a text", "data": "JSON data"}
 
 
 async def _refuse_twice(state: RunState, wanted: Wanted, delivery: Delivery) -> None:
-    """Raise AnsweredTwice where the same was delivered to the request before this one."""
-    told = state.conversations.get((state.state, wanted.agent))
-    if not told or not told[-1].reply.by:
+    """Raise AnsweredTwice if the request before this one had the same delivery."""
+    exchanges = state.conversations.get((state.state, wanted.agent))
+    if not exchanges or not exchanges[-1].reply.by:
         return
-    is_same = told[-1].reply.text == (delivery.text or "")
+    is_same = exchanges[-1].reply.text == (delivery.text or "")
     if delivery.text is None:
         is_same = await asyncio.to_thread(_is_untouched, state, wanted)
     if is_same:

@@ -1,4 +1,4 @@
-"""Posting an answer: which question it is for, whether it fits, and its way into the inbox."""
+"""Posting an answer: find its question, check that it fits, and put it into the inbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
 
 NOBODY = ("script", "timeout")
-"""Who answers where no person does."""
+"""The names under which loopkit itself answers."""
 
 
 class PostedAnswer(Record, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class PostedAnswer(Record, frozen=True, kw_only=True):
 
 
 class AnsweredTwice(AnswerRefused):
-    """The answer that led to this question was the same, so that it may be meant for that one."""
+    """The answer to the question before this one was the same, so it may be meant for that one."""
 
 
 async def post_answer(
@@ -45,10 +45,10 @@ async def post_answer(
     given: tuple[HumanAnswer, str | None, bool],
     now: float,
 ) -> bool:
-    """Leave an answer, with the id of its question, in the inbox; false where it was left before.
+    """Post an answer, with the id of its question, to the inbox; False if it was posted before.
 
-    Without an id it is for the open question. Raises NotRunnable where nothing is asked, and
-    AnswerRefused where the answer does not fit, or its question has another one by now.
+    Without an id it is for the open question. Raises NotRunnable if nothing is asked, and
+    AnswerRefused if the answer does not fit or its question has another one by now.
     """
     answer, named, to_all = given
     question = open_question(state, named)
@@ -57,12 +57,12 @@ async def post_answer(
     if named is None:
         _refuse_twice(state, question, answer)
     data = PostedAnswer(question=question.question, answer=answer, to_all=to_all).to_json()
-    first = await leave(journal, history, state.run, (ANSWER, question.question, data), now)
+    first = await post_message(journal, history, state.run, (ANSWER, question.question, data), now)
     if first in (None, data):
         return first is None
     before = read_record(PostedAnswer, first).answer
-    told = f"was answered with `{before.choice}` meanwhile, by {before.by}"
-    raise AnswerRefused(f"question `{question.question}` {told}", "question")
+    message = f"was answered with `{before.choice}` meanwhile, by {before.by}"
+    raise AnswerRefused(f"question `{question.question}` {message}", "question")
 
 
 def was_answered(
@@ -70,25 +70,25 @@ def was_answered(
 ) -> bool:
     """Whether it was given before: to the question that is named, else to the last of any state.
 
-    Raises AnswerRefused where the named question had another answer.
+    Raises AnswerRefused if the named question had another answer.
     """
     if named is None:
         last = state.answers.values()
-        return state.status != "waiting" and any(is_same(one, answer) for one in last)
+        return state.status != "waiting" and any(is_same_answer(one, answer) for one in last)
     if state.question is not None and state.question.question == named:
         return False
     before = answer_to(history, named)
     if before is None:
         return False
-    if is_same(before, answer):
+    if is_same_answer(before, answer):
         return True
     now = f"; `{state.question.question}` is" if state.question is not None else ""
-    told = f"{before.by} has answered it with `{before.choice}`"
-    raise AnswerRefused(f"question `{named}` is no longer open{now} ({told})", "question")
+    answered = f"{before.by} has answered it with `{before.choice}`"
+    raise AnswerRefused(f"question `{named}` is no longer open{now} ({answered})", "question")
 
 
 def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
-    """The answer that the question of an id had; none where it had none, or is not known."""
+    """The answer to the question with an id; None if it had none, or is not known."""
     found: HumanAnswer | None = None
     is_asked = False
     for event in (stored.event for stored in history):
@@ -101,21 +101,21 @@ def answer_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
     return found
 
 
-async def leave(
+async def post_message(
     journal: Journal,
     history: Sequence[Stored],
     run: str,
     message: tuple[str, str, str],
     now: float,
 ) -> str | None:
-    """Leave a message (its kind, the question that it is for, its data) in the inbox of a run.
+    """Post a message (its kind, the question that it is for, its data) to the inbox of a run.
 
-    What was left for the same question before, where something was: that stays.
+    Returns the data that was posted for the same question before, which stays; else None.
     """
     kind, question, data = message
-    place = f"{question}#{_refused(history, question)}"
+    place = f"{question}#{_count_refusals(history, question)}"
     first = await journal.post(run, kind, place, data, now)
-    # From now on whoever drives the family can't overlook it.
+    # This wakes whoever drives the family.
     child = run
     for parent in ancestors_of(run):
         await journal.post(parent, WAKE, f"{run}:{place}", child, now)
@@ -124,40 +124,40 @@ async def leave(
 
 
 def refuse_nobody(by: str) -> None:
-    """Raise AnswerRefused for a name that stands for no person."""
+    """Raise AnswerRefused for a name that is not a person's."""
     if by in (*NOBODY, ""):
         raise AnswerRefused(f"`{by}` is nobody's name: say who answers", "by")
 
 
 def open_question(state: RunState, named: str | None) -> Waiting:
-    """The question that an answer is for: the open one, which is the one named if one is.
+    """The open question, which an answer is for; if `named` is given, it has to be its id.
 
-    Raises NotRunnable where nothing is asked, and AnswerRefused where it is another one.
+    Raises NotRunnable if nothing is asked, and AnswerRefused if `named` is another one.
     """
     question = state.question
     if question is None or state.status != "waiting":
         raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
-        told = f"question `{named}` is no longer open; `{question.question}` is"
-        raise AnswerRefused(told, "question")
+        message = f"question `{named}` is no longer open; `{question.question}` is"
+        raise AnswerRefused(message, "question")
     return question
 
 
 def _refuse_twice(state: RunState, question: Waiting, answer: HumanAnswer) -> None:
-    """Raise AnsweredTwice where the question before this one, of the same state, had the answer."""
+    """Raise AnsweredTwice if the state's question before this one had the same answer."""
     before = state.answers.get(question.state)
-    if question.call is None and before is not None and is_same(before, answer):
-        told = f"the last question of `{question.state}` had this answer already"
-        raise AnsweredTwice(f"{told}, and this is a new one")
+    if question.call is None and before is not None and is_same_answer(before, answer):
+        message = f"the last question of `{question.state}` had this answer already"
+        raise AnsweredTwice(f"{message}, and this is a new one")
 
 
-def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
+def is_same_answer(before: HumanAnswer, answer: HumanAnswer) -> bool:
     """Whether it is the same answer; the stored one has the defaults of the form as well."""
     given = {name: before.form.get(name) for name in answer.form}
     return before.replace(form=given, by=answer.by) == answer
 
 
-def _refused(history: Sequence[Stored], question: str) -> int:
-    """How many answers to a question were not taken: each leaves place for another one."""
+def _count_refusals(history: Sequence[Stored], question: str) -> int:
+    """How many answers to a question were refused: each leaves room for another one."""
     refused = (stored.event for stored in history if isinstance(stored.event, Refused))
     return sum(event.message_id.startswith(f"{question}#") for event in refused)

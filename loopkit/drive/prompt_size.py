@@ -15,24 +15,24 @@ def size_of(request: Request, *, goes_on: bool) -> PromptSize:
     prompt = 0 if goes_on else len(request.prompt)
     if not request.model:
         return PromptSize(prompt=prompt)
-    system = _said(m for m in request.messages if m.role == "system")
+    system = _message_chars(m for m in request.messages if m.role == "system")
     schemas = [tool.schema for tool in request.tools]
     schemas += [request.schema] if request.schema is not None else []
     described = sum(len(tool.name) + len(tool.description) for tool in request.tools)
     return PromptSize(
         system=system,
-        turns=max(0, _said(request.messages) - system - prompt),
+        turns=max(0, _message_chars(request.messages) - system - prompt),
         prompt=prompt,
-        schemas=described + sum(map(_written, schemas)),
+        schemas=described + sum(map(_schema_chars, schemas)),
     )
 
 
-def _said(messages: Iterable[Message]) -> int:
+def _message_chars(messages: Iterable[Message]) -> int:
     return sum(
         len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
         for message in messages
     )
 
 
-def _written(schema: Mapping[str, Any]) -> int:
+def _schema_chars(schema: Mapping[str, Any]) -> int:
     return len(json.dumps(schema, ensure_ascii=False))

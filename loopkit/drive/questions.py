@@ -14,24 +14,24 @@ from loopkit.text import is_broken, one_line
 from loopkit.text.command_lines import delivery_line
 
 MOST_SHOWN = 200
-"""Characters that are shown of what a tool was called with."""
+"""Characters that are shown of the arguments of a tool call."""
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
 
 
 def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
-    """What an answer to the open question brings about; raises AnswerRefused."""
+    """The macrostep of an answer to the open question; raises AnswerRefused."""
     question = run.question
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
     if any(map(is_broken, (answer.comment, answer.edit or "", answer.by, *answer.origins))):
         raise AnswerRefused("the answer has half a surrogate pair in it, which is not a character")
     if question.wanted is not None:
-        raise AnswerRefused(not_asked(run.run, question.wanted))
+        raise AnswerRefused(no_question_message(run.run, question.wanted))
     if question.call is not None:
         step = Macrostep(run.copy())
-        step.add(settled(question.call, answer))
+        step.add(settlement(question.call, answer))
         return step
     state = engine.program.plans[question.state].human
     if state is None:
@@ -45,13 +45,13 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
         raise AnswerRefused(str(error)) from error
 
 
-def not_asked(run: str, wanted: Wanted) -> str:
-    """What is told to somebody who answers where an artifact has to be delivered."""
+def no_question_message(run: str, wanted: Wanted) -> str:
+    """The message for somebody who answers when an artifact has to be delivered."""
     line = delivery_line(run, is_left=wanted.is_left)
     return f"nothing is asked: agent `{wanted.agent}` owes `{wanted.artifact}`; deliver it: {line}"
 
 
-def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
+def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
     """The question of the active state under another definition, if it asks; raises NotRunnable."""
     try:
         plan = engine.program.plans.get(run.state)
@@ -64,8 +64,8 @@ def asked_anew(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]
         ) from error
 
 
-def settled(call: str, answer: HumanAnswer) -> Settled:
-    """What an answer means for a call in doubt; raises AnswerRefused."""
+def settlement(call: str, answer: HumanAnswer) -> Settled:
+    """The event with which an answer settles a call in doubt; raises AnswerRefused."""
     if answer.choice == "retry":
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":

@@ -15,7 +15,7 @@ from loopkit.drive.sizes import (
     LONGEST_TOOL,
     MOST_BYTES,
     fits,
-    shortened,
+    shorten,
 )
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
@@ -24,49 +24,51 @@ from loopkit.validators.answer import storable
 from loopkit.values import Value
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
-"""The roles whose replies stand in prompts, so that they must not be too long for these."""
+"""The roles whose replies are inserted into prompts, which limits their length."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-"""What providers refuse in the name of a tool."""
+"""The characters that providers refuse in the name of a tool."""
 
 
 class Written(Value, frozen=True):
     """What an attempt left in its output file or folder."""
 
     text: str | None = None
-    """The file's; none where the attempt did not write it."""
+    """The text of the file; None if the attempt did not write it."""
     fault: str = ""
     folder: LeftFolder | None = None
-    """None where the attempt changed nothing in it."""
+    """None if the attempt changed nothing in it."""
 
 
 NOTHING_WRITTEN = Written()
 
 
-def replied(
+def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
     if written.text is not None:
-        written = _storable(redact, written.text)
-    text = kept_text(redact, reply.text)
+        written = _storable_output(redact, written.text)
+    text = storable_text(redact, reply.text)
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     return Replied(
         key=request.key,
-        text=shortened(text) if is_cut else text if is_agent else _output(text),
-        said=tuple([kept_text(redact, message) for message in reply.said]) if reply.said else (),
+        text=shorten(text) if is_cut else text if is_agent else _output(text),
+        said=tuple([storable_text(redact, message) for message in reply.said])
+        if reply.said
+        else (),
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
-        kept=_as_it_is(redact, reply.kept) if reply.kept else {},
+        kept=_provider_data(redact, reply.kept) if reply.kept else {},
         has_no_tools=reply.has_no_tools,
         found_clean=reply.found_clean,
         commands=reply.commands,
         exit_code=reply.exit_code,
-        stderr=_output(kept_text(redact, reply.stderr)) if reply.stderr else "",
+        stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),
-        model=kept_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
+        model=storable_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
         artifact_text=written.text,
         artifact_fault=written.fault,
         folder=written.folder,
@@ -76,17 +78,17 @@ def replied(
     )
 
 
-def kept_text(redact: Redact, text: str) -> str:
-    """A text from outside as it may be stored."""
-    kept = redact(text)
-    return kept if kept.isascii() else storable(kept)
+def storable_text(redact: Redact, text: str) -> str:
+    """A text from outside without secrets, as it may be stored."""
+    redacted = redact(text)
+    return redacted if redacted.isascii() else storable(redacted)
 
 
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Calls of tools as they may be stored: together they are not much longer than an answer.
+    """Tool calls as they may be stored: together they are not much longer than an answer.
 
-    Where arguments have no room their middle is left out, so that they are not JSON; calls after
-    that are left out.
+    If there is no room for arguments, their middle is left out, so that they are not JSON. Later
+    calls are left out.
     """
     kept: list[ToolCall] = []
     left = LONGEST_ANSWER
@@ -94,25 +96,25 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
         if left <= 0:
             break
         own, arguments = storable(called.id[:LONGEST_NAME]), called.arguments
-        # Whatever a model made up is sent back to its provider, and printed.
+        # A name that a model made up is sent back to its provider, and printed.
         name = _NO_NAME.sub("_", redact(called.name))[:LONGEST_TOOL] or "_"
         left -= len(own) + len(name) + len(arguments)
         if left < 0 and len(arguments) > KEPT_CHARS:
-            arguments = shortened(arguments)
-        kept.append(ToolCall(id=own, name=name, arguments=kept_text(redact, arguments)))
+            arguments = shorten(arguments)
+        kept.append(ToolCall(id=own, name=name, arguments=storable_text(redact, arguments)))
     return tuple(kept)
 
 
-def _as_it_is(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider wants back; nothing where that is not what may be stored, or too long."""
+def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The data that a provider wants back; empty if it has secrets in it or is too long."""
     text = json.dumps(kept)
     may_be_stored = len(text) <= LONGEST_ANSWER and redact(text) == text
     return dict(kept) if may_be_stored else {}
 
 
-def _storable(redact: Redact, text: str) -> Written:
-    """What the output file holds as it may be stored; too much of it is a fault."""
-    text = kept_text(redact, text)
+def _storable_output(redact: Redact, text: str) -> Written:
+    """The text of the output file as it may be stored; a text that is too long is a fault."""
+    text = storable_text(redact, text)
     if fits(text):
         return Written(text)
     most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
@@ -120,17 +122,17 @@ def _storable(redact: Redact, text: str) -> Written:
 
 
 def _output(text: str) -> str:
-    """What a program printed, as far as it can be stored."""
-    return text if fits(text) else shortened(text)
+    """The output of a program; without its middle if it is too long to be stored."""
+    return text if fits(text) else shorten(text)
 
 
 def _session(named: str) -> str | None:
-    """The session that a program names; of one that is no name nothing is known."""
+    """The session that a program names; None if it is too long to be a name."""
     return None if len(named) > LONGEST_NAME else storable(named)
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
-    """What a call took; what somebody outside does costs nothing."""
+    """The usage of a call; work of somebody outside costs nothing."""
     if role == "outside":
         return Usage()
     return Usage(

@@ -12,13 +12,13 @@ from loopkit.language.agents.calls import ErrorClass
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
 MOST_UNREAD = 2
-"""Tries that may bring an answer that can't be read; each of them is paid."""
+"""Tries that may return an unreadable answer; each of them is paid for."""
 _MOST_DOUBLINGS = 60
-"""Beyond it a wait is longer than any that is waited for."""
+"""With more doublings, a wait would be longer than any run waits."""
 
 
 class CallFailed(Exception):
-    """A call that brought no reply, retries included."""
+    """A call got no reply, retries included."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class CallFailed(Exception):
 
 
 class TryFailed(Exception):
-    """One try of a call failed; it took so many seconds."""
+    """One try of a call failed, after `spent_s` seconds."""
 
     def __init__(self, error: AgentError, message: str, key: str, spent_s: float) -> None:
         super().__init__(message)
@@ -44,12 +44,12 @@ class TryFailed(Exception):
 
 
 def has_try_left(retry: Retry, failures: int, unread: int) -> bool:
-    """Whether a call is tried again after so many failures, so many of them answers unread."""
+    """Whether a call is tried again after `failures`, of which `unread` were unreadable answers."""
     return failures < retry.attempts and unread < MOST_UNREAD
 
 
 def seconds_to_next_try(retry: Retry, failures: int, named_s: float | None) -> float:
-    """The wait after so many failures in a row, of which the last named a wait or none."""
+    """The wait after `failures` in a row; the last one may have named a wait of `named_s`."""
     backoff = retry.backoff * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
     jitter = random.uniform(0.0, retry.backoff * JITTER)  # noqa: S311 - nothing to guess here
     return max(min(backoff + jitter, retry.max_backoff), named_s or 0.0)

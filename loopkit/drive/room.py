@@ -1,4 +1,4 @@
-"""Room for a call in the limits: for all of it, once others are settled, or for a shorter one."""
+"""Room for a call in the limits: now, after other calls are settled, or for a shorter answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loopkit.agents.model.answer_caps import USUAL_ANSWER, needs_caps
 from loopkit.agents.port import AnswerCaps, Request
 from loopkit.drive.account import Account, SharedLimitReached
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import HELD, LimitReached, may_fit, raised_by, room_for, time_left
+from loopkit.drive.limits import HELD, LimitReached, may_fit, option_to_raise, room_for, time_left
 from loopkit.engine.events import Usage
 from loopkit.text.command_lines import resume_line
 from loopkit.values import Value
@@ -19,18 +19,18 @@ Quote = Callable[[Request], Usage]
 
 
 class Room(Value, frozen=True):
-    """A call fits."""
+    """The room for a call that fits."""
 
     reserved: Usage
     left_s: float | None = None
-    """Seconds of work that are left for it; none for no limit."""
+    """Seconds of work that are left for it; None without a limit."""
 
 
 def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
-    """What is reserved for a call, whose longest answer is chosen here where nobody has said it.
+    """The room for a call; sets the longest answer if nothing else has set it.
 
-    None where it has to wait for others, whose reservations may turn out to be too high. An answer
-    is only made shorter where nobody is waited for. Raises LimitReached and AgentError.
+    None if it has to wait for other calls, whose reservations may turn out to be too high. The
+    answer is only made shorter if there is no call to wait for. Raises LimitReached and AgentError.
     """
     limits = active.limits
     request.cap, request.caps = None, None
@@ -46,7 +46,10 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
         if _may_have_room(active, least):
             return None
-        if caps is not None and (room := _shorter(active, quote, request, caps)) is not None:
+        if (
+            caps is not None
+            and (room := _room_for_shorter(active, quote, request, caps)) is not None
+        ):
             return room
         reached.reserved = reserved
         if isinstance(reached, SharedLimitReached):
@@ -55,7 +58,7 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
 
 
 def _is_limited(active: ActiveRun, limits: Mapping[str, Any]) -> bool:
-    """Whether money or tokens are limited, so that nobody may be asked for an endless answer."""
+    """Whether cost or tokens are limited, so that every answer needs a maximum length."""
     shared = active.account.every_limit if active.account is not None else ()
     return needs_caps(limits) or any(map(needs_caps, shared))
 
@@ -64,36 +67,40 @@ def _room(active: ActiveRun, limits: Mapping[str, Any], reserved: Usage) -> Room
     """Room in the limits of the run, and in those that it shares; raises LimitReached."""
     left_s = room_for(limits, active.state.committed, reserved) if limits else None
     if active.account is not None:
-        left_s = _less(left_s, active.account.require_room(reserved))
+        left_s = _smaller(left_s, active.account.require_room(reserved))
     return Room(reserved, left_s)
 
 
 def seconds_left(active: ActiveRun) -> float | None:
     """Seconds of work that are left in the limits of a run, and in those that it shares.
 
-    None for no limit. Raises LimitReached.
+    None without a limit. Raises LimitReached.
     """
     limits = active.limits
     left_s = time_left(limits, active.state.committed) if "time" in limits else None
-    return left_s if active.account is None else _less(left_s, _shared(active.account, Usage()))
+    return (
+        left_s
+        if active.account is None
+        else _smaller(left_s, _room_in_account(active.account, Usage()))
+    )
 
 
 def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
     """The limit on time that ended work: the run's own, or one that it shares.
 
-    `spent_s` are seconds of that work that no event tells of.
+    `spent_s` are seconds of that work that no event has.
     """
     spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
     if active.account is not None and (limit is None or spent < limit):
         try:
-            _shared(active.account, Usage())
+            _room_in_account(active.account, Usage())
         except LimitReached as reached:
             return reached
     return LimitReached("time", spent if limit is None else limit, spent)
 
 
-def _shared(account: Account, reserved: Usage) -> float | None:
-    """What `require_room` says, whose refusal stops all who share the limit."""
+def _room_in_account(account: Account, reserved: Usage) -> float | None:
+    """The result of `require_room`; a refusal stops all runs that share the limit."""
     try:
         return account.require_room(reserved)
     except SharedLimitReached as reached:
@@ -101,12 +108,12 @@ def _shared(account: Account, reserved: Usage) -> float | None:
         raise
 
 
-def _less(first: float | None, second: float | None) -> float | None:
+def _smaller(first: float | None, second: float | None) -> float | None:
     return min((each for each in (first, second) if each is not None), default=None)
 
 
 def _may_have_room(active: ActiveRun, most: Usage) -> bool:
-    """Whether there is anybody to wait for, and the call may fit then."""
+    """Whether other calls are in flight, and the call may fit once they are settled."""
     in_flight, account = active.line.in_flight, active.account
     if not in_flight and (account is None or not account.is_calling):
         return False
@@ -114,10 +121,12 @@ def _may_have_room(active: ActiveRun, most: Usage) -> bool:
     return fits and (account is None or account.may_have_room(most))
 
 
-def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps) -> Room | None:
-    """Room for the longest answer that fits; none where not even the shortest does."""
+def _room_for_shorter(
+    active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
+) -> Room | None:
+    """Room for the longest answer that fits; None if not even the shortest does."""
 
-    def found(cap: int) -> Room | None:
+    def room_at(cap: int) -> Room | None:
         reserved = _with_cap(quote, request, cap)
         try:
             return _room(active, active.limits, reserved)
@@ -125,8 +134,8 @@ def _shorter(active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
             return None
 
     lengths = range(caps.least, caps.usual + 1)
-    fitting = bisect_left(lengths, True, key=lambda cap: found(cap) is None)
-    return found(lengths[fitting - 1]) if fitting else None
+    fitting = bisect_left(lengths, True, key=lambda cap: room_at(cap) is None)
+    return room_at(lengths[fitting - 1]) if fitting else None
 
 
 def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
@@ -135,8 +144,8 @@ def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
 
 
 def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Request) -> str:
-    """What a person can do about an answer that was cut off at a cap: the line to go on with."""
-    # A played answer has no cap, and the usual one is meant.
+    """The remedy for an answer that was cut off at a cap: the command line to resume with."""
+    # A played answer has no cap; the usual one is used.
     caps, cut_at = request.caps, request.cap or USUAL_ANSWER
     cap = max(2 * cut_at, caps.usual if caps else 0)
     if caps is not None and caps.most is not None:
@@ -150,5 +159,5 @@ def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Reques
             only = {name: active.limits.get(name)}
             room_for(only, run.committed, longer)
         except LimitReached as reached:
-            arguments += raised_by(reached)
+            arguments += option_to_raise(reached)
     return f"raise it: {resume_line(run.run, *arguments)}"

@@ -42,7 +42,7 @@ class Schedule:
         self._ready: dict[Group, list[tuple[tuple[bool, int], str]]] = {}
         self._running: dict[str, Group] = {}
         self.blocked: dict[str, tuple[str, str]] = {}
-        """Items that can never begin: on whom each waits, and what became of that one."""
+        """Items that can never begin: the item that each waits for, and the outcome of that."""
         self._over = set(ended)
         for key, waits in self._waits.items():
             if not waits:
@@ -60,15 +60,15 @@ class Schedule:
             yield self._items[key]
 
     def leave(self, key: str) -> None:
-        """An item has no work for now, so that others may have its place."""
+        """Free the place of an item that has no work for now."""
         del self._running[key]
 
     def take_up(self, key: str) -> None:
-        """An item that had no work has some again."""
+        """Queue an item again that had no work and now has some."""
         self._push(key)
 
     def end(self, key: str, outcome: str) -> None:
-        """An item is over, whether it was running or not."""
+        """Mark an item as over, whether it was running or not."""
         self._running.pop(key, None)
         self._over.add(key)
         ended = [(key, outcome)]

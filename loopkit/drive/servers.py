@@ -11,7 +11,7 @@ from loopkit.outside.processes import command_environment
 
 
 class Servers:
-    """Connections by server and by the folder in which those work who use it.
+    """Connections by server and by the folder of the work that uses it.
 
     No two runs share one: a server may remember what it was asked before.
     """

@@ -31,7 +31,7 @@ def is_answer(text: str) -> bool:
     return len(text) <= LONGEST_ANSWER
 
 
-def shortened(text: str, most: int = KEPT_CHARS) -> str:
+def shorten(text: str, most: int = KEPT_CHARS) -> str:
     """Both ends of a text, with a line between them that says how much is missing."""
     half = most // 2
     missing = len(text) - 2 * half

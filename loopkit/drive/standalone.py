@@ -79,7 +79,7 @@ class StandaloneValidator:
 
     @cached_property
     def _output(self) -> RenderOutput:
-        """What is taken out of the text for templates that name its fields."""
+        """The fields to extract from the text, for templates that name them."""
         outputs = [output for output in self._outputs.values() if output.name == self.artifact]
         fields = next((output.fields for output in outputs if output.fields), {})
         fence = next((output.fence for output in outputs if output.fence), None)
@@ -117,9 +117,9 @@ class StandaloneValidator:
         return with_machine(self.loaded, changed)
 
     def read(self, text: str) -> Artifact:
-        """The artifact that a text is: the data in it where agents answer with that.
+        """The artifact of a text: the data in it, if agents answer with data.
 
-        Raises NoReport where it is longer than any text that a template can print.
+        Raises NoReport if it is longer than any text that a template can print.
         """
         if len(text) > MAX_OUTPUT:
             raise NoReport(
@@ -133,7 +133,7 @@ class StandaloneValidator:
         )
 
     def report_without_rules(self, artifact: Artifact) -> Report | None:
-        """The report on what no rule is asked about, such as data that breaks its schema."""
+        """The report on an artifact that is not judged by rules, such as faulty data; else None."""
         if not (artifact.infeasible or artifact.fault):
             return None
         answer = answer_without_rules(artifact, self.machine.levels)
@@ -149,14 +149,14 @@ class StandaloneValidator:
         )
 
     def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The input that the judging machine starts with; what is not given reads as none."""
+        """The input that the judging machine starts with; missing values are None."""
         fields = parse_record(self.machine.input).fields or {}
         judged = artifact.data if artifact.is_data else artifact.text
         return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}
 
 
 def _without_baseline(validator: Validator) -> Validator:
-    """There is no work before which a command could be run, so that everything counts."""
+    """The validator without baselines: there is no earlier work, so that every finding counts."""
     rules = tuple(
         rule.model_copy(update={"baseline": False}) if rule.has_baseline else rule
         for rule in rules_of(validator)

@@ -31,8 +31,8 @@ from loopkit.outside.workspace import (
 async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
     """The folder in which a state works: its own workspace, the machine's, or the project.
 
-    Where it is isolated, that is a tree of the run's own, or of a run above it. With `writes` no
-    other run may work in it, if it is not.
+    If it is isolated, that is a tree of the run's own or of an ancestor. If it is not, `writes`
+    keeps other runs out of it.
     """
     written = own or active.program.machine.workspace
     asked = active.state.isolate
@@ -57,7 +57,7 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
 async def watch_output(
     active: ActiveRun, folder: Path, output: Output, task: str
 ) -> Callable[[], Awaitable[Written]] | None:
-    """A function that reads the output file or folder, if the work has changed it."""
+    """A function that reads the output file or folder if the work has changed it."""
     if output.folder is not None:
         relative = render(active.program, active.state, output.folder).strip()
         place = _inside(folder, relative)
@@ -76,12 +76,12 @@ async def watch_output(
 def _inside(folder: Path, relative: str) -> Path:
     """A folder of the workspace, made where it is missing."""
     try:
-        return prepare(_resolved(folder, relative))
+        return prepare(_resolve(folder, relative))
     except UnusableWorkspace as error:
         raise CallFailed("fatal", str(error)) from error
 
 
-def _resolved(folder: Path, relative: str) -> Path:
+def _resolve(folder: Path, relative: str) -> Path:
     try:
         return resolve_inside(folder, relative)
     except OutsideWorkspace as error:
@@ -90,7 +90,7 @@ def _resolved(folder: Path, relative: str) -> Path:
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
-    path = _resolved(folder, relative)
+    path = _resolve(folder, relative)
     try:
         prepare(path.parent)
     except UnusableWorkspace as error:
@@ -101,7 +101,7 @@ def output_file(folder: Path, relative: str) -> Path:
 async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
 ) -> FileMark:
-    """What stood at an output file before the work began, also where tries were lost since."""
+    """The mark of an output file before the work began, also after tries that were lost."""
     place, known = str(folder / relative), active.state.captured.get(task)
     if known is None or known.tree or known.place != place:
         before = await asyncio.to_thread(mark, output_file(folder, relative))
@@ -112,7 +112,7 @@ async def file_before(
 
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:
-    """What an output file holds, if it was written since that mark was made."""
+    """The content of an output file, if it was written since the mark was made."""
     if not written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:
@@ -123,13 +123,13 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
 
 
 def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:
-    """A function that sums up what a program left in its workspace.
+    """A function that computes the digest of the files in a workspace.
 
-    Without the output file, which is the artifact and compared as such.
+    The output file is left out, because it is compared as the artifact.
     """
     written = None
     if output.file is not None:
-        written = _resolved(folder, render(active.program, active.state, output.file).strip())
+        written = _resolve(folder, render(active.program, active.state, output.file).strip())
 
     origin = origin_of(active, folder)
 

@@ -17,9 +17,9 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
-    """Of the reasons for which children of a state stopped the one that asks most of a person.
+    """The suspension of a state whose children stopped, with the most urgent of their reasons.
 
-    They are given by their keys, in the order of the list.
+    `stopped` has the children by their keys, in the order of the list.
     """
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
@@ -28,7 +28,7 @@ def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Sus
     return Suspended(
         state=name,
         reason=reason,
-        message="; ".join(_told(name, stopped)),
+        message="; ".join(_messages(name, stopped)),
         remedy="\n".join(dict.fromkeys(remedies[:MOST_TOLD])),
         resume_at=min(resumes, default=None),
         time_s=time_s,
@@ -41,8 +41,8 @@ def _reason(child: RunState) -> Any:
     return "waiting" if child.status == "waiting" else "interrupted"
 
 
-def _told(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
-    """Those that wait for a person, then the others with their reasons; of many the first."""
+def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
+    """The children that wait for a person, then the first others with their reasons."""
     asking = {key: child.question for key, child in stopped.items() if child.question is not None}
     others = [key for key in stopped if key not in asking]
     if len(asking) == 1:

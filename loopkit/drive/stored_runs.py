@@ -8,7 +8,7 @@ from pathlib import Path
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
-from loopkit.drive.repair.files import changed_file, found_file
+from loopkit.drive.repair.files import file_if_changed, find_file
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
@@ -19,7 +19,7 @@ from loopkit.scenario import Scenario, read_resolved
 from loopkit.text.run_ids import place_of
 
 MOST_NAMED = 5
-"""How many runs are named where an id is not told in full."""
+"""How many runs are named if an id is ambiguous."""
 
 
 class StoredRuns:
@@ -30,7 +30,7 @@ class StoredRuns:
 
     async def run_named(self, beginning: str) -> str:
         """The id of the one run that begins like this; raises UnknownRun, or NotRunnable."""
-        found = await self.journal.named(beginning, limit=MOST_NAMED)
+        found = await self.journal.find_runs(beginning, limit=MOST_NAMED)
         if not found:
             raise UnknownRun(beginning)
         if beginning in found:
@@ -53,18 +53,18 @@ class StoredRuns:
         return machine
 
     async def machine_name_of(self, state: RunState) -> Path:
-        """The file that the run's machine was read from, as it was named then."""
+        """The path that the run's machine was read from, as it was given then."""
         return await definition(self.journal, state.run, state.definition, named_file)
 
     async def machine_file_of(self, state: RunState) -> Path | None:
-        """The same where it is now, seen from here or from the project folder."""
-        return found_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+        """The file that the run's machine was read from, found from here or the project folder."""
+        return find_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
 
-    async def changed_file(self, run: str) -> Path | None:
-        """The run's machine file, where it says something else than the run has by now."""
+    async def machine_file_if_changed(self, run: str) -> Path | None:
+        """The run's machine file, if it no longer matches the run's definition."""
         state = await self.state_of(run)
         stored = await definition(self.journal, run, state.definition, str)
-        return changed_file(stored, await self.machine_file_of(state))
+        return file_if_changed(stored, await self.machine_file_of(state))
 
     async def scenario_of(self, state: RunState) -> Scenario | None:
         if state.script is None:
@@ -75,22 +75,22 @@ class StoredRuns:
         return (await self.state_of(run)).is_over
 
     async def usage_of(self, state: RunState) -> Usage:
-        """What a run has spent, and its children that it does not count yet because they go on."""
+        """The usage of a run and of its open children, which it does not count yet."""
         total = state.usage
-        for child in unfinished(state):
+        for child in open_children(state):
             if await self.journal.has(child.started.child):
                 inner = await self.usage_of(await self.state_of(child.started.child))
-                # Of the time of children it is known only at their end what counts.
+                # Which part of the time of children counts is known only at their end.
                 total = total.plus(inner.replace(time_s=0.0))
         return total
 
     async def questions(
         self, run: str, *, is_for_artifact: bool | None = None
     ) -> list[OpenQuestion]:
-        """What a run and its children ask now, in the order of their lists.
+        """The open questions of a run and its children, in the order of their lists.
 
-        With `is_for_artifact` only the requests for artifacts, or only the questions to a person;
-        where there are none of these, those of the other kind, to tell what is asked instead.
+        `is_for_artifact` selects the requests for artifacts, or else the questions to a person. If
+        there are none of that kind, those of the other kind are returned.
         """
         every = [asked async for asked in self._questions(run, "")]
         if is_for_artifact is None:
@@ -100,7 +100,7 @@ class StoredRuns:
         ] or every
 
     async def questions_of(self, state: RunState) -> list[OpenQuestion]:
-        """All that a run in a certain state and its children ask."""
+        """The open questions of a run in this state and of its children."""
         return [asked async for asked in self._questions_of(state, "")]
 
     async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
@@ -111,26 +111,26 @@ class StoredRuns:
     async def _questions_of(self, state: RunState, place: str) -> AsyncIterator[OpenQuestion]:
         if state.status == "waiting" and state.question is not None:
             yield OpenQuestion(place, state, state.question)
-        for child in unfinished(state):
+        for child in open_children(state):
             inner = place_of(child.started.state, child.started.key, place)
             async for asked in self._questions(child.started.child, inner):
                 yield asked
 
-    async def committed(self, run: str) -> Usage:
-        """What a run and all its children have committed; nothing where it has not begun."""
+    async def commitment(self, run: str) -> Usage:
+        """The committed usage of a run and all its children; zero if the run has not begun."""
         if not await self.journal.has(run):
             return Usage()
-        return await self.committed_of(await self.state_of(run))
+        return await self.commitment_of(await self.state_of(run))
 
-    async def committed_of(self, state: RunState) -> Usage:
-        """The same of a run in a certain state."""
+    async def commitment_of(self, state: RunState) -> Usage:
+        """The committed usage of a run in this state and of all its children."""
         total = state.committed
-        for child in unfinished(state):
-            total = total.plus(await self.committed(child.started.child))
+        for child in open_children(state):
+            total = total.plus(await self.commitment(child.started.child))
         return total
 
 
-def unfinished(state: RunState) -> list[Child]:
+def open_children(state: RunState) -> list[Child]:
     """The children of a run that were begun and, as far as it knows, have not ended, in order."""
     begun = (child for children in state.children.values() for child in children.values())
     open_ones = [child for child in begun if child.ended is None]

@@ -1,4 +1,4 @@
-"""What surrounds a run where nothing else is given: the system's time, and nobody to be asked."""
+"""The default surroundings of a run: the system's time, and nobody to ask."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Turns: whose try is the next one for a piece of work, after what came of those before.
+"""Turns: which callee has the next try for a piece of work, given the tries before.
 
-Only what the run's events say counts, so that a resumed run goes on with whom it had come to.
+Only the run's events count, so that a resumed run continues with the same callee.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ async def take_turn(
     wait_s: float | None = None,
     passed: Sequence[GivenUp] = (),
 ) -> int:
-    """The place of the next one to ask, once it may be asked; raises CallFailed where nobody is.
+    """Wait until the next callee may be asked, and return its index; CallFailed if none is left.
 
-    The wait after a failure is worked out from the time of day where an earlier life of the run
-    has seen it; whoever has just seen it names it, because the time of day may jump. `passed` are
-    those who were passed over without a try.
+    The wait after a failure in an earlier process is computed from the time of day. After a failure
+    in this process, `wait_s` gives it, because the time of day may jump. `passed` are the callees
+    that were skipped without a try.
     """
     if task in active.state.refused:
         raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
@@ -35,8 +35,8 @@ async def take_turn(
         return 0
     index = known.fallback if known.fallback < len(callees) else 0
     is_last = index + 1 == len(callees)
-    wait_s = _wait(known, active.clock.now()) if wait_s is None else wait_s
-    if _has_a_try(known, callees[index].retry, wait_s, is_last=is_last):
+    wait_s = _seconds_to_wait(known, active.clock.now()) if wait_s is None else wait_s
+    if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
     if is_last or not _may_help(known):
@@ -44,21 +44,21 @@ async def take_turn(
     return index + 1
 
 
-def _wait(task: Task, now: float) -> float:
-    """Seconds until the one who was asked last may be asked again."""
+def _seconds_to_wait(task: Task, now: float) -> float:
+    """Seconds until the callee that was asked last may be asked again."""
     failed = task.failed
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
     return max(0.0, until - now)
 
 
 def _may_help(task: Task) -> bool:
-    """Whether somebody else may answer what the one who was asked last did not."""
+    """Whether another callee may answer after the last one failed."""
     failed = task.failed
     return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
-def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
-    """Whether the one who was asked last is asked again."""
+def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
+    """Whether the callee that was asked last is asked again."""
     failed = task.failed
     if not has_try_left(retry, task.tries, task.unread):
         return False
@@ -72,7 +72,7 @@ def _has_a_try(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> boo
 def nobody_left(
     known: Task | None, callees: Sequence[Callee], passed: Iterable[GivenUp]
 ) -> CallFailed:
-    """Why nobody else is asked: the last class of error, what came of each, the earliest time."""
+    """The error if no callee is left: the last class, all failures, the earliest resume time."""
     tried = list(known.given_up) if known else []
     if known and known.tries:
         tried.append(GivenUp(known.fallback, known.tries, known.failed))
@@ -81,12 +81,12 @@ def nobody_left(
     named = [one.failed.resume_at for one in lost if one.failed is not None]
     return CallFailed(
         lost[-1].failed.error_class if lost[-1].failed else "transient",
-        "; ".join(_told(one, callees) for one in lost),
+        "; ".join(_failure_line(one, callees) for one in lost),
         resume_at=min((time for time in named if time is not None), default=None),
     )
 
 
-def _told(lost: GivenUp, callees: Sequence[Callee]) -> str:
+def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     failed = lost.failed
     message = failed.message if failed else "the call was in doubt too often"
     if lost.tries > 1 and (failed is None or failed.error_class == "transient"):

@@ -1,4 +1,4 @@
-"""The way back to an earlier version: which one, what it takes back, and the state behind it."""
+"""Going back to an earlier version: which one, what it takes back, and the state after it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.engine.events import Artifact, Best, Worked
 from loopkit.engine.findings import Finding
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.rounds import Round, Rounds, attempt_at, best_of
 from loopkit.engine.state import RunState
 from loopkit.machine.edges import Edge
 from loopkit.machine.plans import StatePlan
 
 
-def way_back(
+def find_better_version(
     plan: StatePlan, edge: Edge, before: RunState, run: RunState, work: Worked
 ) -> Best | None:
-    """The version from which the work goes on; none where no earlier one is better.
+    """The version from which the work goes on; None if no earlier one is better.
 
     `before` is the run without the work, and `run` with it.
     """
@@ -24,43 +24,43 @@ def way_back(
     best = _best_round(plan, edge, run)
     if best is None or best.judged.fault or _is_current(now, best):
         return None
-    then = run.picked(best)
+    then = run.artifacts_at(best)
     return Best(
         state=best.report.state,
         author=best.judged.author,
         attempt=best.judged.attempt,
         made_from=best.report.made_from,
         artifacts=tuple([n for n in then if run.artifacts.get(n) != then[n]]),
-        withdrawn=tuple(_withdrawn(run, best)),
+        withdrawn=tuple(_findings_to_withdraw(run, best)),
     )
 
 
 def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
-    """The best round of the state whose report is the last, or the one that a person was shown.
+    """The best round of the state with the last report, or the round that a person was shown.
 
-    What a state once found valid was sent back for reasons that its own reports don't name. So
-    where it leads back itself, only the rounds since then count; and of an edge to an origin those
-    that found something for it.
+    A version that a state once found valid was sent back for reasons that its own reports don't
+    name. So if that state leads back itself, only the rounds since then count; and for an edge to
+    an origin, only those that found something for it.
     """
     if plan.restores:
         shown = run.best_round()
-        return shown if shown is not None and _leads(run, edge, shown) else None
+        return shown if shown is not None and _leads_to_origin(run, edge, shown) else None
     report = run.last_report
     rounds = run.rounds_at.get(report.state) if report is not None else None
     if rounds is None:
         return None
     since = rounds.since_valid if plan.judged is not None else rounds
-    return best_of(entry for entry in since if _leads(run, edge, entry))
+    return best_of(entry for entry in since if _leads_to_origin(run, edge, entry))
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
-    """Whether a version is the current one, with all that it was made from."""
+    """Whether a version is the current one, with everything that it was made from."""
     attempts = {(part.author, part.attempt) for part in now.values()}
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
 
-def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
-    """Whether what a round found goes where an edge leads, as a person says of the last one."""
+def _leads_to_origin(run: RunState, edge: Edge, entry: Round) -> bool:
+    """Whether an edge leads to a round's origin, which a person may have set for the last one."""
     if edge.origin is None:
         return True
     report, last = entry.report, run.reports[entry.report.state]
@@ -68,24 +68,24 @@ def _leads(run: RunState, edge: Edge, entry: Round) -> bool:
     return ((is_last and last.origin) or report.origin) == edge.origin
 
 
-def gone_back(run: RunState, event: Best) -> RunState:
-    """The run behind the way back; the one before it stays as it is."""
+def after_going_back(run: RunState, event: Best) -> RunState:
+    """The run after going back; the run before is not changed."""
     after = run.copy()
     go_back(after, event)
     return after
 
 
 def go_back(run: RunState, event: Best) -> None:
-    """Make a version the current one again, with everything that was known of it then.
+    """Make a version the current one again, with everything that was known about it then.
 
-    Attempts, counters and what guards read go on; so do the rounds, where they tell whether
-    revising has stalled.
+    Attempts, counters and what guards read go on; so do the rounds that tell whether revising has
+    stalled.
     """
     best = run.rounds_at[event.state].of_attempt(
         attempt_at(event.author, event.attempt, event.made_from)
     )
     others = {n: artifact for n, artifact in run.artifacts.items() if n not in event.artifacts}
-    take_back(run, lambda _: True)
+    defer_feedback(run, lambda _: True)
     restore(run, best.snapshot)
     run.artifacts = {**run.artifacts, **others}
     run.rounds_at = _rounds_at(run, best)
@@ -95,7 +95,7 @@ def go_back(run: RunState, event: Best) -> None:
 
 
 def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
-    """The rounds of each state, of which those that did not lead to this one are given up."""
+    """The rounds of each state; those that did not lead to this one are given up."""
     line, number = [], best.number
     while number >= 0:
         line.append(run.rounds[number])
@@ -110,7 +110,7 @@ def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
 def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
     """Make earlier versions the current ones.
 
-    Folders have to follow before the next work, and no session goes on that knows a later version.
+    Folders have to be restored before the next work, and a session that knows a later version ends.
     """
     for name, artifact in then.items():
         if (now := run.artifacts.get(name)) != artifact:
@@ -121,12 +121,16 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
 
 
 def _forget_sessions(run: RunState, authors: set[str]) -> None:
-    told = run.conversations.items()
-    run.conversations = {with_whom: said for with_whom, said in told if with_whom[0] not in authors}
+    conversations = run.conversations.items()
+    run.conversations = {
+        with_whom: exchanges
+        for with_whom, exchanges in conversations
+        if with_whom[0] not in authors
+    }
 
 
-def _withdrawn(run: RunState, best: Round) -> Iterator[Finding]:
-    """What is open, and is not in the version either."""
+def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
+    """The open findings that the version does not have."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():
         for finding in rounds.open:

@@ -40,16 +40,16 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.log import Log
-from loopkit.engine.reclassification import heed
+from loopkit.engine.reclassification import apply_answer
 from loopkit.engine.repairing import repair
 from loopkit.engine.revisions import after_edge
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
-from loopkit.engine.tree_changes import capture, end_merge, isolate, merge, restored
+from loopkit.engine.tree_changes import capture, end_merge, end_restore, isolate, merge
 from loopkit.language.facts import COMPLETE
 from loopkit.values import replace
 
@@ -58,7 +58,7 @@ _ADDRESSEE = attrgetter("to")
 
 
 def fold(events: Iterable[Event]) -> RunState:
-    """The state after these events, which begin with the first one of a run."""
+    """The state after these events, the first of which begins the run."""
     state = RunState()
     for event in events:
         apply(state, event)
@@ -107,7 +107,7 @@ def _intend(state: RunState, event: Intended) -> None:
 
 
 def _task(state: RunState, event: Intended) -> Task:
-    """The piece of work once its first call is to be made."""
+    """The task of a piece of work whose first call is about to be made."""
     index, here = state.tasks_of(event.agent), (event.agent, event.place)
     place_index = state.asked_at.get(here, 0)
     state.asked_at[here] = place_index + 1
@@ -124,10 +124,10 @@ def _task(state: RunState, event: Intended) -> Task:
 def _reply(state: RunState, event: Replied) -> None:
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
-    told = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
+    exchanges = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
     task, before = state.tasks[intent.task], None
-    if told is not None and state.is_revision and told.last.task != intent.task:
-        before = opening_of_last_turn(told)
+    if exchanges is not None and state.is_revision and exchanges.last.task != intent.task:
+        before = opening_of_last_turn(exchanges)
     exchange = Exchange(
         intent.prompt,
         event,
@@ -138,7 +138,9 @@ def _reply(state: RunState, event: Replied) -> None:
     )
     state.tasks[intent.task] = task.after_reply(exchange)
     if intent.role in OF_AUTHORS:
-        state.conversations[with_whom] = Log([exchange]) if told is None else told.plus(exchange)
+        state.conversations[with_whom] = (
+            Log([exchange]) if exchanges is None else exchanges.plus(exchange)
+        )
     state.usage = state.usage.plus(event.usage)
     if state.question is not None:
         _end_wait(state, event.key)
@@ -152,7 +154,7 @@ def _fail(state: RunState, event: Failed) -> None:
 
 
 def _end_wait(state: RunState, call: str) -> None:
-    """Go on where this is what was waited for."""
+    """Go on if the run waited for this call."""
     if state.awaited == call:
         state.status = "running"
         state.question = None
@@ -197,7 +199,7 @@ def _start_child(state: RunState, event: ChildStarted) -> None:
 def _end_child(state: RunState, event: ChildEnded) -> None:
     begun = state.children[event.state]
     begun[event.key] = Child(begun[event.key].started, event)
-    # Children work at the same time: of theirs only what this run counts is its time.
+    # Children work at the same time, so only the time that this run counts itself is added.
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
@@ -217,7 +219,7 @@ def _work(state: RunState, event: Worked) -> None:
         state.versions = {**state.versions, name: number or state.versions.get(name, 0) + 1}
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
-        heed(state, event.answer, event.considered)
+        apply_answer(state, event.answer, event.considered)
     if event.report is not None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
@@ -239,7 +241,7 @@ def _report(state: RunState, report: Report) -> None:
     state.last_report = report
     if report.verdict in COMPLETE:
         if state.pending:
-            take_back(state, lambda told: told.by == report.state)
+            defer_feedback(state, lambda deferral: deferral.by == report.state)
         judged, number = state.artifacts[report.artifact], len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)
@@ -264,7 +266,7 @@ def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
 
 
 def _forget_feedback(state: RunState, author: str) -> None:
-    """What an author was told before it worked waits no more."""
+    """Remove the feedback that an author has worked on."""
     if author in state.pending:
         state.pending = _without(state.pending, author)
     if author in state.deferred:
@@ -274,7 +276,7 @@ def _forget_feedback(state: RunState, author: str) -> None:
 
 
 def _write(state: RunState, event: Worked, artifact: str) -> None:
-    """Note what an artifact was made from; what another one made of it is forgotten."""
+    """Note what an artifact was made from, or remove the note of an earlier author."""
     if event.made_from:
         made = {artifact: (event.state, event.made_from)}
         state.made_from = {**state.made_from, **made}
@@ -291,15 +293,15 @@ def _decide(state: RunState, event: Decided) -> None:
         waiting = (*state.pending.get(feedback.to, ()), feedback)
         state.pending = {**state.pending, feedback.to: waiting}
     if event.feedback:
-        # What the edge of an error tells itself is about no work.
+        # The feedback of an error edge itself is not about any work.
         is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
         told_of_work = event.feedback[1:] if is_of_error else event.feedback
         for to in dict.fromkeys(map(_ADDRESSEE, told_of_work)):
             state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)
-        told = (*state.delivered.get(event.target, ()), *waited)
-        state.delivered = {**state.delivered, event.target: told}
+        deferrals = (*state.delivered.get(event.target, ()), *waited)
+        state.delivered = {**state.delivered, event.target: deferrals}
     for deferral in event.deferrals:
         later = (*state.deferred.get(deferral.to, ()), deferral)
         state.deferred = {**state.deferred, deferral.to: later}
@@ -327,15 +329,15 @@ def _suspend(state: RunState, event: Suspended) -> None:
 
 def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
-        state.tasks[key] = task.after_resume(_renewed(state, task))
+        state.tasks[key] = task.after_resume(_exchanges_to_renew(state, task))
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()
     state.limits = {**state.limits, **event.limits}
 
 
-def _renewed(state: RunState, task: Task) -> int:
-    """Replies that could not be used are asked for again; all others stay paid and are used."""
+def _exchanges_to_renew(state: RunState, task: Task) -> int:
+    """How many exchanges no longer count: all if they were unusable, else only the earlier ones."""
     unusable = state.suspended is not None and state.suspended.reason == "content"
     return len(task.exchanges) if unusable else task.renewed
 
@@ -368,7 +370,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Isolated: isolate,
     Merging: merge,
     Merged: end_merge,
-    Restored: restored,
+    Restored: end_restore,
     Decided: _decide,
     Alerted: _alert,
     Emitted: _emit,
@@ -380,4 +382,4 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Finished: _finish,
     Cancelled: _cancel,
 }
-"""The change that each type of event makes; other events only advance `seq`."""
+"""The change that each type of event makes; other events only increase `seq`."""

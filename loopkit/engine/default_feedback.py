@@ -1,4 +1,4 @@
-"""The feedback of an edge that words none: what has to be fixed, what is fixed, what is wanted."""
+"""The feedback of an edge without a text: what has to be fixed, what is fixed, how to reply."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 def default_feedback(
     program: Program, report: Report, to: str, revision: tuple[int, int], asked: str | None
 ) -> str:
-    """A whole message for the agent of the state `to`; empty where nothing in the report blocks.
+    """A whole message for the agent of the state `to`; empty if nothing in the report blocks.
 
-    `revision` is this revision's number and the most that there can be.
+    `revision` is this revision's number and the maximum.
     """
     blocking = report.blocking
     if not blocking:
@@ -29,9 +29,9 @@ def default_feedback(
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
     items = program.report_items
-    parts = [_heading(len(blocking), where, *revision), _listed(blocking, most, items)]
+    parts = [_heading(len(blocking), where, *revision), _list_findings(blocking, most, items)]
     if report.resolved:
-        fixed = _listed(report.resolved, most, items)
+        fixed = _list_findings(report.resolved, most, items)
         parts.append(f"Fixed since the version before:\n\n{fixed}")
     parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
@@ -43,7 +43,7 @@ def _heading(count: int, where: str, revision: int, most: int) -> str:
     return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
-def _listed(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
+def _list_findings(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
     lines = [_item(finding, items) for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")
@@ -57,8 +57,7 @@ def _item(finding: Finding, items: ReportItems | None) -> str:
 
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, its code and what else is said of it, how long it has been known, and whether it
-    may be somebody else's."""
+    """Its place, code, further fields and status, and whether its origin is assumed."""
     if finding.location:
         yield f"at `{finding.location}`"
     if finding.line is not None:
@@ -74,7 +73,7 @@ def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
 
 
 def _request(program: Program, to: str, asked: str | None) -> str:
-    """What is wanted of an agent; nothing of a state that only fills in a template."""
+    """How an agent has to reply; empty for a state that only fills in a template."""
     if asked is None:
         return ""
     machine = program.machine

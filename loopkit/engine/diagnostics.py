@@ -10,9 +10,9 @@ from loopkit.engine.findings import Finding, Report
 from loopkit.text import shortened
 
 MOST_CHARS = 20_000
-"""Of all diagnostics together, as JSON."""
+"""The most characters of all diagnostics together, as JSON."""
 MOST_TEXT_CHARS = 1_000
-"""Of a message."""
+"""The most characters of a message."""
 _PROPERTIES = {
     "message": {"type": "string"},
     "severity": {"type": "string"},
@@ -43,15 +43,15 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
-    """The same with the verdict of a report, which is not `incomplete`."""
-    told = {"verdict": report.verdict, **diagnostics(report.findings, most)}
-    return {**told, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else told
+    """The verdict and the diagnostics of a report that is not `incomplete`."""
+    data = {"verdict": report.verdict, **diagnostics(report.findings, most)}
+    return {**data, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else data
 
 
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
-    """Whether nothing blocks, and so many findings, those that block first.
+    """Whether nothing blocks, and at most `most` findings, those that block first.
 
-    `left_out` counts those that are too many, or for which there is no room in 20,000 characters.
+    `left_out` counts the findings beyond that, or beyond 20,000 characters.
     """
     ordered = sorted(findings, key=lambda finding: not finding.blocking)
     listed: list[dict[str, Any]] = []
@@ -61,16 +61,16 @@ def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
         if room < 0:
             break
         listed.append(one)
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "ok": not any(finding.blocking for finding in findings),
         "diagnostics": listed,
     }
     left_out = len(findings) - len(listed)
-    return {**told, "left_out": left_out} if left_out else told
+    return {**data, "left_out": left_out} if left_out else data
 
 
 def diagnostic(finding: Finding) -> dict[str, Any]:
-    """A finding as it is told: what its reviewer said of it besides comes first."""
+    """A finding as data; the further fields of its reviewer come first."""
     own = {
         "code": shortened(finding.code, MOST_TEXT_CHARS),
         "message": shortened(finding.message, MOST_TEXT_CHARS),

@@ -1,7 +1,7 @@
-"""Events of the author's own: what each says of the version that it is about.
+"""Events that the machine's author declares: what each says about its version.
 
-That is the version in hand: the one that the state writes or judges, and in every other state the
-one that was judged last. A version that is still being written has its number already.
+That is the version that the state writes or judges, and in every other state the one that was
+judged last. A version that is still being written has its number already.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LONGEST_LABEL = 200
 """Characters of a phase or a source."""
 
 
-def emitted_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
-    """The event of the active state whose work begins, with what this has to mend.
+def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
+    """The event of the active state whose work begins, with the findings that it has to fix.
 
-    Raises TemplateError, as the others do.
+    Raises TemplateError, as the other events do.
     """
     name = _in_hand(program, run)
     found: tuple[Finding, ...] = blocking_for(program, run, run.state)
@@ -36,24 +36,24 @@ def emitted_at_start(program: Program, run: RunState, emission: Emission) -> Emi
     return _about_work(program, run, emission, found)
 
 
-def emitted_meanwhile(
+def event_of_draft(
     program: Program, run: RunState, emission: Emission, findings: Iterable[Finding]
 ) -> Emitted:
-    """The event of a draft that the active state has not handed in yet, with what was found."""
+    """The event of a draft in the active state, with the findings in it."""
     return _about_work(program, run, emission, tuple(findings))
 
 
-def emitted_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
+def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
     """The event of an edge that completed work takes; `run` is the one with the work."""
     answer = plain_answer(program, work.state, work.answer) if work.answer else {}
     name = _in_hand(program, run)
     if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
-        # What the work was about never came.
+        # The artifact of the work never came.
         return _about_work(program, run, emission, (), reason=work.error)
     current = run.artifacts.get(name)
     if current is None:
         return _about_work(program, run, emission, (), reason=work.error, **answer)
-    found, reason = _found_in(program, run, current, work)
+    found, reason = _findings_in(program, run, current, work)
     return Emitted(
         name=emission.name,
         state=run.state,
@@ -77,7 +77,7 @@ def _about_work(
     reason: str = "",
     **names: object,
 ) -> Emitted:
-    """The event of work that the active state has in hand."""
+    """The event of the active state's unfinished work."""
     name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
     writes = run.state in program.graph.written
     lost = run.state in program.graph.fallbacks
@@ -101,16 +101,16 @@ def _about_work(
 
 
 def _in_hand(program: Program, run: RunState) -> str:
-    """The artifact that the active state is about; empty where there is none yet."""
+    """The artifact that the active state is about; empty if there is none yet."""
     state = program.machine.states[run.state]
     own = state.judges or program.graph.written.get(run.state)
     return own or (run.last_report.artifact if run.last_report else "")
 
 
-def _found_in(
+def _findings_in(
     program: Program, run: RunState, artifact: Artifact, work: Worked
 ) -> tuple[tuple[Finding, ...], str]:
-    """What is known against a version, and why there is no verdict on it."""
+    """The findings in a version, and why there is no verdict on it."""
     report = run.reports.get(run.state, run.last_report)
     if work.artifact is not None and work.artifact.fault and work.answer is None:
         return (fault_finding(work.artifact, program.machine.levels.worst),), ""

@@ -1,4 +1,4 @@
-"""Feedback: what a decision tells the states that have to work again, each what concerns it."""
+"""Feedback: what a decision tells each state that has to work again."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import concerning, plain_findings, waiting_findings
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import chosen_agent, plain_answer, render
+from loopkit.engine.template_values import choose_agent, plain_answer, render
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 
 OF_REPORT = ("warnings", "resolved", "regressed")
-"""The lists of findings that templates know besides those that block."""
+"""The lists of findings that templates know besides the blocking ones."""
 
 
 def feedback_for(
     program: Program, run: RunState, work: Worked, edge: Edge, attempt: object
 ) -> tuple[tuple[Feedback, ...], tuple[Deferral, ...]]:
-    """What the states behind an edge are told now, and what is kept for later ones.
+    """The feedback for the states after an edge, and the deferrals for later ones.
 
-    `attempt` is what guards of the source read under that name. Raises TemplateError.
+    `attempt` is the value that guards of the source read under that name. Raises TemplateError.
     """
     if edge.judges_again(program.machine.states):
         return (), ()
     if not edge.back:
-        return (tuple(_deferred(program, run, edge.target)) if run.deferred else ()), ()
+        return (tuple(_waiting_feedback(program, run, edge.target)) if run.deferred else ()), ()
     spent = after_edge(run.counters, edge.counters, edge.resets)
     revision = revision_of(program, run, edge, spent)
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
@@ -38,7 +38,7 @@ def feedback_for(
     about, has_origins = report, program.graph.has_origins
     if report is not None and has_origins:
         about = _about(program, report, to)
-    text = _filled(program, run, edge, about, revision, names)
+    text = _fill_template(program, run, edge, about, revision, names)
     is_worded = bool(text.strip())
     if not is_worded:
         text = _default(program, run, work, about, to, revision)
@@ -48,14 +48,14 @@ def feedback_for(
     own = _feedback(to, text, revision, tells)
     waited: Iterable[Feedback] = ()
     if run.deferred:
-        waited = _deferred(program, run, edge.target, tells.findings if tells else ())
+        waited = _waiting_feedback(program, run, edge.target, tells.findings if tells else ())
     if not has_origins:
         return (own, *waited), ()
     return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
 
 
 def addressee(program: Program, run: RunState, edge: Edge) -> str:
-    """Who gets the feedback of an edge: its target, or the author of what was judged."""
+    """The state that gets the feedback of an edge: its target, or the author of what was judged."""
     if program.plans[edge.target].reads_feedback:
         return edge.target
     if (judged := program.machine.states[edge.source].judges) is not None:
@@ -64,8 +64,7 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
 
 
 def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> bool:
-    """Whether the feedback of an edge is about what a state has to mend, and not what a person or
-    an error says."""
+    """Whether the feedback of an edge is about findings, and not what a person or an error says."""
     graph, is_judging = program.graph, program.plans[edge.source].judged is not None
     names = program.template(program.feedback_of(edge)).names
     is_of_findings = edge.event == "done" and (is_judging or not is_worded or "findings" in names)
@@ -78,7 +77,7 @@ def _feedback(to: str, text: str, revision: tuple[int, int], tells: Deferral | N
     )
 
 
-def _filled(
+def _fill_template(
     program: Program,
     run: RunState,
     edge: Edge,
@@ -86,7 +85,7 @@ def _filled(
     revision: tuple[int, int],
     names: Mapping[str, Any],
 ) -> str:
-    """The template of an edge with what a report has for the state that is told."""
+    """The template of an edge, filled in with a report's findings for the addressee."""
     of_report: dict[str, object] = {}
     if program.graph.notes_told and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
@@ -106,16 +105,16 @@ def _default(
     to: str,
     revision: tuple[int, int],
 ) -> str:
-    asked = chosen_agent(program, run, to) if report else None
-    if report and (told := default_feedback(program, report, to, revision, asked)):
-        return told
+    asked = choose_agent(program, run, to) if report else None
+    if report and (text := default_feedback(program, report, to, revision, asked)):
+        return text
     if work.answer is not None:
         return f"The reviewer chose `{work.answer.choice}` without a comment."
     return work.error or "Please revise."
 
 
 def _about(program: Program, report: Report, state: str) -> Report:
-    """A report with nothing in it but what a state has to mend, or has mended."""
+    """The report with only the findings that a state has to fix, or has fixed."""
     findings, resolved = (
         concerning(program, found, state) for found in (report.findings, report.resolved)
     )
@@ -132,7 +131,7 @@ def _deferrals(
     revision: tuple[int, int],
     answer: Mapping[str, Any],
 ) -> Iterator[Deferral]:
-    """What a report has for the origins that work after the one that an edge leads back to."""
+    """A report's findings for the origins that work after the target of an edge."""
     origins = program.graph.origins
     if report is None or edge.event != "done":
         return
@@ -161,27 +160,26 @@ def _deferral(
 
 
 def _edges_to_origins(program: Program, judge: str, taken: Edge) -> dict[str, str]:
-    """For each origin the edge that words its feedback: one of the transition that is taken, else
-    one of the state that judged."""
+    """By origin, the edge with its feedback: of the transition taken, else of the judging state."""
     written_with = [e for e in program.graph.on(taken.source, "done") if e.path == taken.path]
     edges = (*program.graph.on(judge, "done"), *written_with)
     return {edge.origin: edge.id for edge in edges if edge.origin}
 
 
-def _deferred(
-    program: Program, run: RunState, state: str, told: Iterable[str] = ()
+def _waiting_feedback(
+    program: Program, run: RunState, state: str, known_ids: Iterable[str] = ()
 ) -> Iterator[Feedback]:
-    """The feedback with what waited for a state, is still open and is not `told` anyway."""
-    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), told):
+    """The feedback with findings that waited for a state, are still open and not in `known_ids`."""
+    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), known_ids):
         report = run.reports[deferral.by].replace(findings=open_findings, resolved=())
         revision = (deferral.revision, deferral.max_revisions)
         edge = program.graph.by_id.get(deferral.edge or "")
         text = ""
         if edge is not None:
             names = {**deferral.answer, "attempt": report.attempt}
-            text = _filled(program, run, edge, report, revision, names)
+            text = _fill_template(program, run, edge, report, revision, names)
         if not text.strip():
-            asked = chosen_agent(program, run, state)
+            asked = choose_agent(program, run, state)
             text = default_feedback(program, report, state, revision, asked)
         tells = deferral.replace(findings=tuple(found.id for found in open_findings))
         yield _feedback(state, text, revision, tells)

@@ -61,7 +61,7 @@ class Finding(Record, frozen=True, kw_only=True):
         """Whether a state has to mend it; any that is told of it where nothing says whose it is."""
         return not self.origins or state in self.origins
 
-    def counted_at(self, level: str, *, blocking: bool) -> Finding:
+    def with_level(self, level: str, *, blocking: bool) -> Finding:
         """The finding as it counts, with the level that its reviewer gave kept beside that."""
         given = self.graded or self.severity
         graded = "" if level == given else given
@@ -85,7 +85,7 @@ class Answer(Record, frozen=True, kw_only=True):
     """For `error`: Unix time at which the provider said that it is worth asking again."""
 
     @classmethod
-    def failed(cls, validator: str, failure: Failure) -> Answer:
+    def with_failure(cls, validator: str, failure: Failure) -> Answer:
         """No verdict, because the validator could not run."""
         # A limit ends the round; it is nobody's answer.
         assert failure.error_class != "limit"

@@ -41,14 +41,14 @@ def plain_findings(
 
 
 def concerning(program: Program, findings: Iterable[Finding], state: str) -> tuple[Finding, ...]:
-    """Those that a state has to mend; all of them where nothing says whose they are."""
+    """The findings that a state has to fix; all of them if they have no origins."""
     if not program.graph.has_origins or state not in program.graph.origins:
         return tuple(findings)
     return tuple(found for found in findings if state in found.origins)
 
 
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
-    """What is open and blocking for a state, what waited for it included."""
+    """The open blocking findings for a state, including those that waited for it."""
     found = concerning(program, run.last_report.blocking, state) if run.last_report else ()
     if not (run.delivered or run.deferred):
         return found
@@ -58,13 +58,13 @@ def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, 
 
 
 def waiting_findings(
-    run: RunState, deferrals: Sequence[Deferral], told: Iterable[str] = ()
+    run: RunState, deferrals: Sequence[Deferral], known_ids: Iterable[str] = ()
 ) -> Iterator[tuple[Deferral, tuple[Finding, ...]]]:
-    """What waits for a state and is still open, each finding once, where it was found last.
+    """The open findings that wait for a state, each one once, in the newest deferral that has it.
 
-    `told` are the ids of what the state is told anyway.
+    Findings in `known_ids` are left out: the state is told about them anyway.
     """
-    seen = {*told}
+    seen = {*known_ids}
     waiting: list[tuple[Deferral, tuple[Finding, ...]]] = []
     for deferral in reversed(deferrals):
         wanted = {*deferral.findings} - seen
@@ -77,19 +77,21 @@ def waiting_findings(
 
 
 def _open_at(run: RunState, judge: str) -> Iterator[Finding]:
-    """What is open where a state has judged, of whom a person says that it is."""
+    """The open findings of a validate state, with the origins that a person gave them."""
     report = run.reports[judge]
-    said = {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
-    return (said.get(found.id, found) for found in run.rounds_at[judge].open)
+    reclassified = (
+        {found.id: found for found in report.findings} if report.verdict in COMPLETE else {}
+    )
+    return (reclassified.get(found.id, found) for found in run.rounds_at[judge].open)
 
 
-def take_back(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
-    """Let what a state was told, and has not worked on, wait for it where that is past.
+def defer_feedback(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
+    """Defer the feedback that a state was sent and has not worked on, if `is_past` says so.
 
-    It is told anew, as far as it is open, when the state is entered. It has to work in any case.
+    Open findings are sent again when the state is entered. The state has to work in any case.
     """
-    for to, told in run.pending.items():
-        past = [each.tells for each in told if each.tells and is_past(each.tells)]
+    for to, feedback in run.pending.items():
+        past = [each.tells for each in feedback if each.tells and is_past(each.tells)]
         if past:
             run.deferred = {**run.deferred, to: (*run.deferred.get(to, ()), *past)}
-            run.pending = {**run.pending, to: tuple(f for f in told if f.tells not in past)}
+            run.pending = {**run.pending, to: tuple(f for f in feedback if f.tells not in past)}

@@ -1,4 +1,4 @@
-"""The facts that guards read where a run stands."""
+"""The facts that guards read in the active state of a run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Facts = dict[str, object]
 
 
 def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
-    """Everything that the guards of the active state read, under dotted names."""
+    """All facts that the guards of the active state read, by dotted names."""
     plan = program.plans[run.state]
     facts = work.facts.copy() if work else {}
     if plan.elsewhere:
         facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
-    # Of a state that judges the attempt that it judges; else how often it has worked.
+    # In a validate state, the attempt that it judges; else how often the state has worked.
     if plan.judged is None:
         attempt = run.attempts.get(run.state, 0)
     else:
         artifact = run.artifacts.get(plan.judged)
         attempt = artifact.attempt if artifact else 0
-    # An answer that is only looked at counts as given, as it will when its edge is taken.
+    # An answer that is only tried out counts as given, as it will when its edge is taken.
     facts["attempt"] = attempt + (work is None)
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
@@ -62,13 +62,13 @@ def _add_revisions(program: Program, run: RunState, plan: StatePlan, facts: Fact
 
 
 def came_from(program: Program, run: RunState) -> str | None:
-    """The state from which a run came to the active one; none of the first."""
+    """The state before the active one; None for the first."""
     edge = program.graph.by_id.get(run.entered_by or "")
     return edge.source if edge else None
 
 
 def earliest_origin(program: Program, run: RunState, state: str) -> str | None:
-    """The earliest origin of what a state has found, or what was found last before it."""
+    """The earliest origin of a state's findings, or of the last findings before it."""
     judges = program.plans[state].judged is not None
     report = run.reports.get(state) if judges else run.last_report
     return report.origin if report else None

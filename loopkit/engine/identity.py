@@ -17,16 +17,16 @@ _LINE = re.compile(
 _LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
 
 REMEMBERED_CHARS = 1000
-"""Of a finding whose id is remembered: a few words, not a text of megabytes."""
+"""The most characters of a finding whose id is cached: a few words, not megabytes."""
 
 OF_ARTIFACT = "artifact"
-"""Stands for the validator of what is wrong with an artifact, whoever looks at it."""
+"""The validator of content faults, whoever looks at the artifact."""
 
 OF_JUDGE = "judge"
 """The rule of all findings of judges. The codes that these give vary too much to identify any."""
 
 OF_CHECK = "judge.check"
-"""The rule of what a judge's report says of checks that are false."""
+"""The rule of findings from false checks in a judge's report."""
 
 
 class Defect(Value, frozen=True):
@@ -36,7 +36,7 @@ class Defect(Value, frozen=True):
     location: str = ""
     message: str = ""
     key: str = ""
-    """What its reviewer calls it, however it words the rest; if there is one, it alone counts."""
+    """Its reviewer's name for it, however the rest is worded; if there is one, it alone counts."""
 
 
 def finding_id(validator: str, rule: str, location: str, message: str) -> str:
@@ -52,11 +52,11 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
 
 
 def _finding_id(validator: str, rule: str, location: str, message: str) -> str:
-    return _digest([validator, rule, _normalised(location), _normalised(message)])
+    return _digest([validator, rule, _normalise(location), _normalise(message)])
 
 
 _remembered_id = lru_cache(maxsize=1024)(_finding_id)
-"""The same, because defects come again from round to round and from run to run."""
+"""`_finding_id` with a cache, because defects recur over rounds and runs."""
 
 
 def finding_ids(
@@ -90,7 +90,7 @@ def _digest(parts: list[str]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     folded = composed(text).casefold()
     placeless = _LINE_AFTER_FILE.sub(r"\1", _LINE.sub(" ", folded))
     return " ".join(placeless.split()).rstrip(".! ")

@@ -1,4 +1,4 @@
-"""Logs: sequences that only grow, and share with longer ones what they have in common."""
+"""Logs: sequences that only grow, and share their beginning with longer ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 class Log(Sequence[T]):
     """Values in the order in which they came, which never changes: `plus` makes a longer one.
 
-    Both stand on one list, so that adding costs the same however long it is. Only a second one
-    behind the same beginning copies it.
+    Both share one list, so that adding costs the same however long it is. Only a second log with
+    the same beginning copies it.
     """
 
     __slots__ = ("_length", "_shared")
@@ -26,7 +26,7 @@ class Log(Sequence[T]):
     def plus(self, value: T) -> Log[T]:
         """This log with one more value at its end."""
         shared, length = self._shared, self._length
-        # All runs begin with one that is empty, which has to stay so.
+        # All runs begin with the same empty log, which has to stay empty.
         if not length or len(shared) != length:
             shared = shared[:length]
         shared.append(value)
@@ -73,4 +73,4 @@ class Log(Sequence[T]):
 
 _new_log: Callable[[type[Log[Any]]], Log[Any]] = object.__new__
 EMPTY: Log[Any] = Log()
-"""The one with which all runs begin."""
+"""The log with which all runs begin."""

@@ -7,9 +7,9 @@ network, so that the same work always gives the same events.
 
 from __future__ import annotations
 
-from loopkit.engine.best_version import gone_back, way_back
+from loopkit.engine.best_version import after_going_back, find_better_version
 from loopkit.engine.changes import apply
-from loopkit.engine.emitting import emitted_at_start, emitted_on_edge
+from loopkit.engine.emitting import event_at_start, event_on_edge
 from loopkit.engine.events import (
     Alerted,
     Decided,
@@ -29,7 +29,7 @@ from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_artifact
-from loopkit.engine.versions import left_because, numbered
+from loopkit.engine.versions import reason_for_leaving, with_version
 from loopkit.language import Alert, FinalState
 from loopkit.machine.compiler import Decider, NoEdge
 from loopkit.machine.edges import Edge
@@ -42,10 +42,10 @@ COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
 class Macrostep(Mutable, eq=False):
-    """What one completed piece of work brings about, and the state of the run behind it."""
+    """The events of one completed piece of work, and the state of the run after them."""
 
     run: RunState
-    """A copy of the one before, so that nothing has happened where a template fails."""
+    """A copy of the state before, so that nothing has changed if a template fails."""
     events: list[Event] = []
 
     def add(self, event: Event) -> None:
@@ -54,7 +54,7 @@ class Macrostep(Mutable, eq=False):
 
 
 class Engine:
-    """The macrosteps of one program. One a thread."""
+    """The macrosteps of one program. Each thread needs its own."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -64,21 +64,20 @@ class Engine:
         self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
-        """What makes the initial state active."""
+        """The macrostep that enters the initial state."""
         step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
 
     def step(self, run: RunState, work: Worked | Kept, now: float) -> Macrostep:
-        """One macrostep: `worked`, `decided`, `entered`, and what the new state brings at once.
+        """One macrostep: `worked`, `decided`, `entered`, and an immediate event of the new state.
 
         A state that is `kept` goes on as after its last work.
 
         `now` is Unix time, for questions that expire.
 
-        Where an error has no edge to go to, the run suspends instead, and the
-        state stays as it was. Raises NoEdge where the work leads nowhere,
-        which the checks rule out.
+        If an error has no edge, the run suspends instead, and the state stays as it was. Raises
+        NoEdge if no edge takes the work, which the checks rule out.
         """
         plan, step = self._plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
@@ -86,7 +85,7 @@ class Engine:
             work = last_work(run, work)
         else:
             if work.artifact is not None:
-                work = numbered(self.program, run, work, work.artifact)
+                work = with_version(self.program, run, work, work.artifact)
             step.add(work)
         facts = guard_facts(self.program, step.run, work)
         ways = plan.ways.get(work.outcome, NO_WAYS)
@@ -96,25 +95,27 @@ class Engine:
         edge = self._decider.decide(run.state, work.outcome, bits)
         if plan.restores and not edge.back and (best := run.best_round()):
             # A person was shown the best round's artifacts, and goes forward with them.
-            work = work.replace(restored=run.picked(best))
+            work = work.replace(restored=run.artifacts_at(best))
             step = Macrostep(run.copy())
             step.add(work)
-        better = way_back(plan, edge, run, step.run, work) if edge.from_best else None
-        told = step.run if better is None else gone_back(step.run, better)
+        better = find_better_version(plan, edge, run, step.run, work) if edge.from_best else None
+        feedback_run = step.run if better is None else after_going_back(step.run, better)
         feedback, deferrals = _NOTHING
         if edge.back or step.run.deferred:
-            feedback, deferrals = feedback_for(self.program, told, work, edge, facts["attempt"])
+            feedback, deferrals = feedback_for(
+                self.program, feedback_run, work, edge, facts["attempt"]
+            )
         emitted = None
         if edge.emit is not None:
-            emitted = emitted_on_edge(self.program, step.run, edge.emit, work)
+            emitted = event_on_edge(self.program, step.run, edge.emit, work)
         step.add(
             Decided(
                 edge=edge.id,
                 source=edge.source,
                 target=edge.target,
-                facts=_recorded(facts, work, ways.names) if plan.elsewhere else facts,
+                facts=_facts_to_record(facts, work, ways.names) if plan.elsewhere else facts,
                 bits=bits,
-                left_because=left_because(self.program, facts, edge, work),
+                left_because=reason_for_leaving(self.program, facts, edge, work),
                 spends=edge.counters,
                 resets=edge.resets,
                 feedback=feedback,
@@ -130,14 +131,14 @@ class Engine:
         return step
 
     def finish(self, run: RunState) -> Macrostep:
-        """What ends a run in the active final state; raises TemplateError."""
+        """The macrostep that ends a run in the active final state; raises TemplateError."""
         step, final = Macrostep(run.copy()), self.program.plans[run.state].final
         assert final is not None
-        step.add(self._finished(step.run, run.state, final))
+        step.add(self._final_event(step.run, run.state, final))
         return step
 
     def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
-        """For each of some edges, whether it can be taken now."""
+        """One bit for each candidate edge: whether it can be taken now."""
         bits: list[bool] = []
         for edge, predicate, is_always in ways.edges:
             holds = predicate is None or predicate(facts)
@@ -145,9 +146,9 @@ class Engine:
         return tuple(bits)
 
     def _is_open(self, run: RunState, edge: Edge) -> bool:
-        """Whether an edge that is not always there is: at a limit once, else with room left.
+        """Whether a conditional edge is open: the one of a limit once, any other with room left.
 
-        Revising is for what failed, and goes to the earliest origin of that where there are any.
+        Only failed work is revised, and it goes to the earliest origin if there are origins.
         """
         if edge.event == "limit":
             return not run.then_used
@@ -160,7 +161,7 @@ class Engine:
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
-        """Raise the alert of the machine where the run has just passed its threshold."""
+        """Raise the alert of the machine if the run has just passed its threshold."""
         figures = step.run.figures
         rate, threshold = figures.correction_rate, alert.correction_rate
         if rate is not None and rate > threshold:
@@ -181,16 +182,16 @@ class Engine:
         if plan.final is not None:
             # Before a run with trees of its own ends, they have to be merged or left.
             if not run.isolated:
-                step.add(self._finished(run, target, plan.final))
+                step.add(self._final_event(run, target, plan.final))
             return
         if plan.emission is not None and not is_kept(self.program, run):
-            step.add(emitted_at_start(self.program, run, plan.emission))
+            step.add(event_at_start(self.program, run, plan.emission))
         if plan.human is not None:
             step.add(self.questions.question(run, plan.human, now))
 
-    def _finished(self, run: RunState, name: str, state: FinalState) -> Finished:
+    def _final_event(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None
-        current = run.picked(best) if best else run.artifacts
+        current = run.artifacts_at(best) if best else run.artifacts
         picked = {name: current[name] for name in state.result if name in current}
         return Finished(
             outcome=name,
@@ -203,7 +204,7 @@ class Engine:
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:
-    """What comes of work that nothing catches: the run stops where it is."""
+    """The macrostep of an error that no edge catches: the run stops where it is."""
     step = Macrostep(run.copy())
     step.add(suspension(work))
     return step
@@ -223,8 +224,8 @@ def suspension(work: Worked) -> Suspended:
     )
 
 
-def _recorded(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
-    """What the work left, and what the guards of its edges could read of the rest."""
+def _facts_to_record(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
+    """The facts of the work, and the others that the guards of its edges could read."""
     return {
         name: value
         for name, value in facts.items()

@@ -1,4 +1,4 @@
-"""What a person is asked, and which of the choices are closed and why."""
+"""Questions to a person: their text, and which of the choices are closed and why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Report
 from loopkit.engine.guard_facts import earliest_origin, guard_facts
-from loopkit.engine.revisions import cap_of, used_up
+from loopkit.engine.revisions import cap_of, find_full_counter
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language import HumanState
@@ -19,7 +19,7 @@ from loopkit.machine.program import Program, flat_facts
 
 
 class Questions:
-    """The questions of one program. One a thread."""
+    """The questions of one program. Each thread needs its own."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -27,7 +27,7 @@ class Questions:
         """For each edge, whether its feedback needs a comment."""
 
     def question(self, run: RunState, state: HumanState, now: float) -> Waiting:
-        """What the active human state asks; raises TemplateError."""
+        """The question of the active human state; raises TemplateError."""
         return Waiting(
             state=run.state,
             question=f"{run.state}:{run.visit}{run.era}",
@@ -40,14 +40,14 @@ class Questions:
         )
 
     def choices(self, run: RunState) -> tuple[Choice, ...]:
-        """The choices of the active human state, each with the reason where it is closed."""
+        """The choices of the active human state, each with the reason if it is closed."""
         state = self.program.plans[run.state].human
         if state is None:
             return ()
         return tuple(self._choice(run, state, name) for name in state.choices)
 
-    def closed_edge(self, run: RunState, answer: Mapping[str, object]) -> str:
-        """Why an answer can't be taken: its edge has no room left. Empty if it can."""
+    def why_refused(self, run: RunState, answer: Mapping[str, object]) -> str:
+        """Why an answer can't be taken, such as an edge without room. Empty if it can."""
         known = guard_facts(self.program, run, None)
         facts = known | flat_facts(answer) | flat_facts({run.state: answer})
         missed: list[Edge] = []
@@ -66,7 +66,7 @@ class Questions:
         return edge.origin != earliest_origin(self.program, run, edge.source)
 
     def _why_closed(self, run: RunState, edge: Edge, missed: Sequence[Edge]) -> str:
-        """Why an answer can't lead over an edge, behind some to other origins; empty if it can."""
+        """Why an edge behind `missed` ones to other origins takes no answer; empty if it does."""
         if not missed or edge.back:
             return self._no_room(run, edge)
         origin = earliest_origin(self.program, run, edge.source)
@@ -93,7 +93,7 @@ class Questions:
             takes_comment = takes_comment or self._takes_comment(edge)
             needs_comment = needs_comment or self._needs_comment(edge)
             closed = self._why_closed(run, edge, missed)
-            # A guard that reads the form may hold or not: the choice is open where it may lead on.
+            # A guard that reads the form may hold or not: the choice is open if it may lead on.
             if holds or not closed:
                 break
         return Choice(
@@ -105,7 +105,7 @@ class Questions:
         return edge.back and "comment" in template.names
 
     def _needs_comment(self, edge: Edge) -> bool:
-        """Whether the feedback uses the comment otherwise than behind `{% if comment %}`."""
+        """Whether the feedback uses the comment outside `{% if comment %}`."""
         if edge.id not in self._needing:
             template = self.program.template(self.program.feedback_of(edge))
             shapes: dict[str, Shape] = dict.fromkeys(template.names, Anything())
@@ -116,21 +116,20 @@ class Questions:
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back:
             return ""
-        full, told = used_up(self.program, run, edge)
+        full, reason = find_full_counter(self.program, run, edge)
         if full != TOTAL:
-            return told
-        return (
-            f"{told}; `--set limits.total_revisions={cap_of(self.program, run, full) + 1}` opens it"
-        )
+            return reason
+        more = cap_of(self.program, run, full) + 1
+        return f"{reason}; `--set limits.total_revisions={more}` opens it"
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
-        """What the active human state shows: the latest of all, or the best round."""
+        """The artifacts and report that the human state shows: the latest, or the best round's."""
         state = self.program.plans[run.state].human
         if state is None:
             return {}, None
         best = run.best_round() if state.pick == "best" else None
         current, report = (
-            (run.picked(best), best.report) if best else (run.artifacts, run.last_report)
+            (run.artifacts_at(best), best.report) if best else (run.artifacts, run.last_report)
         )
         artifacts = {name: current[name] for name in state.show if name in current}
         return artifacts, report if "report" in state.show else None

@@ -1,4 +1,4 @@
-"""Reclassification: a person says which states have to mend what was found last."""
+"""Reclassification: a person says which states have to fix the last findings."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from loopkit.document.problems import did_you_mean
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.findings_for import take_back
+from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.ledger.attribution import earliest
 from loopkit.engine.state import RunState
 from loopkit.machine.origins import Origins
 
 SHORTEST = 4
-"""Characters of an id by which a person may name a finding, and more where several begin so."""
+"""The fewest characters of an id that name a finding, and more if several ids begin so."""
 By = Mapping[str, Sequence[str]]
-"""By id of a finding: the states that have to mend it."""
+"""By id of a finding: the states that have to fix it."""
 
 
 class NotReclassified(Exception):
-    """What a person names is no finding of the last report, or no state that can have made it."""
+    """A person named something that is not a finding, or a state that can't have caused it."""
 
 
 def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
-    """The beginning of each finding's id that no other one of them has."""
+    """For each finding, the shortest beginning of its id that no other one has."""
     ids = sorted({finding.id for finding in findings})
     length = SHORTEST
     while len({each[:length] for each in ids}) < len(ids):
@@ -31,10 +31,12 @@ def short_ids(findings: Iterable[Finding]) -> dict[str, str]:
     return {each: each[:length] for each in ids}
 
 
-def named_origins(origins: Origins, report: Report | None, named: By) -> dict[str, tuple[str, ...]]:
-    """What a person says, by whole ids and in the order of the origins; raises NotReclassified.
+def resolve_origins(
+    origins: Origins, report: Report | None, named: By
+) -> dict[str, tuple[str, ...]]:
+    """The origins that a person gives, by whole ids and in order; raises NotReclassified.
 
-    A finding goes to no state that works later than the author of what was judged.
+    A finding can't go to a state that works later than the author of what was judged.
     """
     if not origins:
         raise NotReclassified("the machine declares no `origins`")
@@ -42,14 +44,14 @@ def named_origins(origins: Origins, report: Report | None, named: By) -> dict[st
         raise NotReclassified("nothing is found that could go to another state")
     given: dict[str, tuple[str, ...]] = {}
     for name, states in named.items():
-        found = _found(report, name)
+        found = _find_finding(report, name)
         _refuse_unknown(states, origins.of_author(report.author), report)
         given[found] = origins.in_order((*given.get(found, ()), *states))
     return given
 
 
-def _found(report: Report, name: str) -> str:
-    """The id of the finding that a person means; by its code or key where only one has it."""
+def _find_finding(report: Report, name: str) -> str:
+    """The id of the finding that a person means, also by a code or key that only one has."""
     short = short_ids(report.findings)
     matching = {
         finding.id
@@ -79,36 +81,38 @@ def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Repo
             )
 
 
-def heed(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
-    """Change a run by what an answer says beside its choice."""
+def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:
+    """Change a run by the raised limits and the origins in an answer."""
     if answer.limits:
         run.limits = {**run.limits, **answer.limits}
     report = run.last_report
     if report is None or about is None or not about.origins:
         return
-    findings = tuple(_reclassified(report.findings, about.origins))
+    findings = tuple(_reclassify(report.findings, about.origins))
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
     given, judge = about.origins.keys(), report.state
-    take_back(run, lambda told: told.by == judge and not given.isdisjoint(told.findings))
+    defer_feedback(
+        run, lambda deferral: deferral.by == judge and not given.isdisjoint(deferral.findings)
+    )
 
 
-def _reclassified(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
+def _reclassify(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
     for finding in findings:
         if finding.id in by:
             finding = finding.replace(origins=tuple(by[finding.id]), defaulted=False)
         yield finding
 
 
-def considered(origins: Origins, report: Report | None, named: By) -> Considered | None:
-    """What a person decides about: the last report, with what they say of its findings.
+def consider(origins: Origins, report: Report | None, named: By) -> Considered | None:
+    """The report that a person decides about: the last one, with the origins that they give.
 
     Raises NotReclassified.
     """
-    by = named_origins(origins, report, named) if named else {}
+    by = resolve_origins(origins, report, named) if named else {}
     if report is None:
         return None
-    findings = list(_reclassified(report.findings, by))
+    findings = list(_reclassify(report.findings, by))
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.severity] = counts.get(finding.severity, 0) + 1

@@ -1,7 +1,7 @@
 """Records: values that are stored as JSON.
 
-Making one checks nothing, because only loopkit makes them; what comes from outside is checked
-when it is read. A record may have keys that this version does not know: they are left out.
+Constructing one checks nothing, because only loopkit does it; data from outside is checked when it
+is read. Keys that this version does not know are left out.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ R = TypeVar("R", bound=Record)
 
 
 def read_record(noun: type[R], data: str | bytes) -> R:
-    """The record of a JSON text; raises ValueError where it is none."""
+    """The record of a JSON text; raises ValueError if the text is not one."""
     record: R = _decoder(noun).decode(data)
     return record
 
 
 def _plain_text(value: object) -> str:
-    # Texts with fields are texts to everybody but a template.
+    # A text with fields is a plain text everywhere but in templates.
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 encode: Callable[[Record], bytes] = msgspec.json.Encoder(enc_hook=_plain_text).encode
-"""The same as bytes of UTF-8."""
+"""A record as UTF-8 bytes of JSON."""
 
 
 @cache

@@ -10,7 +10,7 @@ from loopkit.engine.state import RunState
 
 
 def repair(state: RunState, event: Repaired) -> None:
-    """Go on with the other definition; the event says what is called differently there."""
+    """Change to the other definition; the event has the names that differ there."""
     state.definition = event.definition
     state.repairs += 1
     state.input = {**state.input, **event.input}
@@ -22,19 +22,19 @@ def repair(state: RunState, event: Repaired) -> None:
     state.counters = dict(event.counters)
     _move_tasks(state, event.tasks)
     if not state.state:
-        # Nothing has been done yet, so that everything is known anew.
+        # Nothing has been done yet, so the baselines are taken again.
         state.baselines = {}
 
 
 def _rename_edges(state: RunState, names: Mapping[str, str]) -> None:
-    """Let what waits for a state be told in the words of the same edges."""
+    """Give feedback and deferrals that wait the new ids of their edges."""
 
-    def renamed(each: Deferral) -> Deferral:
+    def rename(each: Deferral) -> Deferral:
         return each.replace(edge=names.get(each.edge or "", each.edge))
 
-    state.deferred = {to: tuple(map(renamed, waiting)) for to, waiting in state.deferred.items()}
+    state.deferred = {to: tuple(map(rename, waiting)) for to, waiting in state.deferred.items()}
     state.pending = {
-        to: tuple(each.replace(tells=each.tells and renamed(each.tells)) for each in waiting)
+        to: tuple(each.replace(tells=each.tells and rename(each.tells)) for each in waiting)
         for to, waiting in state.pending.items()
     }
 

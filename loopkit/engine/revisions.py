@@ -1,4 +1,4 @@
-"""Caps of counters where a run stands, and how many revisions are left."""
+"""The caps of a run's counters, and how many revisions are left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cap_of(program: Program, run: RunState, counter: str) -> int:
 def after_edge(
     counters: Mapping[str, int], spends: Iterable[str], resets: Iterable[str]
 ) -> dict[str, int]:
-    """The counters once an edge is taken: those that it resets, and one more of what it spends."""
+    """The counters after an edge: those that it resets are 0, those that it spends one higher."""
     after = dict(counters)
     for counter in resets:
         after[counter] = 0
@@ -33,10 +33,10 @@ def after_edge(
 def revision_of(
     program: Program, run: RunState, edge: Edge, spent: Mapping[str, int]
 ) -> tuple[int, int]:
-    """The number of the revision by which a revise edge led on, and the most that there can be.
+    """The number of the revision that a revise edge began, and the maximum.
 
-    `spent` counts it already. The most is what all counters of the edge leave: a total that is
-    nearly used up leaves fewer than the edge's own cap.
+    `spent` includes it. The maximum is what all counters of the edge leave: a total that is nearly
+    used up leaves fewer than the edge's own cap.
     """
     revision = spent.get(edge.counters[0], 0)
     left = min([cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters])
@@ -44,7 +44,7 @@ def revision_of(
 
 
 def most_of(program: Program, run: RunState, counter: str) -> int:
-    """The most that a counter can come to: of an edge, what its other counters leave it."""
+    """The highest value that a counter can reach; an edge's other counters may lower it."""
     edge = program.graph.by_id.get(counter)
     spent, used = run.counters.get(counter, 0), run.counters
     counters = edge.counters if edge else (counter,)
@@ -61,10 +61,10 @@ def can_come_again(program: Program, run: RunState, state: str) -> bool:
     )
 
 
-def used_up(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
-    """The counter that leaves an edge no room, and that in words; both empty where none does.
+def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
+    """The counter that leaves an edge no room, and that in words; both empty if none does.
 
-    `of` says of what the edge's own revisions are, or those of its budget.
+    `of` is a phrase for what the edge's own revisions, or those of its budget, belong to.
     """
     used, caps = run.counters, {c: cap_of(program, run, c) for c in edge.counters}
     full = next((c for c in edge.counters if used.get(c, 0) >= caps[c]), "")
@@ -79,7 +79,7 @@ def used_up(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[
 
 
 def has_room(program: Program, run: RunState, edge: Edge) -> bool:
-    """Whether none of an edge's counters is used up; one without counters has room always."""
+    """Whether none of an edge's counters is used up; an edge without counters always has room."""
     for counter in edge.counters:
         if run.counters.get(counter, 0) >= cap_of(program, run, counter):
             return False

@@ -1,7 +1,7 @@
 """Rounds: the complete reports of validate states, with what each was about.
 
-Where a run goes back to an earlier version, the rounds since then are given up: they still count
-where revising may have stalled, but not for what is open, nor for what had been found before.
+If a run goes back to an earlier version, the rounds since then are given up: they still count for
+stalls, but not for what is open, nor for what had been found before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loopkit.values import Mutable, Value, field
 
 _ID = attrgetter("id")
 Attempt = tuple[tuple[str, int], ...]
-"""Whose, and its number, and the same of all those from whose artifacts it was made."""
+"""An author and its attempt number, and those of all states whose artifacts it used."""
 
 
 def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attempt:
@@ -32,20 +32,20 @@ def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attem
 class Round:
     """One complete report and the artifacts as they were then.
 
-    What later rounds compare themselves with is made once.
+    The values that later rounds are compared with are computed once.
     """
 
     report: Report
     judged: Artifact
     snapshot: Mapping[str, Artifact]
     reports: Mapping[str, Report]
-    """Of every validate state the one that counted then, this one included."""
+    """The current report of every validate state then, this one included."""
     number: int
     """How many rounds the run had before, of all validate states."""
     attempt: Attempt = dataclasses.field(init=False, compare=False)
-    """Which attempt was judged."""
+    """The attempt that was judged."""
     ids: frozenset[str] = dataclasses.field(init=False, compare=False)
-    """Of everything that was found."""
+    """The ids of all findings."""
     blocking_ids: frozenset[str] = dataclasses.field(init=False, compare=False)
     blocked_by: object = dataclasses.field(init=False, compare=False)
 
@@ -56,9 +56,9 @@ class Round:
 
 
 def what_blocks(report: Report) -> tuple[frozenset[str], object]:
-    """The ids of what blocks, and what is equal where the same does.
+    """The ids of blocking findings, and a value that is equal if the same findings block.
 
-    Where one id stands for whatever fails, that is equal to nothing else.
+    If one id stands for every failure, that value is equal to nothing else.
     """
     ids: list[str] = []
     is_identified = True
@@ -71,15 +71,15 @@ def what_blocks(report: Report) -> tuple[frozenset[str], object]:
 
 
 class _Index:
-    """The rounds of one state by what they are asked for; the last one of an attempt counts."""
+    """Indexes of the rounds of one state; the last one of an attempt counts."""
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
         self.all: list[Round] = []
-        """In order, those that count no more included."""
+        """In order, including those that no longer count."""
         self.by_attempt: dict[Attempt, Round] = {}
         self.by_work: dict[str, dict[Attempt, Round]] = {}
         self.found: dict[str, int] = {}
-        """In how many rounds each finding was."""
+        """The number of rounds with each finding."""
         self.blocked: dict[object, int] = {}
         for entry in rounds:
             self.add(entry)
@@ -102,16 +102,16 @@ class _Index:
 class Rounds(Mutable, eq=False):
     """The rounds of one validate state: one for each attempt that it judged completely.
 
-    Never changed: `plus` makes a longer one, and `before` looks at all but one attempt's. Neither
-    costs more where there are many.
+    Never changed: `plus` makes a longer one, and `before` leaves out one attempt. Neither costs
+    more with many rounds.
     """
 
     index: _Index = field(default_factory=_Index)
-    """Longer ones add to it."""
+    """Shared: longer ones add to it."""
     length: int = 0
-    """How many of the rounds in it are these."""
+    """How many rounds of the index belong to this value."""
     kept: Rounds | None = None
-    """Those that were not given up, where some were."""
+    """The rounds that were not given up, if some were."""
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
@@ -126,7 +126,7 @@ class Rounds(Mutable, eq=False):
         return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, line: Iterable[Round]) -> Rounds:
-        """The same rounds, of which all but these are given up."""
+        """These rounds with all but `line` given up."""
         kept = _Index(line)
         return Rounds(self._current(), self.length, Rounds(kept, len(kept.all)))
 
@@ -137,7 +137,7 @@ class Rounds(Mutable, eq=False):
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """What is open in the current version."""
+        """The open findings of the current version."""
         return self.line.before(None).open
 
     @property
@@ -165,23 +165,23 @@ class Rounds(Mutable, eq=False):
 
     @property
     def since_valid(self) -> list[Round]:
-        """Those after the last one in which the version was valid, newest first."""
+        """The rounds after the last valid one, newest first."""
         newest = reversed(self._current().by_attempt.values())
         return list(takewhile(lambda entry: not entry.report.valid, newest))
 
     def _current(self) -> _Index:
-        # A longer one that was given up, as where a template failed behind it, has added to it.
+        # A longer one that was discarded, because a template failed after it, has added to it.
         if len(self.index.all) != self.length:
             self.index = _Index(self.index.all[: self.length])
         return self.index
 
 
 def best_of(rounds: Iterable[Round]) -> Round | None:
-    """The one of these rounds with the best work.
+    """The round with the best work.
 
-    Fewest blocking findings of deterministic validators, then fewest blocking, then fewest
-    others, then the best score, then the earliest. What is no artifact, so that no rule was
-    run on it, comes after everything that is one.
+    Fewest blocking findings of deterministic validators, then fewest blocking, then fewest others,
+    then the best score, then the earliest. A faulty artifact, on which no rule was run, comes after
+    all others.
     """
     return min(rounds, key=_rank, default=None)
 
@@ -199,13 +199,13 @@ class Earlier(Value, frozen=True, eq=False):
 
     index: _Index
     own: Round | None
-    """The one of that attempt."""
+    """The round of that attempt."""
     kept: Earlier | None
-    """Those that were not given up, where some were."""
+    """The rounds that were not given up, if some were."""
 
     @property
     def line(self) -> Earlier:
-        """Those that led to the current version."""
+        """The rounds that led to the current version."""
         return self if self.kept is None else self.kept
 
     def __len__(self) -> int:
@@ -229,7 +229,7 @@ class Earlier(Value, frozen=True, eq=False):
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """What the last one found, or had from others and did not look for."""
+        """The findings of the last round, and the earlier ones that it did not look for."""
         last = self.last
         return (*last.report.findings, *last.report.unseen) if last else ()
 
@@ -244,7 +244,7 @@ class Earlier(Value, frozen=True, eq=False):
         return self.index.blocked.get(what, 0) > own
 
     def of_work(self, digest: str) -> Iterator[Round]:
-        """Those in which the same work was judged."""
+        """The rounds in which the same work was judged."""
         return self._others(self.index.by_work.get(digest, {}).values())
 
     def _others(self, rounds: Iterable[Round]) -> Iterator[Round]:

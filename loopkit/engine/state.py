@@ -33,21 +33,21 @@ from loopkit.values import Mutable, field
 
 _TEXT, _COPY = attrgetter("text"), methodcaller("__copy__")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
-"""Shared by all runs, because a change of a mapping puts another one in its place."""
+"""Shared by all runs, because a mapping is replaced and never changed."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")
-"""In which status nothing can come any more."""
+"""The statuses in which no more events can come."""
 
 
 class RunState(Mutable):
-    """Where a run stands. `apply` changes it, and nobody else."""
+    """The state of a run. Only `apply` changes it."""
 
     run: str = ""
     machine: str = ""
     definition: str = ""
-    """Digest of the definition that holds now."""
+    """The digest of the current definition."""
     repairs: int = 0
-    """How often that became another one."""
+    """How often the definition was replaced."""
     script: str | None = None
     folder: str = ""
     status: Status = "new"
@@ -56,46 +56,46 @@ class RunState(Mutable):
     visit: int = 0
     entered_by: str | None = None
     is_revision: bool = False
-    """Whether that was a revise edge."""
+    """Whether the active state was entered by a revise edge."""
     visits: Mapping[str, int] = NOTHING
     attempts: Mapping[str, int] = NOTHING
     """How often each state has completed its work, content faults included."""
     counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
-    """How often each state has kept what it had made."""
+    """How often each state has kept its artifact."""
     artifacts: Mapping[str, Artifact] = NOTHING
     versions: Mapping[str, int] = NOTHING
-    """How often each artifact has been written, by whomever."""
+    """How often each artifact has been written, by any author."""
     phase: str = ""
-    """The phase that its events have named last."""
+    """The phase that its last event with a phase named."""
     error: str = ""
-    """Why the last work came to nothing, where it did."""
+    """Why the last work failed; empty if it did not."""
     left_because: str = ""
-    """What ended the last loop, where that was not that its work was accepted."""
+    """Why the last loop ended; empty if its work was accepted."""
     answers: Mapping[str, HumanAnswer] = NOTHING
     facts: Mapping[str, Mapping[str, Any]] = NOTHING
-    """What each state's last completed work left for guards."""
+    """The facts of each state's last completed work."""
     made_from: Mapping[str, tuple[str, str]] = NOTHING
-    """By artifact, the state that wrote it last, and a digest of what that depended on, where the
+    """By artifact, the state that wrote it last, and a digest of what that work depended on, if the
     state may be kept."""
     reports: Mapping[str, Report] = NOTHING
-    """Of each validate state the last one, or the one of the version that became current again."""
+    """The last report of each validate state, or that of the version that is current again."""
     verdicts: Mapping[str, Verdict] = NOTHING
-    """Of each validate state the last one, as guards read it."""
+    """The last verdict of each validate state, as guards read it."""
     last_report: Report | None = None
     rounds: Log[Round] = EMPTY
-    """Of all validate states, oldest first."""
+    """The rounds of all validate states, oldest first."""
     returns: Mapping[int, int] = NOTHING
-    """By the number of a round: that of the one to which the run had gone back before it."""
+    """By the number of a round: the number of the round that the run had gone back to before."""
     rounds_at: Mapping[str, Rounds] = NOTHING
-    """The same of each validate state."""
+    """The rounds of each validate state."""
     pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
-    """Feedback that waits for the state it is addressed to, which has to work even where all of it
-    has gone to others."""
+    """Feedback that waits for its addressee, which has to work even if all of it has gone to
+    others."""
     deferred: Mapping[str, tuple[Deferral, ...]] = NOTHING
-    """By state: what was found for it in other states, and waits until it works again."""
+    """By state: findings of other states that wait until it works again."""
     delivered: Mapping[str, tuple[Deferral, ...]] = NOTHING
-    """By state: what it has been told of that, and has not worked on yet."""
+    """By state: the deferrals that it has been sent and has not worked on yet."""
     revised: Mapping[str, int] = NOTHING
     """How often each state was sent feedback about its work."""
     tasks: dict[str, Task] = {}
@@ -106,15 +106,15 @@ class RunState(Mutable):
     open_calls: dict[str, Intended] = {}
     """Intended, and neither answered nor failed nor in doubt."""
     doubts: Mapping[str, Intended] = NOTHING
-    """In doubt, and waiting for a person's word."""
+    """Calls in doubt that wait for a person's decision."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
     children: Mapping[str, dict[str, Child]] = NOTHING
-    """By state and key: of each item the child that was begun last."""
+    """By state and key: the child of each item that was begun last."""
     baselines: Mapping[tuple[str, str], Mapping[str, frozenset[str]]] = NOTHING
-    """By state and validator, then by rule: the ids of what its command found at first."""
+    """By state and validator, then by rule: the ids of the findings in its baseline."""
     captured: dict[str, Captured] = {}
-    """By task: the folder that is its artifact, as it was before."""
+    """By task: the file or folder that is its artifact, as it was before."""
     originals: Mapping[tuple[str, str], str] = NOTHING
     """By artifact that is a folder, and where that is: its tree before the first attempt."""
     isolate: Literal["none", "copy", "worktree"] = "none"
@@ -122,22 +122,22 @@ class RunState(Mutable):
     isolated: Mapping[str, Isolated] = NOTHING
     """By workspace: the tree in which the run works instead, until it is merged."""
     merging: Mapping[str, Merging] = NOTHING
-    """Those that are being merged."""
+    """By workspace: the merges that are in progress."""
     merged: frozenset[str] = frozenset()
-    """The workspaces into which the run was merged."""
+    """The workspaces that the run was merged into."""
     unrestored: Mapping[str, Artifact] = NOTHING
-    """Folders that have to become what they were in the round that was picked as the best."""
+    """Folders that have to be restored as of the round that was picked as the best."""
     restored_in: str = ""
-    """The state in which folders last became that."""
+    """The state in which folders were last restored."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     adding: Adding | None = None
-    """The last text that was to be added to a file."""
+    """The last addition of a text to a file."""
     usage: Usage = Usage()
     counted: Log[Event] | None = EMPTY
-    """The events that its figures need; none where its machine never asks for them."""
+    """The events that its figures need; None if its machine never asks for figures."""
     counting: Counting = field(default_factory=Counting)
-    """What is known of these figures."""
+    """The figures computed so far."""
     alerted: Alerted | None = None
     """The alert that it has raised."""
     limits: Mapping[str, Any] = NOTHING
@@ -152,13 +152,13 @@ class RunState(Mutable):
 
     @property
     def figures(self) -> Figures:
-        """What its events say of its defects; not to be changed."""
+        """The figures of its defects; not to be changed."""
         assert self.counted is not None
         return self.counting.figures(self.counted)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can come any more."""
+        """Whether no more events can come."""
         return self.status in ENDED
 
     @property
@@ -169,20 +169,20 @@ class RunState(Mutable):
 
     @property
     def waits_for_children(self) -> bool:
-        """Whether it stopped because children of it wait for a person."""
+        """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
     def copy(self) -> RunState:
-        """A state behind which work may complete; this one stays as it is.
+        """A copy in which work can complete; this state stays as it is.
 
-        What only calls change is shared: of a macrostep's events none does. So are the mappings,
-        which a change replaces.
+        Values that only events of calls change are shared, because a macrostep has none of these.
+        So are the mappings, which are replaced and never changed.
         """
         other: RunState = _COPY(self)
         return other
 
     def tasks_of(self, agent: str) -> int:
-        """How many pieces of work an agent has had, at whatever place."""
+        """How many pieces of work an agent has had, at all places."""
         count = 0
         for (asked, _), tasks in self.asked_at.items():
             if asked == agent:
@@ -191,12 +191,12 @@ class RunState(Mutable):
 
     @property
     def era(self) -> str:
-        """What keeps names of calls and questions apart from those under an earlier definition."""
+        """A suffix that keeps calls and questions apart from those under an earlier definition."""
         return f":{self.repairs}" if self.repairs else ""
 
     @property
     def committed(self) -> Usage:
-        """What has been spent and what open calls have reserved."""
+        """The usage so far, and the reservations of open calls."""
         total = self.usage
         for intent in self.open_calls.values():
             total = total.plus(intent.reserved.as_held)
@@ -215,8 +215,8 @@ class RunState(Mutable):
         rounds = self.rounds_at.get(state) if state else None
         return rounds.best() if rounds else None
 
-    def picked(self, best: Round) -> dict[str, Artifact]:
-        """The artifacts of a round, with what came only later and what a person has edited since.
+    def artifacts_at(self, best: Round) -> dict[str, Artifact]:
+        """The artifacts of a round, with those made only later and those edited by a person since.
 
         An edit is no longer one once the state of the round has judged it.
         """
@@ -229,7 +229,7 @@ class RunState(Mutable):
         return {**self.artifacts, **best.snapshot, **edits}
 
     def runs_of(self, state: str) -> int:
-        """How often the command of a `run` state came to an end, with a result or without.
+        """How often the command of a `run` state ended, with a result or without.
 
         A tool is `AGENT.TOOL`.
         """

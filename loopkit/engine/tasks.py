@@ -1,4 +1,4 @@
-"""Tasks: what a run knows of the calls for one piece of work, and of its children."""
+"""Tasks: what a run knows about the calls for one piece of work, and about its children."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Exchange(Value, frozen=True):
     prompt: str
     reply: Replied
     opening: Exchange | None = None
-    """Where it was a revision: the newest one before it that said what the task is."""
+    """For a revision: the newest exchange before it that stated the task."""
     task: str = ""
     """The piece of work that it belongs to."""
     goes_on: bool = False
-    """What tools gave was sent, and not the prompt."""
+    """Whether tool results were sent instead of the prompt."""
     tool_calls_before: int = 0
     """How many tools were called in this piece of work before it."""
 
@@ -34,25 +34,25 @@ class Child(Value, frozen=True):
 
 
 class GivenUp(Value, frozen=True):
-    """One who was asked in vain, before a fallback was."""
+    """A callee that failed before a fallback was asked."""
 
     fallback: int
     """Which of the agent's fallbacks it was; 0 is the agent itself."""
     tries: int
     failed: Failed | None
-    """Its last try, where it is known to have failed."""
+    """Its last try, if it is known to have failed."""
 
 
-def last_turns(told: Sequence[Exchange], most: int) -> list[list[Exchange]]:
+def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]:
     """The last turns of a conversation, oldest first: the exchanges of one piece of work each."""
-    turns = (list(turn) for _, turn in groupby(reversed(told), key=lambda each: each.task))
+    turns = (list(turn) for _, turn in groupby(reversed(exchanges), key=lambda each: each.task))
     return [turn[::-1] for turn in islice(turns, most)][::-1]
 
 
-def opening_of_last_turn(told: Sequence[Exchange]) -> Exchange:
+def opening_of_last_turn(exchanges: Sequence[Exchange]) -> Exchange:
     """The exchange with which the last turn of a conversation began; there has to be one."""
-    last = told[-1]
-    for exchange in reversed(told):
+    last = exchanges[-1]
+    for exchange in reversed(exchanges):
         if exchange.task != last.task:
             break
         last = exchange
@@ -60,12 +60,12 @@ def opening_of_last_turn(told: Sequence[Exchange]) -> Exchange:
 
 
 def tool_task(author: str, number: int) -> str:
-    """The piece of work that a call of a tool is, the how manieth of its author's work."""
+    """The task of the tool call with this number in its author's work."""
     return f"{author}{_TOOL}{number}"
 
 
 def is_of_program(task: str) -> bool:
-    """Whether a piece of work is no agent's, but that of a command or a tool."""
+    """Whether a piece of work is that of a command or a tool, and not of an agent."""
     return task.endswith(":run") or _TOOL in task
 
 
@@ -86,28 +86,28 @@ class Task(Record, frozen=True, kw_only=True):
     fallback: int = 0
     """Which of the agent's fallbacks was asked last; 0 is the agent itself."""
     given_up: tuple[GivenUp, ...] = ()
-    """Those before it, since the last reply or resume."""
+    """The callees before it, since the last reply or resume."""
     tries: int = 0
-    """Its failed ones since then: what its retry budget counts."""
+    """Its failed tries since then, which count against its retries."""
     unread: int = 0
-    """Of these, the ones that brought an answer that could not be read."""
+    """The failed tries with an answer that could not be read."""
     settled: int = 0
-    """Calls that were answered or failed for certain."""
+    """Calls that were answered or have certainly failed."""
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
     """The tools that were called in all of them."""
     renewed: int = 0
     """Exchanges before the last resume, which no longer count against re-asks."""
     failed: Failed | None = None
-    """The last try, where it failed."""
+    """The last try, if it failed."""
 
     @property
     def declared_as(self) -> str:
-        """The agent or the state of the machine whose work it is; of a tool, its agent."""
+        """The agent or state whose work it is, as the machine names it; for a tool, its agent."""
         return self.agent.partition(".")[0]
 
     def after_intent(self, event: Intended) -> Task:
-        """The task once a call is to be made, by whom it was asked before or by the next one."""
+        """The task once a call is about to be made, to the same callee or the next one."""
         if event.fallback != self.fallback:
             lost = GivenUp(self.fallback, self.tries, self.failed)
             given_up = (*self.given_up, lost) if self.tries else self.given_up
@@ -141,9 +141,9 @@ class Task(Record, frozen=True, kw_only=True):
         )
 
     def after_resume(self, renewed: int) -> Task:
-        """The task with new tries; so many of its answers count no longer.
+        """The task with new tries; its first `renewed` exchanges no longer count.
 
-        Where nobody gave an answer, the agent itself is asked first again.
+        If no callee gave an answer, the agent itself is asked first again.
         """
         is_lost = bool(self.given_up or self.failed)
         fallback = 0 if is_lost else self.fallback
@@ -156,4 +156,4 @@ _FRESH: dict[str, Any] = {
     "unread": 0,
     "failed": None,
 }
-"""Of a task whose tries all count anew."""
+"""The fields of a task whose tries are reset."""

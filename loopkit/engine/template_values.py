@@ -1,7 +1,7 @@
 """Values for templates and guards at run time, by name.
 
-Each is built only when a template asks for it. What may be missing is left
-out, so that `is defined` answers truly; `scope` says the same before a run.
+Each is built only when a template asks for it. A value that may be missing is left out, so that `is
+defined` is right; `scope` knows the same before a run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.findings_for import blocking_for, concerning, plain_findings
 from loopkit.engine.revisions import revision_of
 from loopkit.engine.state import RunState
-from loopkit.engine.telemetry import known_usd, rounded
+from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes import parse_fields
 from loopkit.language.facts import PRINTED_FACTS
 from loopkit.language.template import FieldedText, Template
@@ -24,7 +24,7 @@ from loopkit.machine.report_items import ReportItems
 
 
 def render(program: Program, run: RunState, text: str, **extra: object) -> str:
-    """A template filled in where the run stands; raises TemplateError."""
+    """A template filled in with the current values of the run; raises TemplateError."""
     template = program.template(text)
     if template.constant is not None:
         return template.constant
@@ -34,7 +34,7 @@ def render(program: Program, run: RunState, text: str, **extra: object) -> str:
 def template_names(
     program: Program, run: RunState, template: Template, **extra: object
 ) -> dict[str, object]:
-    """The values of those names that a template uses and that exist now."""
+    """The values of the names that a template uses and that exist now."""
     wanted: dict[str, object] = {}
     for name in template.names:
         value = extra[name] if name in extra else _build(program, run, name)
@@ -44,9 +44,9 @@ def template_names(
 
 
 class AllNames(Mapping[str, object]):
-    """Every name that exists where a run stands, for rules, whose templates come later.
+    """Every name that exists in a run now, for rules, whose templates are filled in later.
 
-    Each is made when it is asked for first: the history of a long run is long.
+    Each value is built when it is first asked for: the history of a long run is long.
     """
 
     def __init__(self, program: Program, run: RunState) -> None:
@@ -95,9 +95,11 @@ def plain_artifact(program: Program, run: RunState, artifact: Artifact) -> objec
 def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str, object]:
     form = program.type_from(state)
     left_out = dict.fromkeys(form.fields or {}) if form is not None else {}
-    said = {name: readable(value, form and form.field(name)) for name, value in answer.form.items()}
+    form_values = {
+        name: readable(value, form and form.field(name)) for name, value in answer.form.items()
+    }
     plain = {"choice": answer.choice, "comment": answer.comment, "by": answer.by}
-    return {**left_out, **said, **plain}
+    return {**left_out, **form_values, **plain}
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
@@ -126,7 +128,7 @@ def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, 
 
 
 def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
-    """What is open and blocking for the state, worst first, capped by `feedback_items`."""
+    """The open blocking findings for the state, worst first, at most `feedback_items`."""
     found = blocking_for(program, run, run.state)
     return plain_findings(found[: program.machine.limits.feedback_items], program.report_items)
 
@@ -155,7 +157,7 @@ def entering_revision(program: Program, run: RunState) -> tuple[int, int]:
 
 
 def attempt_of(program: Program, run: RunState) -> int:
-    """The number of the work in hand; in a validate state, that of the author it judges."""
+    """The attempt of the current work; in a validate state, the author's that it judges."""
     judged = program.machine.states[run.state].judges
     if judged is None:
         return run.attempts.get(run.state, 0) + 1
@@ -189,8 +191,8 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     ]
 
 
-def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
-    """The agent that a state asks in a run; none where it asks nobody, or nobody by that word."""
+def choose_agent(program: Program, run: RunState, state: str) -> str | None:
+    """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
     if plan.chooses and (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template))
@@ -198,28 +200,28 @@ def chosen_agent(program: Program, run: RunState, state: str) -> str | None:
 
 
 def _schema(program: Program, run: RunState) -> object:
-    agent = program.machine.agents.get(chosen_agent(program, run, run.state) or "")
+    agent = program.machine.agents.get(choose_agent(program, run, run.state) or "")
     if agent is None or agent.schema_ is None:
         return ""
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)
 
 
 def _of_report(key: str) -> Callable[[Program, RunState], object]:
-    def found(program: Program, run: RunState) -> list[dict[str, object]]:
+    def findings_of(program: Program, run: RunState) -> list[dict[str, object]]:
         findings = getattr(run.last_report, key) if run.last_report else ()
         return plain_findings(concerning(program, findings, run.state), program.report_items)
 
-    return found
+    return findings_of
 
 
 class _Telemetry(Mapping[str, object]):
-    """What a run has taken so far; its defects are listed when they are asked for."""
+    """The usage of a run so far; its defects are listed only when they are asked for."""
 
     def __init__(self, run: RunState) -> None:
         self._run = run
         self._spent = {
             "calls": run.usage.agent_calls,
-            "cost_usd": rounded(known_usd(run.usage)),
+            "cost_usd": round_usd(usd_without_held(run.usage)),
             "seconds": run.usage.time_s,
         }
 
@@ -255,7 +257,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
 
 
 def value_of(program: Program, run: RunState, text: str) -> object:
-    """The value itself where a template is one `{{ name }}` of data, else the filled text."""
+    """The value itself if a template is one `{{ name }}` of data, else the filled text."""
     template = program.template(text)
     if template.whole is None:
         return render(program, run, text)

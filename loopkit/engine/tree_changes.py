@@ -12,7 +12,7 @@ def capture(state: RunState, event: Captured) -> None:
         state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
-def restored(state: RunState, event: Restored) -> None:
+def end_restore(state: RunState, event: Restored) -> None:
     left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
     state.unrestored = left
     state.restored_in = state.state

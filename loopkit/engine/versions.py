@@ -1,7 +1,7 @@
-"""Versions of artifacts: the number of each in its run, and how the run came to it.
+"""Versions of artifacts: the number of each in its run, and why the run came to it.
 
-An artifact is counted whoever writes it: authors, fallbacks, and the person who edits it. An
-attempt is the work of an author, so neither a fallback nor an edit is one.
+Versions by authors, fallbacks and persons who edit are all counted. An attempt is the work of an
+author, so neither a fallback nor an edit is one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ REASONS = {
     "cap_reached": "exhausted",
     STALLED: "stalled",
 }
-"""Why a report that is not valid leads on: each by the fact that guards read, worst first."""
+"""Why a report that is not valid leads on, by the fact that guards read, worst first."""
 
 
 def attempts_at(program: Program, run: RunState, artifact: str) -> int:
-    """How often authors have begun to work on an artifact, the work in hand included."""
+    """How often authors have begun to work on an artifact, including the current work."""
     begun = 0
     for name in program.graph.attempting.get(artifact, ()):
         begun += run.visits.get(name, 0) - run.times_kept.get(name, 0)
@@ -32,12 +32,12 @@ def attempts_at(program: Program, run: RunState, artifact: str) -> int:
 
 
 def next_version(run: RunState, artifact: str) -> int:
-    """The number of the version that is written next."""
+    """The number of the next version."""
     return run.versions.get(artifact, 0) + 1
 
 
-def numbered(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
-    """Completed work whose artifact, which it has `made`, says which version of the run it is."""
+def with_version(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
+    """The completed work, whose artifact `made` gets its version numbers."""
     before = run.artifacts.get(made.name)
     artifact = replace(
         made,
@@ -51,17 +51,17 @@ def numbered(program: Program, run: RunState, work: Worked, made: Artifact) -> W
 
 
 def fallback_reason(run: RunState) -> str:
-    """Why a run is at a fallback: what ended its last loop, else the edge that it took there."""
+    """Why a run is at a fallback: how its last loop ended, else the edge that led there."""
     return run.left_because or run.entered_by or "start"
 
 
-def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> str | None:
-    """Why an edge leads on from work that was not accepted; empty where it was.
+def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked) -> str | None:
+    """Why an edge leads on from work that was not accepted; empty if it was.
 
-    None where the edge says nothing about that.
+    None if the edge says nothing about that.
     """
     if facts.get(VERDICT) == "fail" or work.outcome != "done":
-        return _rejected(program, facts, edge, work)
+        return _reason_of_rejection(program, facts, edge, work)
     if VERDICT in facts:
         unanswered = facts[VERDICT] in UNANSWERED
         return str(facts[VERDICT]) if unanswered else ""
@@ -72,10 +72,10 @@ def left_because(program: Program, facts: Facts, edge: Edge, work: Worked) -> st
     return None
 
 
-def _rejected(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
+def _reason_of_rejection(program: Program, facts: Facts, edge: Edge, work: Worked) -> str:
     true = [fact for fact in REASONS if facts.get(fact) is True]
     if not true:
         return "rejected" if work.outcome == "done" else work.outcome
-    # Of several reasons the one for which the machine took this edge.
+    # Of several reasons, the one that this edge's guard reads.
     read = program.guard_names.get(edge.id, frozenset())
     return REASONS[next((fact for fact in true if fact in read), true[0])]

@@ -1,4 +1,4 @@
-"""The contents of trees, kept beside the journal: each content once, under its digest.
+"""The contents of trees, stored beside the journal: each content once, under its digest.
 
 A tree is kept with all its files in one transaction, so it is there whole or not at all. It
 stays as long as a run that kept it.
@@ -29,14 +29,14 @@ _TABLES = (
 
 
 class LostContent(JournalError):
-    """A content that a run names is not there any more."""
+    """A content that a run names is missing."""
 
 
 class Contents:
     """The contents of the trees of all runs; may be used by several threads and processes."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """In the state folder `folder`; without one they are gone with this process."""
+        """Stored in the state folder `folder`; without one, in memory until this process ends."""
         self.folder = folder
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -51,35 +51,35 @@ class Contents:
         with self._transaction() as db:
             entries: dict[str, Entry] = {}
             for path, entry in seen.entries.items():
-                # Somebody may have removed it since.
+                # The file may have been removed since.
                 with suppress(FileNotFoundError):
-                    entries[path] = self._kept_file(db, folder, path, entry)
-            return self._kept_tree(db, run, Tree(entries, seen.times))
+                    entries[path] = self._keep_file(db, folder, path, entry)
+            return self._keep_tree(db, run, Tree(entries, seen.times))
 
     def keep_made(self, run: str, tree: Tree, contents: Iterable[bytes]) -> Tree:
-        """A tree that was made of others, with the contents that none of these has."""
+        """Store a tree that was made from others, with the contents that these don't have."""
         with self._transaction() as db:
             for content in contents:
                 _insert(db, digest_of(content), content)
-            return self._kept_tree(db, run, tree)
+            return self._keep_tree(db, run, tree)
 
     def tree(self, digest: str) -> Tree:
         """The tree that was kept under a digest; raises LostContent."""
         try:
             return Tree.of_manifest(self.content(digest))
         except ValueError as error:
-            raise _lost(digest) from error
+            raise _missing_content(digest) from error
 
     def content(self, digest: str) -> bytes:
         """Raises LostContent."""
         with self._connection() as db:
             row = db.execute("SELECT content FROM contents WHERE digest = ?", (digest,)).fetchone()
         if row is None or digest_of(row[0]) != digest:
-            raise _lost(digest)
+            raise _missing_content(digest)
         return bytes(row[0])
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Remove what only these runs have kept, and the trees in which they worked."""
+        """Remove contents that only these runs have kept, and the trees in which they worked."""
         if self.folder is not None:
             for run in runs:
                 drop_all(self.folder / TREES / run)
@@ -114,17 +114,17 @@ class Contents:
     def _exists(self) -> bool:
         return self._db is not None or bool(self.folder and (self.folder / DATABASE).exists())
 
-    def _kept_file(self, db: sqlite3.Connection, folder: Path, path: str, entry: Entry) -> Entry:
+    def _keep_file(self, db: sqlite3.Connection, folder: Path, path: str, entry: Entry) -> Entry:
         known = db.execute("SELECT 1 FROM contents WHERE digest = ?", (entry.digest,)).fetchone()
         if known is not None:
             return entry
-        # Whatever is in it by now is what is kept, and what the tree says.
+        # The file may have changed since: its present content is kept, and named in the tree.
         content = content_at(folder, path, entry)
         digest = digest_of(content)
         _insert(db, digest, content)
         return Entry(entry.kind, digest)
 
-    def _kept_tree(self, db: sqlite3.Connection, run: str, tree: Tree) -> Tree:
+    def _keep_tree(self, db: sqlite3.Connection, run: str, tree: Tree) -> Tree:
         _insert(db, tree.digest, tree.manifest)
         db.execute("INSERT OR IGNORE INTO kept VALUES (?, ?)", (run, tree.digest))
         return tree
@@ -137,7 +137,7 @@ class Contents:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
-                # After some faults SQLite has done so itself.
+                # After some faults SQLite has rolled back by itself.
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
@@ -146,13 +146,13 @@ class Contents:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                self._db = self._db or _opened(self.folder)
+                self._db = self._db or _open(self.folder)
                 yield self._db
             except sqlite3.Error as error:
                 raise unusable(error, str(self.folder / DATABASE if self.folder else "")) from error
 
 
-def _opened(folder: Path | None) -> sqlite3.Connection:
+def _open(folder: Path | None) -> sqlite3.Connection:
     path = ":memory:"
     if folder is not None:
         path = str(folder / DATABASE)
@@ -172,7 +172,7 @@ def _insert(db: sqlite3.Connection, digest: str, content: bytes) -> None:
     db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (digest, content))
 
 
-def _lost(digest: str) -> LostContent:
+def _missing_content(digest: str) -> LostContent:
     return LostContent(
         f"a content that the run names ({digest[:12]}) is not in {DATABASE} of the state folder; "
         "restore the folder from a copy"

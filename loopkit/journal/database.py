@@ -28,11 +28,11 @@ def connect(path: Path, place: str) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
-    """A connection to what cannot be written; none where it cannot be read either.
+    """A connection to a journal that cannot be written; None if it cannot be read either.
 
-    Files beside a database tell readers of its writers. Where nobody can make them there are
-    no writers, and the database holds everything, unless one was killed and left its log.
-    Raises `NoJournal` where its writer has made no tables yet.
+    Readers know of writers by files beside the database. If nobody can create these, there are no
+    writers, and the database is complete, unless a writer was killed and left its log. Raises
+    `NoJournal` if its writer has made no tables yet.
     """
     for way in ("mode=ro", "immutable=1"):
         with suppress(sqlite3.Error, OSError):
@@ -49,7 +49,7 @@ def _has_log(path: Path) -> bool:
 def _open(
     path: Path | str, place: str, *steps: Callable[[sqlite3.Connection], None]
 ) -> sqlite3.Connection:
-    db = _connected(path)
+    db = _connect_file(path)
     try:
         _refuse_strangers(db, place)
         for step in steps:
@@ -60,7 +60,7 @@ def _open(
     return db
 
 
-def _connected(path: Path | str) -> sqlite3.Connection:
+def _connect_file(path: Path | str) -> sqlite3.Connection:
     db = sqlite3.connect(
         path,
         timeout=_BUSY_S,
@@ -68,7 +68,7 @@ def _connected(path: Path | str) -> sqlite3.Connection:
         check_same_thread=False,
         uri=isinstance(path, str) and path.startswith("file:"),
     )
-    # What is no UTF-8 is damaged, and must not keep anybody from reading what stands beside it.
+    # Text that is not UTF-8 is damaged, and must not prevent reading what is stored beside it.
     db.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
     return db
 
@@ -108,9 +108,9 @@ def _migrate(db: sqlite3.Connection) -> None:
 
 
 def _stand_in(db: sqlite3.Connection, place: str) -> None:
-    """Let queries of this version read the tables of an earlier one; raises NoJournal without any.
+    """Let queries of this version read an earlier version's tables; raises NoJournal without any.
 
-    What is temporary is in no file of the journal.
+    The temporary views are not stored in the journal's files.
     """
     version = _pragma(db, "user_version")
     if not version:

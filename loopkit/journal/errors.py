@@ -1,4 +1,4 @@
-"""Errors of journals: what was refused and what could not be done, each with its remedy."""
+"""Errors of journals: refused and failed requests, each with its remedy."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class RunBusy(JournalError):
 
 
 class ClaimLost(JournalError):
-    """The claim is over: it was released, or another one followed it."""
+    """The claim has ended: it was released, or another process has claimed the run."""
 
 
 class SequenceConflict(JournalError):
-    """The run has other records than the writer thought."""
+    """The run has other records than the writer expected."""
 
     def __init__(self, run: str, *, expected: int, found: int) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class SequenceConflict(JournalError):
 
 
 class NotInInbox(JournalError):
-    """A message was to be consumed that does not wait for its run."""
+    """A message that was to be consumed does not wait in the inbox of its run."""
 
     def __init__(self, run: str, message_id: str) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class NotInInbox(JournalError):
 
 
 class MessageWaits(JournalError):
-    """A message came that has to be read before what was to be written."""
+    """A message that has to be read first waits in the inbox, so nothing was written."""
 
     def __init__(self, run: str) -> None:
         super().__init__(f"a message waits in the inbox of run {run!r}: nothing was written")
@@ -81,14 +81,14 @@ class NoJournal(JournalUnusable):
 
 
 class OnlyRead(JournalUnusable):
-    """Something was to be written to a journal that was opened only to be read."""
+    """A write was requested of a journal that was opened only to be read."""
 
     def __init__(self, place: str) -> None:
         super().__init__(f"the journal {place} was opened only to be read")
 
 
 class RunUnreadable(JournalError):
-    """What is stored of one run cannot be read, whatever is stored of others."""
+    """The records of one run cannot be read; those of other runs may be intact."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class RunUnreadable(JournalError):
 
 
 class RunDamaged(RunUnreadable):
-    """What is stored of one run is not what was written."""
+    """The records of one run are not what was written."""
 
     def __init__(self, run: str, cause: str) -> None:
         remedy = "restore the journal from a copy, or start a new run"
@@ -108,5 +108,5 @@ class RunOfOtherVersion(RunUnreadable):
 
     def __init__(self, run: str, cause: str) -> None:
         remedy = "use that version, or upgrade this one"
-        told = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
-        super().__init__(told, cause)
+        message = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
+        super().__init__(message, cause)

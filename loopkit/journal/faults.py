@@ -60,7 +60,7 @@ _OF_SYSTEM = {
 
 
 def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
-    """`error` as the message a person needs: the place, the cause, the remedy; chained."""
+    """`error` with a message for a person: the place, the cause and the remedy; chained."""
     cause, remedy = _of_system(error) if isinstance(error, OSError) else _of_sqlite(error)
     fault = JournalUnusable(f"the journal {place} cannot be used: {cause} ({error}); {remedy}")
     fault.__cause__ = error
@@ -68,22 +68,22 @@ def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process has the file locked just now."""
+    """Whether another process has locked the file."""
     return _name(error).startswith("SQLITE_BUSY")
 
 
 def is_full(error: Exception) -> bool:
-    """Whether there may be no room for what was to be written."""
+    """Whether there may be no room left on the disk."""
     return _name(error).startswith(("SQLITE_FULL", "SQLITE_IOERR"))
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether a part of the file holds something else than SQLite put there."""
+    """Whether a part of the file is not what SQLite wrote there."""
     return _name(error).startswith("SQLITE_CORRUPT")
 
 
 def _name(error: Exception) -> str:
-    # Python's own complaints, of a closed connection or of text that is not UTF-8, have none.
+    # Errors of Python itself, such as a closed connection or text that is not UTF-8, have no name.
     return getattr(error, "sqlite_errorname", "")
 
 
@@ -97,7 +97,7 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[str, str]:
 
 
 def _lack_of_descriptors() -> OSError | None:
-    """Why not as many files can be opened as a database has; SQLite doesn't say."""
+    """The error if too few files can be opened for a database; SQLite does not report it."""
     with ExitStack() as stack:
         try:
             for _ in range(4):

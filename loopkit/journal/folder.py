@@ -25,22 +25,22 @@ def state_folder(start: Path | None = None) -> Path:
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether there are no runs yet, so that looking for one need not make the folder.
+    """Whether there are no runs yet, so that a reader need not create the folder.
 
-    Where one is made, the runs of all projects below go there from then on.
+    Once the folder exists, the runs of all projects below it are stored there.
     """
     try:
         return folder / DATABASE not in folder.iterdir()
     except FileNotFoundError:
         return not folder.is_symlink()
     except OSError:
-        # Whoever opens it says why that can't be done.
+        # Opening the folder will report the reason.
         return False
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make the folder (0700) where missing, and keep all others who open it waiting.
+    """Make the folder (0700) if it is missing, and keep all others that open it waiting.
 
     Raises `OSError`.
     """
@@ -57,7 +57,8 @@ def alone(folder: Path) -> Iterator[None]:
 def furnish(folder: Path) -> Path:
     """Give the folder its `.gitignore` and an empty database (0600), and return its path.
 
-    What exists is left as it is. The caller is alone in the folder. Raises `OSError`.
+    Existing files are left as they are. The caller has to be `alone` in the folder. Raises
+    `OSError`.
     """
     _ignore_itself(folder)
     database = folder / DATABASE

@@ -1,4 +1,4 @@
-"""The journal as lists, for runs that end with their process: nothing has to be waited for."""
+"""The journal as lists, for runs that end with their process: no request ever waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopkit.text.run_ids import ancestors_of, is_child
 from loopkit.values import Mutable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""Shared by all runs, because a change of a mapping puts another one in its place."""
+"""Shared by all runs, because a mapping is replaced and never changed."""
 
 
 class _Run(Mutable, eq=False):
@@ -44,11 +44,11 @@ class _Run(Mutable, eq=False):
     posted: Mapping[str, str] = NOTHING
     """The data of all messages, by id."""
     inbox: Mapping[str, InboxMessage] = NOTHING
-    """What no append has consumed, by id."""
+    """The messages that no append has consumed, by id."""
     claim: MemoryClaim | None = None
 
     def behind(self, seq: int, limit: int | None = None) -> list[Record]:
-        """The records behind a place, oldest first."""
+        """The records after a place, oldest first."""
         return [self.record(at) for at in range(max(seq, 0), len(self.records))[:limit]]
 
     def record(self, at: int) -> Record:
@@ -114,7 +114,7 @@ class MemoryClaim:
         return True
 
     def _waits(self, kinds: Sequence[str], but: Sequence[str] = ()) -> bool:
-        """Whether a message of one of the kinds waits, but for those named."""
+        """Whether a message of one of the kinds waits, except those with the ids `but`."""
         waiting = self._run.inbox.values()
         return any(m.kind in kinds and m.message_id not in but for m in waiting)
 
@@ -136,7 +136,7 @@ class MemoryJournal:
         self.contents = Contents()
 
     def refuse_closed(self) -> None:
-        """Raise `JournalError` where nothing may be asked for any more."""
+        """Raise `JournalError` if the journal is closed."""
         if self.is_closed:
             raise JournalError("the journal in memory is closed; open it again")
 
@@ -155,7 +155,7 @@ class MemoryJournal:
         return self._claim(self._runs[run], records, now)
 
     async def claim(self, run: str) -> MemoryClaim:
-        known = self._known(run)
+        known = self._find(run)
         if known.claim is not None:
             raise _busy(known, known.claim)
         return self._claim(known, (), self._clock())
@@ -172,7 +172,7 @@ class MemoryJournal:
         return run in self._runs
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        return self._known(run).behind(after, limit)
+        return self._find(run).behind(after, limit)
 
     async def runs(
         self,
@@ -208,7 +208,7 @@ class MemoryJournal:
         found = (r for r in wanted if before is None or r.place < before)
         return [History(r.place, _row(r), r.behind(0)) for r in islice(found, limit)]
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
         self.refuse_closed()
         begin = [run for run in reversed(self._runs) if run.startswith(beginning)]
@@ -216,7 +216,7 @@ class MemoryJournal:
         return found[: max(limit, 0)]
 
     async def remove(self, *runs: str) -> None:
-        named = {self._known(run).name for run in runs}
+        named = {self._find(run).name for run in runs}
         family = [
             r for r in self._runs.values() if not named.isdisjoint((r.name, *ancestors_of(r.name)))
         ]
@@ -244,7 +244,7 @@ class MemoryJournal:
         for what, text in (("kind", kind), ("id", message_id), ("data", data)):
             refuse_text(f"the {what} of a message", text)
         refuse_time("a message", at)
-        known = self._known(run)
+        known = self._find(run)
         if message_id in known.posted:
             return known.posted[message_id]
         known.posted = {**known.posted, message_id: data}
@@ -255,7 +255,7 @@ class MemoryJournal:
         self.is_closed = True
         self.contents.close()
 
-    def _known(self, run: str) -> _Run:
+    def _find(self, run: str) -> _Run:
         refuse_text("the name of the run", run)
         self.refuse_closed()
         if run not in self._runs:
@@ -264,7 +264,7 @@ class MemoryJournal:
 
 
 def _refuse_texts(records: Sequence[NewRecord]) -> None:
-    """Raise `JournalError` as every journal does, for records that are texts already."""
+    """Raise `JournalError`, as every journal does, for records with a text that can't be stored."""
     if texts := [record for record in records if isinstance(record.data, str)]:
         refuse_records(texts)
 

@@ -10,11 +10,11 @@ from loopkit.journal.port import Record
 class Place(NamedTuple):
     """A place in the order in which the records of all runs were written.
 
-    It stays right when runs are removed later. What was written behind it has greater places.
+    It stays valid when runs are removed later. Records that were written later have greater places.
     """
 
     removals: int = 0
-    """How often newest records had been removed by then: their rows are given anew."""
+    """How often the newest records had been removed by then: their rows are used again."""
     row: int = 0
 
     def __str__(self) -> str:
@@ -34,17 +34,17 @@ class RecordOrder(Protocol):
 
     @property
     def era(self) -> int:
-        """How often the records became those of another journal; places are those of one era."""
+        """How often the journal was replaced by another one; a place is valid in one era only."""
         ...
 
     async def has(self, run: str) -> bool:
         """Whether there is a run of this name."""
         ...
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
-        """The next records behind a place, of all runs or of one and its children, in order.
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records after a place, of all runs or of one and its children, in order.
 
-        At most some hundreds and some megabytes; none where there are no more.
+        At most some hundreds and some megabytes; empty if there are no more.
         """
         ...
 

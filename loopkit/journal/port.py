@@ -1,8 +1,8 @@
-"""The port to journals: records of runs, kept in order, written by one owner at a time.
+"""The port to journals: the records of runs, in order, written by one owner at a time.
 
-A journal knows nothing of what a record means. It keeps three promises: what an
-append acknowledged is there after a crash, an append is there whole or not at
-all, and whoever lost the claim on a run cannot write to it any more.
+A journal does not know what a record means. It keeps three promises: an acknowledged append
+survives a crash, an append is stored whole or not at all, and an owner that lost the claim on a run
+can no longer write to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLAIMED = "claimed"
 
 
 SPENDING = "intended"
-"""The type of records behind which something is spent: only where what it brings has room."""
+"""The type of records that announce a call, written only while there is room for its reply."""
 
 
 class Unwritten(Protocol):
@@ -33,9 +33,9 @@ class Unwritten(Protocol):
 
 
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record before it has a place: `at` in Unix seconds, `data` as JSON text.
+    """A record that is not stored yet: `at` in Unix seconds, `data` as JSON text.
 
-    Data that never changes may be written later, when the record is stored or read.
+    Immutable data may be turned into text later, when the record is stored or read.
     """
 
     type: str
@@ -49,7 +49,7 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(NamedTuple):
-    """A record in its place: `seq` counts from 1 without gaps, `epoch` is its owner's."""
+    """A stored record: `seq` counts from 1 without gaps, `epoch` is its owner's."""
 
     seq: int
     epoch: int
@@ -67,16 +67,16 @@ class RunRow:
     definition: str
     created_at: float
     updated_at: float
-    """When something last happened, or the run was created where its records are damaged."""
+    """The time of the last record; if the records are damaged, of the creation."""
     seq: int
     is_driven: bool
     """Whether a living process owns it."""
     damage: RunDamaged | None = None
-    """What is wrong with the run's records, so that others can be listed all the same."""
+    """The damage of the run's records, which does not prevent listing other runs."""
 
 
 class History(NamedTuple):
-    """A run in a list, with its records in order; with none where they are damaged."""
+    """A run in a list, with its records in order; without records if they are damaged."""
 
     place: int
     """Its place in the order in which runs were created."""
@@ -105,7 +105,7 @@ class Claim(Protocol):
 
     @property
     def seq(self) -> int:
-        """The run's last record, as far as this claim has written or seen it."""
+        """The number of the run's last record that this claim has written or seen."""
         ...
 
     async def append(
@@ -118,15 +118,15 @@ class Claim(Protocol):
     ) -> int:
         """Append `records`, take the messages `consumes` off the inbox, return the new `seq`.
 
-        One that `releases` the claim is its last. With `unless` nothing is written while messages
-        of these kinds wait that are not consumed.
+        An append that `releases` the claim is its last one. With `unless`, nothing is written while
+        messages of these kinds wait that are not consumed.
 
-        All of it is durable on return, or none of it is written. Concurrent appends on
-        one claim follow one another. A cancelled caller gets its `CancelledError` when the
-        append has ended, so `seq` always says whether it was written.
+        All of it is durable on return, or none of it is written. Concurrent appends on one claim
+        are made one after the other. A cancelled caller gets its `CancelledError` when the append
+        has ended, so `seq` always shows whether it was written.
 
         Raises `ClaimLost`, `SequenceConflict`, `MessageWaits`, `JournalUnusable`, and
-        `JournalError` where a message was consumed before or never came.
+        `JournalError` if a message was consumed before or never posted.
         """
         ...
 
@@ -137,7 +137,7 @@ class Claim(Protocol):
     async def release(self, unless: Sequence[str] = ()) -> bool:
         """Let others claim the run; a second release, or one after a loss, changes nothing.
 
-        False where messages of the kinds `unless` wait: then the claim is kept.
+        False if messages of the kinds `unless` wait: then the claim is kept.
         """
         ...
 
@@ -152,7 +152,7 @@ class Journal(Protocol):
 
     @property
     def keeps_texts(self) -> bool:
-        """Whether it keeps the data of records as text, and not as it is."""
+        """Whether it stores the data of records as text, and not as objects."""
         ...
 
     async def create(
@@ -165,18 +165,18 @@ class Journal(Protocol):
         ...
 
     async def claim(self, run: str) -> Claim:
-        """Take a run that has no living owner, at once, whether it was released or killed.
+        """Claim a run without a living owner, whether its last one released it or was killed.
 
         Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
         """
         ...
 
     async def has(self, run: str) -> bool:
-        """Whether there is a run of this name, be it damaged."""
+        """Whether there is a run of this name, damaged or not."""
         ...
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        """The run's records behind `after`, in order, all or the first ones up to `limit`.
+        """The run's records after `after`, in order, all or the first ones up to `limit`.
 
         Raises `UnknownRun`, `RunDamaged`.
         """
@@ -192,11 +192,11 @@ class Journal(Protocol):
         before: str | None = None,
         skipping: Sequence[str] = (),
     ) -> list[RunRow]:
-        """At most `limit` runs, all or those of a machine or one id, the newest created first.
+        """At most `limit` runs, of all machines or one, or with one id; the newest created first.
 
-        `children` of other runs are only among them where they are asked for, or by their id. With
-        `before` they are those that were created before that run. Those whose last record is of
-        one of the types `skipping` are left out.
+        Children of other runs are included only with `children`, or by their id. With `before`,
+        only runs created before that run are returned. Runs whose last record has one of the types
+        `skipping` are left out.
         """
         ...
 
@@ -205,26 +205,26 @@ class Journal(Protocol):
     ) -> list[History]:
         """At most `limit` runs, children included, with their records, the newest created first.
 
-        With `before` those that were created before the run of that place, so that any number of
-        them can be read bit by bit.
+        With `before`, only runs created before the run of that place, so that any number of runs
+        can be read in parts.
         """
         ...
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
-        """At most `limit` ids of runs that begin like this, the newest created first.
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
+        """At most `limit` ids of runs that begin with `beginning`, the newest created first.
 
-        Children of runs that begin like this are not meant.
+        Children of these runs are left out.
         """
         ...
 
     async def remove(self, *runs: str) -> None:
-        """Forget runs with their children, records and messages; all or none.
+        """Remove runs with their children, records and messages; all or none.
 
         None of them may be owned by a living process.
 
-        What only they have kept of their folders goes as well.
+        Contents of folders that only they have kept are removed as well.
 
-        Definitions that no run names any more go with them, unless somebody may be about to begin
+        So are definitions that no run names any more, unless another process may be about to begin
         a run with one. Raises `UnknownRun`, `RunBusy`, `JournalUnusable`.
         """
         ...
@@ -238,13 +238,13 @@ class Journal(Protocol):
         ...
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
-        """Leave a message for the run's owner, unless its id was posted before.
+        """Post a message for the run's owner, unless its id was posted before.
 
-        Then the data that was posted first stays, and is returned. Anyone may post, at any time.
-        Raises `UnknownRun`.
+        In that case the data that was posted first stays, and is returned. Anyone may post, at any
+        time. Raises `UnknownRun`.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of every claim and file."""
+        """Finish all requests, then release every claim and file."""
         ...

@@ -1,9 +1,9 @@
-"""Live processes: each holds a locked file that the kernel unlocks when the process ends.
+"""Living processes: each holds a locked file that the kernel unlocks when the process ends.
 
-One file a process and not one a run, so a thousand concurrent runs need one
-descriptor, and who owns a run changes in the same transaction as its records.
-The blocks of this file are room on the disk, which is given to the journal where it could not
-store otherwise what was paid for.
+There is one file for a process and not one for a run, so a thousand concurrent runs need one
+descriptor, and the owner of a run changes in the same transaction as its records. The blocks of
+this file are reserved room on the disk, which the journal gets if it could not store otherwise what
+was paid for.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.lock")
 _ROOM_BYTES = 8 * 2**20
-"""For what all calls in flight bring back."""
+"""Room for the replies to all calls in flight."""
 
 
 class Presence:
-    """This process's sign of life in a state folder; without a folder, only to itself."""
+    """This process's sign of life in a state folder; without a folder, visible only to itself."""
 
     def __init__(self, name: str, folder: Path | None, descriptor: int | None) -> None:
         self.name = name
@@ -31,12 +31,12 @@ class Presence:
 
     @classmethod
     def watch(cls, state: Path) -> Presence:
-        """A look at others that leaves no sign, for who may only read."""
+        """A presence that sees others and leaves no sign, for processes that only read."""
         return cls("", state / "locks", None)
 
     @classmethod
     def announce(cls, state: Path | None) -> Presence:
-        """Sweep away the files of dead processes and hold a new one; raises `OSError`.
+        """Remove the files of dead processes and hold a new one; raises `OSError`.
 
         The caller keeps other processes out of `state` meanwhile: a file that is made but
         not yet locked looks dead.
@@ -54,19 +54,19 @@ class Presence:
         if self._folder is None:
             return name == self.name
         if name == self.name:
-            # Also where somebody has removed the file.
+            # Also if the file was removed.
             return self._descriptor is not None
-        # Names come out of a database; one that no process wrote must not lead elsewhere.
-        return _NAME.fullmatch(name) is not None and _held(self._folder / name)
+        # Names come from a database; one that no process wrote must not lead to another file.
+        return _NAME.fullmatch(name) is not None and _is_held(self._folder / name)
 
     def is_alone(self) -> bool:
         """Whether no other living process has announced itself; raises `OSError`."""
         if self._folder is None:
             return False
-        return not any(p.name != self.name and _held(p) for p in self._folder.glob("*.lock"))
+        return not any(p.name != self.name and _is_held(p) for p in self._folder.glob("*.lock"))
 
     def hold_room(self) -> None:
-        """Have room for what is about to be paid for; raises `OSError` where there is none."""
+        """Reserve room for what is about to be paid for; raises `OSError` if there is none."""
         if self._has_room or self._descriptor is None:
             return
         self._has_room = True
@@ -78,7 +78,7 @@ class Presence:
             raise OSError(error.errno, needed) from error
 
     def give_room(self) -> bool:
-        """Leave the room to what can't be written without it; false where there is none to give."""
+        """Free the reserved room for what can't be written otherwise; False if none is reserved."""
         if not self._has_room or self._descriptor is None:
             return False
         self._has_room = False
@@ -87,12 +87,12 @@ class Presence:
         return True
 
     def withdraw(self) -> None:
-        """Leave; whatever this process owned is free at once."""
+        """Remove the sign of life; every run that this process owned is free at once."""
         if self._folder is None or self._descriptor is None:
             return
         os.close(self._descriptor)
         self._descriptor = None
-        # A file that cannot be removed now is swept by whoever opens the folder next.
+        # A file that cannot be removed now is removed by the next process that opens the folder.
         with suppress(OSError):
             (self._folder / self.name).unlink()
 
@@ -107,13 +107,14 @@ def _hold(path: Path) -> int:
     return descriptor
 
 
-def _held(path: Path) -> bool:
+def _is_held(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        # Shared, so that two processes asking at once do not take each other for the owner.
+        # A shared lock, so that two processes that check at once do not see each other as the
+        # owner.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -123,7 +124,7 @@ def _held(path: Path) -> bool:
 
 
 def _fill(descriptor: int, size: int) -> None:
-    """Let a file have blocks for all of its bytes."""
+    """Allocate blocks for all bytes of a file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
     elif os.pwrite(descriptor, bytes(size), 0) < size:
@@ -132,5 +133,5 @@ def _fill(descriptor: int, size: int) -> None:
 
 def _sweep(folder: Path) -> None:
     for path in folder.glob("*.lock"):
-        if not _held(path):
+        if not _is_held(path):
             path.unlink(missing_ok=True)

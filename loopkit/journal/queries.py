@@ -25,4 +25,4 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 """The statements that lead from each schema version to the next, from an empty file on."""
 
 STAND_INS: Mapping[int, str] = MappingProxyType({2: SQL["stand_in_2"]})
-"""By schema version: what stands in for its tables where an earlier one may only be read."""
+"""By schema version: the statement that replaces its tables if an earlier one may only be read."""

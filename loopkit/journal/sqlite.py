@@ -25,7 +25,7 @@ from loopkit.journal.writer import Job, Writer
 
 T = TypeVar("T")
 _LONGEST_START_S = 5.0
-"""How long the start of a program may take on a busy machine."""
+"""The longest that the start of a program may take on a busy machine."""
 _LOOK_AGAIN_S = 0.02
 
 
@@ -41,7 +41,7 @@ class SqliteClaim:
         self._append_lock = asyncio.Lock()
         self._released = False
         self._seen = 0
-        """The version of the file in which the run was seen to stand where this claim left it."""
+        """The version of the file at which the run was last seen as this claim left it."""
         writer.claims += 1
 
     @property
@@ -71,7 +71,7 @@ class SqliteClaim:
         async with self._append_lock:
             if self._released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-            # One object for each of a thousand runs, where a function with cells would be eight.
+            # One object for each of a thousand runs; a function with cells would be eight.
             job = self._writer.write(
                 partial(self._append, records, consumes, releases=releases, unless=unless),
                 spends=_spends(records),
@@ -79,8 +79,8 @@ class SqliteClaim:
             try:
                 await job
             finally:
-                # Also for a caller who was cancelled: what is written is written.
-                if _succeeded(job):
+                # Also for a cancelled caller, because the records are written.
+                if _has_succeeded(job):
                     self._seq = job.result()
                     if releases:
                         self._let_go()
@@ -107,14 +107,14 @@ class SqliteClaim:
 
     async def release(self, unless: Sequence[str] = ()) -> bool:
         async with self._append_lock:
-            # A journal that was closed has let go of all its claims.
+            # A closed journal has released all its claims.
             if self._released or self._writer.closed:
                 return True
             job = self._writer.write(lambda db: store.release(db, self._tenure, unless))
             try:
                 return await job
             finally:
-                if _succeeded(job) and job.result():
+                if _has_succeeded(job) and job.result():
                     self._let_go()
 
     def _let_go(self) -> None:
@@ -127,7 +127,7 @@ class SqliteJournal:
 
     keeps_texts = True
     era = 0
-    """Its file stays open, whatever is put in its place."""
+    """Its file stays open, even if another one is put in its place."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class SqliteJournal:
         self.contents = contents
         self._claim_data = store.claim_data()
         self._has_stored = False
-        """Whether a run may be about to begin here with a definition that was stored."""
+        """Whether a run may be about to begin here with a stored definition."""
 
     @classmethod
     def open(
@@ -151,10 +151,10 @@ class SqliteJournal:
         *,
         clock: Callable[[], float] = time.time,
     ) -> SqliteJournal:
-        """The journal in the state folder `folder`, made where missing.
+        """The journal in the state folder `folder`, made if it is missing.
 
-        `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`; where the
-        journal can be read all the same, not before something is to be written.
+        `clock` gives the time of claims, in Unix seconds. Raises `JournalUnusable`; if the journal
+        can still be read, only once something is to be written.
         """
         place = str(folder)
         try:
@@ -169,8 +169,7 @@ class SqliteJournal:
     def view(cls, folder: Path) -> SqliteJournal:
         """The journal in a state folder, of which no file is ever written.
 
-        Raises `NoJournal` where none is there yet, and `JournalUnusable`; `OnlyRead` where
-        something is to be written.
+        Raises `NoJournal` if there is none yet, and `JournalUnusable`. Writing raises `OnlyRead`.
         """
         place = str(folder)
         if not (folder / DATABASE).exists():
@@ -190,7 +189,7 @@ class SqliteJournal:
         for what, text in (("run", run), ("machine", machine), ("definition", definition)):
             refuse_text(f"the name of the {what}", text)
         refuse_records(records)
-        own, claimed = self._presence.name, self._claimed()
+        own, claimed = self._presence.name, self._claim_record()
         new = NewRun(run, machine, definition, (records[0] if records else claimed).at)
         every = (claimed, *records)
         return await self._take_claim(
@@ -204,18 +203,18 @@ class SqliteJournal:
             try:
                 return await self._claim(run)
             except RunBusy as busy:
-                # What starts a program shares its locks with it until it is started, and may be
-                # killed just then: the lock is free in a moment.
+                # A process that starts a program shares its locks with it until it has started, and
+                # may be killed just then: the lock is free in a moment.
                 if busy.owner.is_alive() or time.monotonic() > until_s:
                     raise
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    def _claimed(self) -> NewRecord:
-        """The record that says that this process owns the run from now on."""
+    def _claim_record(self) -> NewRecord:
+        """The record that this process owns the run from now on."""
         return NewRecord(CLAIMED, self._clock(), self._claim_data)
 
     async def _claim(self, run: str) -> SqliteClaim:
-        me, claimed = self._presence, self._claimed()
+        me, claimed = self._presence, self._claim_record()
         return await self._take_claim(lambda db: store.claim(db, run, me.name, me.sees, claimed))
 
     async def has(self, run: str) -> bool:
@@ -243,10 +242,10 @@ class SqliteJournal:
             lambda db: store.runs(db, machine, run, children, before, skipping, limit, sees)
         )
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
-        """The next records behind a place, as `RecordOrder` says."""
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records after a place, as in `RecordOrder`."""
         refuse_text("the name of the run", family or "")
-        return await self._writer.read(lambda db: stored_order.written(db, after, family))
+        return await self._writer.read(lambda db: stored_order.records_after(db, after, family))
 
     async def newest(self) -> Place:
         return await self._writer.read(stored_order.newest)
@@ -258,15 +257,15 @@ class SqliteJournal:
         sees = self._presence.sees
         return await self._writer.read(lambda db: store.histories(db, machine, before, limit, sees))
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
-        return await self._writer.read(lambda db: store.named(db, beginning, limit))
+        return await self._writer.read(lambda db: store.find_runs(db, beginning, limit))
 
     async def remove(self, *runs: str) -> None:
         for run in runs:
             refuse_text("the name of the run", run)
         await self._writer.write(lambda db: self._remove(db, runs))
-        # Also of those after whose removal a process was killed.
+        # Also for runs after whose removal a process was killed.
         kept = await asyncio.to_thread(self.contents.runs)
         gone = [run for run in kept if not await self.has(run)]
         if gone:
@@ -275,8 +274,8 @@ class SqliteJournal:
     def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
         for run in runs:
             store.remove(db, run, self._presence.sees)
-        # A definition is stored before its run. Whoever opens the journal from now on stores it
-        # behind this transaction, and whoever has opened it before is seen.
+        # A definition is stored before its run. A process that opens the journal from now on stores
+        # it after this transaction, and one that has opened it before is seen.
         if not self._has_stored and self._presence.is_alone():
             store.remove_definitions(db)
 
@@ -311,13 +310,13 @@ class SqliteJournal:
         try:
             await job
         except asyncio.CancelledError:
-            # Nobody holds this claim, so nobody else would ever release it.
-            if _succeeded(job):
-                await self._granted(job).release()
+            # Nobody got this claim, so nobody else would ever release it.
+            if _has_succeeded(job):
+                await self._claim_of(job).release()
             raise
-        return self._granted(job)
+        return self._claim_of(job)
 
-    def _granted(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
+    def _claim_of(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
         return SqliteClaim(self._writer, *job.result())
 
 
@@ -359,5 +358,5 @@ def _spends(records: Sequence[NewRecord]) -> bool:
     return SPENDING in [record.type for record in records]
 
 
-def _succeeded(job: Job[T]) -> bool:
+def _has_succeeded(job: Job[T]) -> bool:
     return job.done() and job.exception() is None

@@ -1,7 +1,7 @@
 """Storable values: valid Unicode, times that are times, bounded sizes.
 
-Checked before a store is asked, so that one bad value cannot fail the appends it
-would have shared a transaction with.
+Values are checked before a store gets them, so that a bad one cannot fail the other appends of its
+transaction.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def refuse_text(what: str, value: str) -> None:
 
 
 def refuse_time(what: str, at: float) -> None:
-    """Raise `JournalError` for anything that is no moment in Unix seconds, such as NaN."""
+    """Raise `JournalError` for a value that is not a time in Unix seconds, such as NaN."""
     if not -_MAX_TIME_S < at < _MAX_TIME_S:
         raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
 
 
 def refuse_records(records: Sequence[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
-    # A step of a run stores several: of those that are as usual no message is made.
+    # A step of a run stores several; for usual ones no message is made.
     texts = "".join([record.type + record.text for record in records])
     are_usual = texts.isascii() and "\0" not in texts and len(texts) <= MAX_TEXT_BYTES
     if are_usual and not [True for record in records if not -_MAX_TIME_S < record.at < _MAX_TIME_S]:
@@ -48,14 +48,14 @@ def refuse_records(records: Sequence[NewRecord]) -> None:
 
 
 def refuse_messages(ids: Iterable[str]) -> None:
-    """Raise `JournalError` for the first id of a message that no store could hold."""
+    """Raise `JournalError` for the first id of a message that cannot be stored."""
     for message_id in ids:
         refuse_text("the id of a consumed message", message_id)
 
 
 def _utf8_size(what: str, value: str) -> int:
     try:
-        # An ASCII text knows that it is one; only the others need a copy to be measured.
+        # Python knows which texts are ASCII; only the others need a copy to be measured.
         return len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError as error:
         raise JournalError(

@@ -36,7 +36,7 @@ _MAX_PID = 2**31 - 1
 
 
 class Head(NamedTuple):
-    """Where a run stands: its newest record's place, epoch and time."""
+    """The head of a run: its newest record's number, epoch and time."""
 
     seq: int
     epoch: int
@@ -48,7 +48,7 @@ InPlace = TypeVar("InPlace", Head, Record)
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run before it is stored; `created_at` in Unix seconds."""
+    """A run that is not stored yet; `created_at` in Unix seconds."""
 
     run: str
     machine: str
@@ -67,14 +67,14 @@ class Tenure:
 
 
 def claim_data() -> str:
-    """What a claim says of its owner, this process."""
+    """The data of a claim: its owner, which is this process."""
     return json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
 
 
 def create(
     db: sqlite3.Connection, new: NewRun, owner: str, records: Sequence[NewRecord]
 ) -> tuple[Tenure, int]:
-    """Store `new` with `records`, the claim first; its tenure and last `seq`."""
+    """Store `new` with `records`, the claim first; returns its tenure and last `seq`."""
     values = {
         "run": new.run,
         "machine": new.machine,
@@ -103,7 +103,7 @@ def claim(
 
 
 def refuse_others(db: sqlite3.Connection, tenure: Tenure, expected: int) -> None:
-    """Raise why nothing can be appended to a run that others have written to."""
+    """Raise ClaimLost or SequenceConflict if others have written to a run."""
     head = _head(db, tenure.run_id, tenure.run)
     if head.epoch != tenure.epoch:
         raise ClaimLost(
@@ -124,9 +124,9 @@ def append(
     releases: bool = False,
     unless: Sequence[str] = (),
 ) -> int:
-    """Add `records` behind `expected`, where the run stands, and consume messages.
+    """Add `records` after `expected`, the run's last record, and consume messages.
 
-    The new last `seq`.
+    Returns the new last `seq`.
     """
     seq = _insert(db, tenure, expected, records)
     for message_id in consumes:
@@ -139,7 +139,7 @@ def append(
 
 
 def release(db: sqlite3.Connection, tenure: Tenure, unless: Sequence[str] = ()) -> bool:
-    """End the tenure, if another process has not; false where messages of these kinds wait."""
+    """End the tenure, if another process has not; False if messages of these kinds wait."""
     if _waits(db, tenure, unless):
         return False
     db.execute(SQL["disown"], {"run_id": tenure.run_id, "owner": tenure.owner})
@@ -182,15 +182,15 @@ def runs(
         "before": before,
         "limit": -1 if skipping else most,
     }
-    # One that is left open would keep the log from being written back.
+    # A cursor that is left open would keep the log from being written back.
     with closing(db.execute(SQL["runs"], values)) as rows:
         wanted = (row for row in rows if not (skipping and _ends_with(db, row[0], skipping)))
         listed = list(islice(wanted, most))
-    return [_listed(db, _sound_head, sees, *row) for row in listed]
+    return [_run_row(db, _sound_head, sees, *row) for row in listed]
 
 
 def _ends_with(db: sqlite3.Connection, run_id: int, types: Sequence[str]) -> bool:
-    """Whether the last record of a run is of one of the types; no, where it cannot be read."""
+    """Whether the last record of a run has one of the types; False if it cannot be read."""
     try:
         row = db.execute(SQL["last_type"], (run_id,)).fetchone()
     except sqlite3.DatabaseError as error:
@@ -200,7 +200,7 @@ def _ends_with(db: sqlite3.Connection, run_id: int, types: Sequence[str]) -> boo
     return row is not None and row[0] in types
 
 
-def _listed(
+def _run_row(
     db: sqlite3.Connection,
     look: Callable[[sqlite3.Connection, int, str], Head | Record],
     sees: Callable[[str], bool],
@@ -212,7 +212,7 @@ def _listed(
     owner: str | None,
 ) -> RunRow:
     damage: RunDamaged | None = None
-    # SQLite holds columns to their types when they are written, and not when they are read.
+    # SQLite checks the types of columns when they are written, and not when they are read.
     if None in (run, machine, definition, created_at):
         damage = RunDamaged(str(run), f"row {run_id} of the runs is not what was written")
         return RunRow(str(run), "", "", 0.0, 0.0, 0, False, damage)
@@ -237,13 +237,13 @@ def histories(
     found: list[History] = []
     for row in db.execute(SQL["histories"], values).fetchall():
         records: list[Record] = []
-        listed = _listed(db, partial(_read_all, records), sees, *row)
+        listed = _run_row(db, partial(_read_all, records), sees, *row)
         found.append(History(row[0], listed, () if listed.damage else records))
     return found
 
 
 def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str) -> Record:
-    """The last record of a run, all of which are read on the way."""
+    """Read all records of a run into a list, and return the last one."""
     rows = db.execute(SQL["read"], {"run_id": run_id, "after": 0, "limit": -1})
     for place, row in enumerate(rows, 1):
         record = Record(*row)
@@ -255,7 +255,7 @@ def _read_all(into: list[Record], db: sqlite3.Connection, run_id: int, run: str)
     return into[-1]
 
 
-def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
+def find_runs(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
     values = {"beginning": beginning, "limit": min(max(limit, 0), MAX_INTEGER)}
     return [str(run) for (run,) in db.execute(SQL["named"], values)]
 
@@ -263,7 +263,7 @@ def named(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
 def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> None:
     """Delete a run and its children, whose records and messages go with them.
 
-    Unless the owner of one of them is alive.
+    Raises `RunBusy` if the owner of one of them is alive.
     """
     _find(db, run)
     family = db.execute(SQL["family"], {"run": run}).fetchall()
@@ -277,7 +277,7 @@ def remove(db: sqlite3.Connection, run: str, sees: Callable[[str], bool]) -> Non
 
 
 def remove_definitions(db: sqlite3.Connection) -> None:
-    """Delete what no run names."""
+    """Delete the definitions that no run names."""
     db.execute(SQL["remove_definitions"])
 
 
@@ -293,7 +293,7 @@ def definition(db: sqlite3.Connection, digest: str) -> str:
 
 
 def post(db: sqlite3.Connection, run: str, message: InboxMessage) -> str | None:
-    """The data of the message that the run has under this id already."""
+    """Store a message; returns the data that the run already has under its id, else None."""
     run_id, _owner = _find(db, run)
     values = {
         "run_id": run_id,
@@ -349,7 +349,7 @@ def _sound_head(db: sqlite3.Connection, run_id: int, run: str) -> Head:
 
 @contextmanager
 def _corruption_is_damage(run: str) -> Iterator[None]:
-    """A damaged page is the harm of the run whose records are on it, and of no other."""
+    """Raise RunDamaged for a damaged page: only the run whose records are on it is damaged."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -365,7 +365,7 @@ def _refuse_gap(db: sqlite3.Connection, run_id: int, run: str) -> None:
 
 
 def _sound(run: str, placed: InPlace) -> InPlace:
-    """The same, if its time is one and its epoch can be: each began with a record."""
+    """A head or record, if its time and epoch are possible: each epoch began with a record."""
     if not 1 <= placed.epoch <= placed.seq:
         raise RunDamaged(run, f"record {placed.seq} has no epoch that can be: {placed.epoch}")
     try:

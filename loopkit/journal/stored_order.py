@@ -14,14 +14,14 @@ from loopkit.journal.storable import MAX_INTEGER
 
 _MOST = 500
 _CHARACTERS = 4_000_000
-"""What is read at once; one record more may be longer."""
+"""The characters to read at once; the last record may exceed them."""
 
 
-def written(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
+def records_after(db: sqlite3.Connection, after: Place, family: str | None) -> list[Placed]:
     removals, row = (min(max(number, 0), MAX_INTEGER) for number in after)
     values = {"removals": removals, "row": row, "family": family, "limit": _MOST}
     cursor = db.execute(SQL["written" if family is None else "written_by_family"], values)
-    # One that is left open would keep the log from being written back.
+    # A cursor that is left open would keep the log from being written back.
     with closing(cursor):
         return list(_until_enough(cursor))
 

@@ -1,7 +1,7 @@
-"""A view of the journal in a folder, of which no file is ever written: it shows what is there now.
+"""A view of the journal in a folder, whose files are never written: it shows what is there now.
 
-There may be no journal yet: then there are no runs. One that is put in its place, or away, while
-the view is open is noticed at the next question.
+There may be no journal yet: then there are no runs. If it is replaced or removed while the view is
+open, the next request notices that.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from loopkit.journal.sqlite import SqliteJournal
 
 
 class _Opened(NamedTuple):
-    """A journal that is open, and how to tell its file from another one."""
+    """An open journal, and what identifies its file."""
 
     journal: SqliteJournal
     file: tuple[int, ...]
     is_still: bool
-    """Whether nothing beside its file tells of its writers, so that it is read as it was."""
+    """Whether no file beside it shows writers, so that it is read as it was when opened."""
 
 
 class JournalView:
@@ -35,14 +35,14 @@ class JournalView:
     keeps_texts = True
 
     def __init__(self, folder: Path) -> None:
-        """Raises `JournalUnusable` where there is a journal that cannot be read."""
+        """Raises `JournalUnusable` if there is a journal that cannot be read."""
         self._folder = folder
         self._path = folder.absolute() / DATABASE
         self._nothing = MemoryJournal()
         self._opening = asyncio.Lock()
         self._opened = self._open()
         self.era = 0
-        """How often the journal was put away or replaced: its places are those of another one."""
+        """How often the journal was removed or replaced; places are valid in one era only."""
 
     @property
     def contents(self) -> Contents:
@@ -59,7 +59,7 @@ class JournalView:
         return _Opened(journal, self._file(is_still=True) if is_still else file, is_still)
 
     def _file(self, *, is_still: bool = False) -> tuple[int, ...]:
-        """What tells the file from another one in its place, or from itself before a change."""
+        """Numbers that differ for another file in its place, or with `is_still` after a change."""
         try:
             found = self._path.stat()
         except OSError:
@@ -80,7 +80,7 @@ class JournalView:
         return self._file(is_still=is_still) == file
 
     async def _now(self) -> SqliteJournal | None:
-        """The journal that is there now; none where there is none."""
+        """The journal that is there now; None if there is none."""
         if not self._is_current():
             async with self._opening:
                 if not self._is_current():
@@ -89,10 +89,10 @@ class JournalView:
 
     async def _open_again(self) -> None:
         before = self._opened
-        # What is locked just now is waited for, and not by the event loop.
+        # A locked file is waited for in a thread, so that the event loop goes on.
         self._opened = await asyncio.to_thread(self._open)
         if before is not None:
-            # One that was written to where nothing had told of writers is the same one.
+            # A file that was written to while no writers were seen is still the same journal.
             is_same = self._opened is not None and self._opened.file[:2] == before.file[:2]
             self.era += not is_same
             await before.journal.close()
@@ -126,16 +126,16 @@ class JournalView:
     ) -> list[History]:
         return await (await self._of_runs()).histories(machine, before=before, limit=limit)
 
-    async def named(self, beginning: str, limit: int = 1000) -> list[str]:
-        return await (await self._of_runs()).named(beginning, limit)
+    async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
+        return await (await self._of_runs()).find_runs(beginning, limit)
 
     async def definition(self, digest: str) -> str:
         return await (await self._of_runs()).definition(digest)
 
-    async def written(self, after: Place, family: str | None = None) -> list[Placed]:
-        """The next records behind a place, as `RecordOrder` says."""
+    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
+        """The next records after a place, as in `RecordOrder`."""
         journal = await self._now()
-        return [] if journal is None else await journal.written(after, family)
+        return [] if journal is None else await journal.records_after(after, family)
 
     async def newest(self) -> Place:
         journal = await self._now()

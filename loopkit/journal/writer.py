@@ -1,12 +1,10 @@
-"""The writer, sole user of the connection: jobs of one turn of the event loop share a commit.
+"""The writer, the only user of the connection: jobs of one event-loop turn share a commit.
 
-A commit costs one wait for the disk, however many runs share it. Where one of
-them is refused, all are done again, each in a savepoint of its own, so a
-conflict of one run undoes nothing of another's.
-Where nobody else could join, a job is done at once and not in the next turn.
-Where another process writes just now, the jobs wait, and the event loop does not.
-Where the disk is full, what was paid for takes the room that was kept for it, and nothing more is
-paid for.
+A commit costs one wait for the disk, however many runs share it. If one of them is refused, all are
+done again, each in a savepoint of its own, so a conflict of one run undoes nothing of another's. If
+no other run could join, a job is done at once and not in the next turn. While another process
+writes, the jobs wait, and the event loop does not. If the disk is full, records of what was paid
+for take the room that was reserved for them, and nothing more is paid for.
 """
 
 from __future__ import annotations
@@ -30,13 +28,13 @@ _LONGEST_WAIT_S = 10.0
 """How long another process may keep the file locked; its own commits take milliseconds."""
 _LOOK_AGAIN_S = 0.005
 _LONGEST_TURN_S = 0.01
-"""How long one run may go on before the event loop has its turn, for timers and signals."""
+"""How long one run may go on before the event loop gets a turn, for timers and signals."""
 
 
 class Job(asyncio.Future[T]):
-    """What somebody asked for, and what it comes to.
+    """A request and its result.
 
-    Nobody can cancel it: a waiting caller is cancelled when it is known.
+    It can't be cancelled: a waiting caller is cancelled when the result is known.
     """
 
     def __init__(
@@ -55,8 +53,7 @@ class Writer:
     """Runs jobs in the order they came; reads see every write that was acknowledged before.
 
     It takes over `connection` and closes it. `folder` is the state folder, whose `presence` has
-    room for what calls bring back.
-    With a `fault`, every job that writes is refused for it.
+    room for the replies to calls. With a `fault`, every job that writes is refused because of it.
     """
 
     def __init__(
@@ -74,13 +71,13 @@ class Writer:
         self._locked_since: float | None = None
         self._turn_began = 0.0
         self.version = 0
-        """Of the file in this transaction: another one where another connection wrote since."""
+        """The version of the file in this transaction; another connection's write changes it."""
         self.claims = 0
-        """How many runs are written to now."""
+        """How many runs have a claim now."""
         self.closed = False
         self._path = folder.absolute() / DATABASE
         self._file = self._path.stat()
-        # Whoever waits for another process's commit waits in the event loop and not in SQLite.
+        # Jobs wait for another process's commit in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> Job[T]:
@@ -88,10 +85,10 @@ class Writer:
         return self._ask(work, writes=False)
 
     def write(self, work: Callable[[sqlite3.Connection], T], *, spends: bool = False) -> Job[T]:
-        """The job of `work`, which is done once that is durable.
+        """The job of `work`, which is done once its changes are durable.
 
-        Raises `JournalUnusable` where the journal can only be read, and where something is spent
-        then and there is no room for what comes of it.
+        Raises `JournalUnusable` if the journal can only be read, or if the job `spends` and there
+        is no room for the reply.
         """
         if self._fault is not None:
             raise JournalUnusable(str(self._fault)) from self._fault
@@ -103,7 +100,7 @@ class Writer:
         return self._ask(work, writes=True, spends=spends)
 
     async def close(self) -> None:
-        """Finish everything that was asked for before, and let go of the file."""
+        """Finish all requests made before, and close the file."""
         if self.closed:
             return
         self.closed = True
@@ -122,7 +119,7 @@ class Writer:
         job = Job(work, writes=writes, spends=spends)
         loop, waiting = job.get_loop(), self._jobs[-1:]
         self._jobs.append(job)
-        # A loop that was closed too early serves nothing any more; what it left is done as well.
+        # A loop that was closed too early serves no jobs; those that it left are done as well.
         if waiting and waiting[0].get_loop() is loop:
             return job
         if self.claims <= 1 and time.monotonic() - self._turn_began < _LONGEST_TURN_S:
@@ -136,7 +133,7 @@ class Writer:
         self._serve()
 
     def _serve(self) -> None:
-        """Do what was asked for; what can't be done now waits."""
+        """Do all jobs; those that can't be done now wait."""
         jobs, self._jobs = self._jobs, []
         waiting: list[Job[Any]] = []
         reads = [job for job in jobs if not job.writes]
@@ -144,7 +141,7 @@ class Writer:
         for do, some in ((self._answer, reads), (self._commit, writes)):
             try:
                 if some:
-                    _tell(some, do(some))
+                    _set_results(some, do(some))
             except _Locked as error:
                 locked, waiting = error, [*waiting, *some]
         if not waiting:
@@ -160,10 +157,10 @@ class Writer:
             jobs[-1].get_loop().call_later(_LOOK_AGAIN_S, self._serve)
         else:
             self._locked_since = None
-            _tell(jobs, [self._explained(locked.error) for _ in jobs])
+            _set_results(jobs, [self._explain(locked.error) for _ in jobs])
 
     def _answer(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """What each job gives, or why it gives nothing."""
+        """The result of each job, or its exception."""
         return [self._read(job) for job in jobs]
 
     def _read(self, job: Job[Any]) -> Any:
@@ -172,10 +169,10 @@ class Writer:
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) and is_busy(error):
                 raise _Locked(error) from error
-            return self._explained(error)
+            return self._explain(error)
 
     def _commit(self, jobs: Sequence[Job[Any]], *, apart: bool = False) -> list[Any]:
-        """The same of jobs that are done in one transaction; `apart`, each in a savepoint."""
+        """The results of jobs done in one transaction, with `apart` each in a savepoint."""
         connection = self._connection
         try:
             self._begin()
@@ -188,11 +185,11 @@ class Writer:
             if is_full(error) and self._presence.give_room():
                 kept = [job for job in jobs if not job.spends]
                 of_kept = iter(self._commit(kept, apart=apart) if kept else ())
-                return [self._explained(error) if job.spends else next(of_kept) for job in jobs]
+                return [self._explain(error) if job.spends else next(of_kept) for job in jobs]
             if not apart and len(jobs) > 1 and not isinstance(error, sqlite3.Error):
-                # One of them is refused. Nothing of the others is lost: all are done again.
+                # One of them is refused. The others lose nothing: all are done again.
                 return self._commit(jobs, apart=True)
-            return [self._explained(error) for _ in jobs]
+            return [self._explain(error) for _ in jobs]
         return done
 
     def _begin(self) -> None:
@@ -206,7 +203,7 @@ class Writer:
         (self.version,) = self._connection.execute("PRAGMA data_version").fetchone()
 
     def _refuse_absence(self) -> None:
-        """Raise `JournalUnusable` where the file is not in its place any more."""
+        """Raise `JournalUnusable` if the file is no longer in its place."""
         try:
             is_there = os.path.samestat(self._path.stat(), self._file)
         except (FileNotFoundError, NotADirectoryError):
@@ -225,7 +222,7 @@ class Writer:
             raise
         except Exception as error:  # noqa: BLE001 - fails this job and none of its group
             self._connection.execute("ROLLBACK TO job")
-            done = self._explained(error)
+            done = self._explain(error)
         self._connection.execute("RELEASE job")
         return done
 
@@ -236,19 +233,19 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _explained(self, error: Exception) -> Exception:
+    def _explain(self, error: Exception) -> Exception:
         return unusable(error, self._place) if isinstance(error, sqlite3.Error | OSError) else error
 
 
 class _Locked(Exception):
-    """Another process writes just now."""
+    """Another process is writing now."""
 
     def __init__(self, error: sqlite3.Error) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-def _tell(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
+def _set_results(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
     for job, result in zip(jobs, done, strict=True):
         try:
             if isinstance(result, Exception):
@@ -256,5 +253,5 @@ def _tell(jobs: Sequence[Job[Any]], done: Sequence[Any]) -> None:
             else:
                 job.set_result(result)
         except RuntimeError:
-            # The loop of this one was closed too early.
+            # The loop of this job was closed too early.
             continue

@@ -106,7 +106,7 @@ class Appointments:
 
     async def look(self) -> None:
         """Learn of what was written, and keep what is due; raises JournalError."""
-        while placed := await self._order.written(self._place):
+        while placed := await self._order.records_after(self._place):
             for one in placed:
                 if one.record.type in STOPS:
                     with suppress(RunUnreadable):

@@ -101,7 +101,7 @@ class Follower:
         is_kept = kept_from is not None and kept_from <= after and self._era == self.era
         if is_kept and after.removals == known.removals and not is_last:
             return self._recent(after, family)
-        told = [self._told(placed) for placed in await self._order.written(after, family)]
+        told = [self._told(placed) for placed in await self._order.records_after(after, family)]
         if told:
             return told, told[-1].place
         # The reader had come so far before, and none of it was for this follower.
@@ -118,7 +118,7 @@ class Follower:
             try:
                 if not self.followers or self._from is None:
                     await self._rest()
-                placed = await self._order.written(self._to)
+                placed = await self._order.records_after(self._to)
                 if self._era != self.era:
                     self._from = None
                     continue

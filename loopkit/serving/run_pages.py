@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
-from loopkit.drive.stored_runs import unfinished
+from loopkit.drive.stored_runs import open_children
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
@@ -81,7 +81,7 @@ class RunPages:
             engine = await self._engine(state)
             facts = await read_facts(self._stored, state, history, engine, time.time())
             page = RunPage(facts, steps)
-            is_still = not page.is_live and state.suspended is None and not unfinished(state)
+            is_still = not page.is_live and state.suspended is None and not open_children(state)
             kept.page = page if is_still else None
             return page
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from loopkit.drive.archive import state_after
-from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.engine.events import ENDS, Waiting
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
@@ -101,7 +101,7 @@ class ShownRuns:
             summary = summary_of(row, state, await self.stored.usage_of(state))
         except RunUnreadable as fault:
             return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
-        if state.is_over or not unfinished(state):
+        if state.is_over or not open_children(state):
             self._listed[row.run] = written, summary
             if len(self._listed) > KEPT_SUMMARIES:
                 self._listed.popitem(last=False)
@@ -141,7 +141,7 @@ class ShownRuns:
         for one in await self.stored.questions_of(state):
             asker = await self.row(one.state.run)
             asked.append(Asked(asker.run, one.place, one.question, asker.updated_at))
-        return None if unfinished(state) else (row.updated_at, row.seq), asked
+        return None if open_children(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
         begun: Mapping[str, Mapping[str, object]] = state.children

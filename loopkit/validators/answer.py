@@ -46,7 +46,7 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """No verdict; `now` is the Unix time from which the wait counts that a program asks for."""
     failure = error.failure(now)
-    return Answer.failed(validator, failure.replace(message=storable(failure.message)))
+    return Answer.with_failure(validator, failure.replace(message=storable(failure.message)))
 
 
 def not_applicable(validator: str, reason: str) -> Answer:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.ledger import normalised
+from loopkit.engine.ledger import normalise
 from loopkit.engine.rounds import Attempt, Round
 from loopkit.engine.state import RunState
 from loopkit.language.severities import ERROR
@@ -109,7 +109,7 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         is_next = all((artifact.author, attempt) in lost for attempt in between)
         yield from _folder_lines(last, artifact, is_next=is_next)
         return
-    if normalised(last) == normalised(artifact):
+    if normalise(last) == normalise(artifact):
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     yield f"Changed since attempt {last.attempt}:"

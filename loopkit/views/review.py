@@ -9,7 +9,7 @@ from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.reclassification import short_ids
-from loopkit.engine.revisions import most_of, used_up
+from loopkit.engine.revisions import find_full_counter, most_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import described, parse_record
 from loopkit.language.facts import UNANSWERED
@@ -154,7 +154,7 @@ def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
         yield "the last revisions made no progress"
     for back in engine.program.graph.revise_edges[edge.source]:
         if back.origin in (None, report.origin):
-            _, told = used_up(engine.program, run, back, f" of `{back.target}`")
+            _, told = find_full_counter(engine.program, run, back, f" of `{back.target}`")
             yield from [told] if told else []
 
 

@@ -26,7 +26,7 @@ from loopkit.document import to_yaml
 from loopkit.drive.fields import extract
 from loopkit.engine.events import Artifact
 from loopkit.engine.identity import finding_id
-from loopkit.engine.ledger import normalised
+from loopkit.engine.ledger import normalise
 from loopkit.language import Extract, VerdictReading
 from loopkit.language.guard import parse as parse_guard
 from loopkit.language.severities import Severities
@@ -109,7 +109,7 @@ def verdict(**reading: Any) -> Callable[[str], object]:
 
 
 SCANNERS: dict[str, Callable[[str], object]] = {
-    "normalised": lambda text: normalised(Artifact(name="a", author="a", attempt=1, text=text)),
+    "normalised": lambda text: normalise(Artifact(name="a", author="a", attempt=1, text=text)),
     "composed": composed,
     "printable": printable,
     "one_line": one_line,

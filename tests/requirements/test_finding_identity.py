@@ -13,7 +13,7 @@ import pytest
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Replied, read_event
 from loopkit.engine.findings import Report
-from loopkit.engine.ledger import open_of
+from loopkit.engine.ledger import open_findings_of
 from loopkit.engine.rounds import Rounds
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -588,4 +588,4 @@ def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:
         f.id for f in played.reports[0].findings
     ]
     first = state.rounds[0]
-    assert open_of("by[0]", Rounds().plus(first).before(None)) == first.report.findings
+    assert open_findings_of("by[0]", Rounds().plus(first).before(None)) == first.report.findings

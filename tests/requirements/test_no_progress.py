@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.engine.events import Artifact
-from loopkit.engine.ledger import normalised
+from loopkit.engine.ledger import normalise
 from tests.support import PASS, Desk, Played, fails, scenario
 
 MACHINE = """
@@ -169,7 +169,7 @@ def test_what_is_stuck_ends_with_its_best_version(desk: Desk) -> None:
 
 
 def text_of(text: str) -> str:
-    return normalised(Artifact(name="plan", author="draft", attempt=1, text=text))
+    return normalise(Artifact(name="plan", author="draft", attempt=1, text=text))
 
 
 def substance(text: str) -> list[tuple[str, list[str]]]:
@@ -195,7 +195,7 @@ VALUES = st.recursive(
 
 
 def data_of(value: Any) -> str:
-    return normalised(Artifact(name="d", author="s", attempt=1, text="", data=value, is_data=True))
+    return normalise(Artifact(name="d", author="s", attempt=1, text="", data=value, is_data=True))
 
 
 def same(one: Any, other: Any) -> bool:

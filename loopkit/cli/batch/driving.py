@@ -122,7 +122,7 @@ class BatchDriver:
         except RunUnreadable as error:
             self.tally.refuse(line.number, str(error))
             return
-        self.account.book(await self._app.committed_of(state))
+        self.account.book(await self._app.commitment_of(state))
         if digest_of_input(state.input) != line.digest:
             self.tally.refuse(line.number, _changed(line))
 

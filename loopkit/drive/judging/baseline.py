@@ -41,12 +41,12 @@ class _Due:
 
 
 async def take_baselines(active: ActiveRun) -> bool:
-    """Run every command of a `baseline` rule that was not run yet, each with its own record.
+    """Run every command of a `baseline` rule that has not run yet, each with its own record.
 
-    False where the run goes no further: it is asked to stop, or one could not be had, so that it
-    is suspended before anything is spent. Raises Stopped.
+    False if the run is asked to stop, or if a baseline failed, which suspends the run before
+    anything is spent. Raises Stopped.
     """
-    # A command may take its time, and the run can be seen meanwhile.
+    # A command may take long, and the run can be seen meanwhile.
     await active.append()
     for due in list(_due(active)):
         if active.stopping:
@@ -71,7 +71,7 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
 
 
 def _may_apply(active: ActiveRun, guard: str | None) -> bool:
-    """Whether the input alone leaves it open that the rule is asked."""
+    """Whether the rule may be asked, as far as the input alone decides."""
     if guard is None:
         return True
     facts = facts_of(active.state.input, active.program.input_type, "input.")
@@ -79,7 +79,7 @@ def _may_apply(active: ActiveRun, guard: str | None) -> bool:
 
 
 async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
-    """What the command found, or the suspension where it came to no verdict."""
+    """The event of what the command found, or the suspension if it gave no verdict."""
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:
@@ -87,14 +87,14 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         judging = baseline_of(due.rule, _setting(active, due, folder, ran))
         found = await limit_time(active, judging)
     except LimitReached as reached:
-        suspended = _suspended(active, due, reached.failure(active.state.run))
+        suspended = _suspension(active, due, reached.failure(active.state.run))
         return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
     except CallFailed as error:
-        return _suspended(active, due, error.failure)
+        return _suspension(active, due, error.failure)
     except CannotJudge as error:
-        return _suspended(active, due, error.failure(active.clock.now()))
+        return _suspension(active, due, error.failure(active.clock.now()))
     except (TemplateError, PatternError, PatternTimeout) as error:
-        return _suspended(active, due, Failure("fatal", str(error)))
+        return _suspension(active, due, Failure("fatal", str(error)))
     return Baselined(
         state=due.name,
         validator=due.validator,
@@ -122,7 +122,7 @@ def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Sett
     return setting
 
 
-def _suspended(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
+def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
     message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
     whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
-    return suspension(Worked.failed(active.program.machine.start, 0, whole))
+    return suspension(Worked.with_failure(active.program.machine.start, 0, whole))

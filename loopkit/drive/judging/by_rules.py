@@ -1,4 +1,4 @@
-"""Judging by rules: what they may look at, and the finding for what is no artifact."""
+"""Judging by rules: what they may look at, and the finding for a faulty artifact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopkit.validators.setting import Setting
 
 
 def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
-    """The answer where no rule is asked: the artifact is faulty, or says that it can't be done."""
+    """The answer if no rule is asked: the artifact is faulty, or says that it can't be done."""
     if artifact.infeasible:
         reason = f"`{artifact.author}` declared that it can't be done"
         return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
@@ -24,7 +24,7 @@ def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
 
 
 def content_fault(artifact: Artifact, severity: str) -> Answer:
-    """The author's content fault as a blocking finding; no rule is run on what is no artifact."""
+    """The author's content fault as a blocking finding; no rule is run on a faulty artifact."""
     finding = fault_finding(artifact, severity)
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
 

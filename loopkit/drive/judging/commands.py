@@ -18,7 +18,7 @@ from loopkit.validators.answer import storable
 from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
-"""How much of the end of a command's output is kept, which is as much as a scenario can play."""
+"""Characters that are kept of the end of a command's output, as many as a scenario can play."""
 
 
 def result_index(active: ActiveRun, state: str, validator: str) -> int:
@@ -31,10 +31,10 @@ def give_commands(
 ) -> None:
     """Give a setting the command results that a scenario prepares for this validator.
 
-    What each command did is added to `ran`.
+    A record of each command is added to `ran`.
     """
     tries: dict[tuple[str, ...], int] = {}
-    kept = _kept(active.redact, setting.folder)
+    clean = _text_cleaner(active.redact, setting.folder)
 
     async def run(
         argv: Sequence[str],
@@ -57,11 +57,11 @@ def give_commands(
             ran.append(Ran(validator=validator, fault="not_found", message=str(error)))
             raise
         except CommandTimeout as late:
-            late.stdout, late.stderr = kept(late.stdout), kept(late.stderr)
-            ran.append(_ran(validator, late, fault="timeout", message=str(late)))
+            late.stdout, late.stderr = clean(late.stdout), clean(late.stderr)
+            ran.append(_run_record(validator, late, fault="timeout", message=str(late)))
             raise
-        result = replace(result, stdout=kept(result.stdout), stderr=kept(result.stderr))
-        ran.append(_ran(validator, result, exit_code=result.exit_code))
+        result = replace(result, stdout=clean(result.stdout), stderr=clean(result.stderr))
+        ran.append(_run_record(validator, result, exit_code=result.exit_code))
         return result
 
     def note_file(name: str, text: str) -> None:
@@ -69,27 +69,27 @@ def give_commands(
             ran[-1] = ran[-1].replace(files={name: storable(text)})
 
     setting.run, setting.note_file = run, note_file
-    setting.redact, setting.pause, setting.now = kept, active.pause, active.clock.now
+    setting.redact, setting.pause, setting.now = clean, active.pause, active.clock.now
 
 
-def _kept(redact: Redact, folder: Path | None) -> Redact:
-    """What may be kept of a text: no secrets, and paths of the workspace told from there.
+def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
+    """A function that removes secrets from a text, and makes paths of the workspace relative.
 
-    So a finding is the same one in another copy of the workspace, and where a run is replayed.
+    So a finding is the same one in another copy of the workspace, and when a run is replayed.
     """
 
-    def kept(text: str) -> str:
+    def clean(text: str) -> str:
         text = without_folders(redact(text))
         places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
         if not any(place in text for place in places):
             return text
         either = "|".join(map(re.escape, sorted(places)))
-        # Only where a path begins: `/notes/` is no part of `/home/me/notes/`.
+        # Only where a path begins: `/notes/` is not a part of `/home/me/notes/`.
         return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
 
-    return kept
+    return clean
 
 
-def _ran(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
+def _run_record(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
     stdout, stderr = (storable(text[-KEPT_CHARS:]) for text in (printed.stdout, printed.stderr))
     return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)

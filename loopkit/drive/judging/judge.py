@@ -31,7 +31,7 @@ from loopkit.validators.judges.submission import DESCRIPTION, INSTEAD, SUBMIT, a
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
-"""Of a digest, as many as a judge has to repeat."""
+"""Digits of a digest that a judge has to repeat."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Judge:
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
     levels: Severities
-    """As the state counts them."""
+    """The severities, as the state counts them."""
     known: Sequence[Finding] = ()
-    """What its validator has found before and is open."""
+    """The findings of its validator that are open."""
     shares_keys: bool = False
-    """Whether one key is one finding of the whole panel."""
+    """Whether one key means one finding in the whole panel."""
     number: int = 1
     """Which of its opinions this is: those after its samples are second ones."""
 
@@ -64,8 +64,8 @@ class Judge:
         # A second opinion is one only if it does not know the first.
         known = self.known if self.number <= self.rule.samples else ()
         machine = self.active.program.machine
-        told = machine.patterns, known, machine.origins
-        form = form_of(self.rule, self.agent, self.levels, *told)
+        machine_rules = machine.patterns, known, machine.origins
+        form = form_of(self.rule, self.agent, self.levels, *machine_rules)
         if isinstance(form, ReportForm) and machine.origins:
             of_author = self.active.program.graph.origins.of_author(self.author)
             form = form.replace(of_author=of_author)
@@ -73,13 +73,13 @@ class Judge:
 
     @property
     def _nonce(self) -> str:
-        """A code that follows from what is judged, so that a replay has the same."""
+        """A code derived from what is judged, so that a replay has the same."""
         if not self.rule.nonce:
             return ""
         judged = self.active.program.graph.judges[self.state].validate_
         run = self.active.state
-        what = json.dumps([run.input, self._task, run.artifacts[judged].text], sort_keys=True)
-        return hashlib.sha256(what.encode()).hexdigest()[:NONCE_DIGITS]
+        content = json.dumps([run.input, self._task, run.artifacts[judged].text], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:NONCE_DIGITS]
 
     @cached_property
     def work(self) -> CallSeries:
@@ -115,7 +115,7 @@ class Judge:
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
     def message(self, prompt: str, misread: Misread | None) -> str:
-        """What is sent next: the question, or why the answer to it could not be used."""
+        """The next message: the question, or why the answer to it could not be used."""
         if self.rule.submit:
             return f"{self._message(prompt, misread).rstrip()}\n\n{INSTEAD}\n"
         return self._message(prompt, misread)
@@ -130,13 +130,13 @@ class Judge:
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
-        told = exchanges_of(self.active, self.work)
+        exchanges = exchanges_of(self.active, self.work)
         request = Request(
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
             prompt=prompt,
-            messages=conversation(told, prompt),
+            messages=conversation(exchanges, prompt),
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
@@ -147,7 +147,7 @@ class Judge:
 
     @property
     def _tools(self) -> Sequence[Tool]:
-        """What it hands in its report with, where it does not write that as its answer."""
+        """The tool with which it submits its report, if it does not write that as its answer."""
         schema = self.form.schema or {"type": "object"}
         return (Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else ()
 
@@ -162,29 +162,29 @@ class Judge:
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
-    """One answer of a judge, asked again with the reason while it can't be read."""
+    """One answer of a judge, which is asked again with the reason while it can't be read."""
     try:
-        return _weighed(judge.rule, await _read_in_the_end(judge, prompt), judge.levels)
+        return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:
         reason = f"the report could not be checked against its schema: {error}"
-        return Answer.failed(judge.validator, Failure("fatal", reason))
+        return Answer.with_failure(judge.validator, Failure("fatal", reason))
     except CallFailed as failed:
-        return Answer.failed(judge.validator, failed.failure)
+        return Answer.with_failure(judge.validator, failed.failure)
 
 
-async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
-    """What can be read of the judge after all its re-asks; stored replies are used first.
+async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
+    """The answer of the judge after all its re-asks; stored replies are used first.
 
-    A fail that could not be used as it was counts where nothing better follows, be it that the
-    judge can't be asked again.
+    A fail that could not be used as it was counts if nothing better follows, also if the judge
+    can't be asked again.
     """
     task = judge.active.state.tasks.get(judge.work.task)
     allowed = 1 + judge.rule.reask + (task.renewed if task else 0)
     misread: Misread | None = None
     rejection: Answer | None = None
     for index in range(allowed):
-        told = exchanges_of(judge.active, judge.work)
-        stored = told[index].reply if index < len(told) else None
+        exchanges = exchanges_of(judge.active, judge.work)
+        stored = exchanges[index].reply if index < len(exchanges) else None
         try:
             read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
         except CallFailed:
@@ -196,10 +196,10 @@ async def _read_in_the_end(judge: Judge, prompt: str) -> Answer:
         misread = read
         if read.last_resort is not None and read.last_resort.verdict == "fail":
             rejection = read.last_resort
-    return rejection or _unread(judge.validator, misread)
+    return rejection or _answer_from_misread(judge.validator, misread)
 
 
-def _unread(validator: str, misread: Misread | None) -> Answer:
+def _answer_from_misread(validator: str, misread: Misread | None) -> Answer:
     if misread is not None and misread.last_resort is not None:
         return misread.last_resort
     reason = misread.reason if misread else "it was never asked"
@@ -211,12 +211,12 @@ def _unread(validator: str, misread: Misread | None) -> Answer:
     )
 
 
-def _weighed(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
+def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answer:
     """The answer with the rule's code and origin, no finding worse than the rule's severity."""
     findings: list[Finding] = []
     for finding in answer.findings:
         level = severities.capped(finding.severity, rule.severity)
         code, origins = finding.code or rule.code, finding.origins or rule.origin
         coded = finding.replace(code=code, origins=origins)
-        findings.append(coded.counted_at(level, blocking=severities.blocks(level)))
+        findings.append(coded.with_level(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

@@ -17,7 +17,7 @@ def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath
     """The place of each validator whose baseline a run that has begun does not have."""
     # One that the old machine has as well is not taken because the input rules it out.
     known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
-    wanted = set(_wanted(new)) - known - set(_wanted(old)) if run.state else ()
+    wanted = set(_baseline_places(new)) - known - set(_baseline_places(old)) if run.state else ()
     for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
         if validator in new.validators:
             yield "validators", validator
@@ -25,7 +25,7 @@ def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath
             yield "states", state, "by", int(validator.removeprefix("by[").removesuffix("]"))
 
 
-def _wanted(machine: Machine) -> Iterator[_Place]:
+def _baseline_places(machine: Machine) -> Iterator[_Place]:
     for name, state in Graph(machine).judges.items():
         for validator, rules in validators_of(machine, state).items():
             for place, rule in with_places(rules):

@@ -14,14 +14,14 @@ _Sort = tuple[str, str, str, str, bool]
 def same_edges(old: Graph, new: Graph) -> dict[str, str]:
     """The id in the new graph of every edge of the old one that is still there.
 
-    An edge is known by its source, event, guard and target, wherever it stands. Of several that
-    have these in common the first one is the first one.
+    An edge is known by its source, event, guard and target, wherever it stands. Several edges that
+    have these in common are matched in order.
     """
-    known = _numbered(new)
-    return {edge.id: known[at].id for at, edge in _numbered(old).items() if at in known}
+    known = _edges_by_sort(new)
+    return {edge.id: known[at].id for at, edge in _edges_by_sort(old).items() if at in known}
 
 
-def _numbered(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
+def _edges_by_sort(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
     seen: Counter[_Sort] = Counter()
     found: dict[tuple[_Sort, int], Edge] = {}
     for edge in graph.edges:
@@ -37,8 +37,8 @@ def _numbered(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
     return found
 
 
-def spent_on(route: Iterable[str], graph: Graph) -> dict[str, int]:
-    """What a route has spent of each counter of a graph: what these edges own now, they spent."""
+def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
+    """What a route has spent of each counter of a graph, by the counters that its edges own now."""
     spent: dict[str, int] = {}
     edges: Mapping[str, Edge] = graph.by_id
     for edge in map(edges.__getitem__, route):

@@ -1,4 +1,4 @@
-"""Facts that guards read of states which have worked already, and left something else."""
+"""Facts that guards read of states whose earlier work left something else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loopkit.machine.program import Program, flat_facts
 def unknown_facts(run: RunState, graph: Graph) -> Iterator[tuple[DocPath, str, str, str]]:
     """The place of each guard, the fact, its state, and what that left instead.
 
-    A state is left out that is at work now: it leaves its facts anew.
+    The state that is at work now is left out: it will leave new facts.
     """
     program = Program(graph.machine, "")
     left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}

@@ -1,4 +1,4 @@
-"""Fitting: what a run has done, in another definition; or everything that does not fit there."""
+"""Fitting what a run has done into another definition, or everything that does not fit there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from loopkit.checks.stuck_ahead import stuck_ahead, stuck_in_words
 from loopkit.drive.repair.baselines import new_baselines
 from loopkit.drive.repair.differences import differences
-from loopkit.drive.repair.edges import same_edges, spent_on
+from loopkit.drive.repair.edges import counters_of_route, same_edges
 from loopkit.drive.repair.facts import unknown_facts
-from loopkit.drive.repair.judges import moved_tasks
+from loopkit.drive.repair.judges import task_moves
 from loopkit.drive.repair.places import cap_path, edge_path, in_words
 from loopkit.drive.repair.spent import overspent
 from loopkit.engine.changes import apply
@@ -63,9 +63,9 @@ class Fitting:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """The new id of each edge that the run knows and that is called otherwise; none if gone."""
-        told = (each.edge for waiting in self.run.deferred.values() for each in waiting)
-        known = dict.fromkeys((*self.run.route, *(edge for edge in told if edge)))
+        """The new id of each edge that the run knows under another id; empty if it is gone."""
+        edges = (each.edge for waiting in self.run.deferred.values() for each in waiting)
+        known = dict.fromkeys((*self.run.route, *(edge for edge in edges if edge)))
         return {edge: to for edge in known if (to := self.same.get(edge, "")) != edge}
 
     @cached_property
@@ -76,11 +76,11 @@ class Fitting:
 
     @cached_property
     def counters(self) -> dict[str, int]:
-        return spent_on((self.same[edge] for edge in self.run.route), self.graphs[1])
+        return counters_of_route((self.same[edge] for edge in self.run.route), self.graphs[1])
 
     @cached_property
     def released(self) -> tuple[str, ...]:
-        """Limits that were set for the run before, and of which the new machine says another."""
+        """Limits that were set for the run before, and that the new machine changes."""
         before, after = self.old.limits, self.new.limits
         changed = (n for n in self.run.limits if getattr(before, n) != getattr(after, n))
         return tuple(n for n in changed if n not in self.raised)
@@ -93,9 +93,9 @@ class Fitting:
 
 
 def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) -> Repaired:
-    """The event with which a run goes on with another machine, whose digest is still left out.
+    """The event with which a run goes on with another machine; its digest is still empty.
 
-    Raises NotFitting. Everything ahead of the run is gone through from where it stands then.
+    Raises NotFitting. Everything ahead of the run is explored from where it stands then.
     """
     fitting = Fitting(run, old, new, raised)
     for rules in (OF_WAY, OF_SPENDING):
@@ -107,7 +107,7 @@ def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) ->
         changes=differences(old, new),
         edges=fitting.renamed,
         counters=fitting.counters,
-        tasks=moved_tasks(run, old, new),
+        tasks=task_moves(run, old, new),
         input=added,
         limits=fitting.released,
     )
@@ -211,7 +211,7 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
     run = fitting.run.copy()
     apply(run, repaired)
     if not run.state:
-        # What the machine was checked for holds from its start.
+        # The checks of the machine hold from its start.
         return
     total = fitting.limits.get("total_revisions")
     if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
@@ -222,5 +222,5 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
 
 Rule = Callable[[Fitting], Iterator[Misfit]]
 OF_WAY: tuple[Rule, ...] = (_states, _agents, _edges, _artifacts, _children, _inputs)
-"""What has been done has to be there, so that anything else can be asked."""
+"""Asked first: what the run has used has to exist."""
 OF_SPENDING: tuple[Rule, ...] = (_facts, _baselines, _caps, _limits)

@@ -26,10 +26,10 @@ class _Seat:
         return f"{self.validator}:{self.index}"
 
 
-def moved_tasks(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
-    """The new name of each task of the visit in hand whose judge stands elsewhere now.
+def task_moves(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
+    """The new name of each task of the current visit whose judge has another place now.
 
-    It is empty where nobody is asked that any more, so that no other judge takes the answer.
+    It is empty if the judge is gone, so that no other judge takes its answer.
     """
     before, after = (list(_seats(machine, run.state)) for machine in (old, new))
     places = dict(_moves(before, after))
@@ -57,16 +57,16 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
 
 
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:
-    """Each place with the one of the same judge: of one with the same words, else of the first."""
-    of_words = list(_paired(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
+    """Each place with the new one of the same judge: one with equal words, else the first."""
+    of_words = list(_pair(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
     gone, taken = {seat.place for seat, _ in of_words}, {heir.place for _, heir in of_words}
     left = [seat for seat in before if seat.place not in gone]
     free = [seat for seat in after if seat.place not in taken]
-    for seat, heir in (*of_words, *_paired(left, free, lambda seat: seat.owner)):
+    for seat, heir in (*of_words, *_pair(left, free, lambda seat: seat.owner)):
         yield seat.place, heir.place
 
 
-def _paired(
+def _pair(
     before: Iterable[_Seat], after: Iterable[_Seat], key: Callable[[_Seat], object]
 ) -> Iterator[tuple[_Seat, _Seat]]:
     """Those that have a key in common, the first with the first."""

@@ -1,4 +1,4 @@
-"""What a resume says anew: a machine file, models, prices, options; and the definition with it."""
+"""What a resume changes: a machine file, models, prices, options; and the new definition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Mend:
-    """What a run is to go on with."""
+    """What changes when a run is resumed."""
 
     loaded: Loaded | None = None
     """The machine of a file, instead of the one that the run has."""
@@ -56,8 +56,8 @@ class Mend:
     def is_any(self) -> bool:
         return bool(self.loaded or self.models or self.prices or self.params)
 
-    def applied(self, stored: str) -> Definition:
-        """The definition with all of it, in place of a stored one; raises NotRunnable."""
+    def apply_to(self, stored: str) -> Definition:
+        """A stored definition with all changes applied; raises NotRunnable."""
         machine, resolved, source = load_resolved(stored), stored, None
         if self.loaded is not None:
             machine, resolved = self.loaded.machine, self.loaded.resolved

@@ -11,7 +11,7 @@ from loopkit.machine.graph import Graph
 
 
 def edge_path(machine: Machine, edge: Edge) -> DocPath:
-    """Where a state says its ways out of the kind of an edge that it had once."""
+    """Where a state says its edges of the same kind as an edge that it had once."""
     state = machine.states[edge.source]
     if edge.event == "limit":
         return "limits", "then"

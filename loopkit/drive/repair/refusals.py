@@ -1,4 +1,4 @@
-"""What a run refuses: to go on where it is over, limits under which it can't, a child's own end."""
+"""What a run refuses: going on when it is over, limits that are too low, a child's own end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def new_limits(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
-    """Raise NotRunnable where new limits are used up, or a run could get stuck under them.
+    """Raise NotRunnable if new limits are used up, or a run could get stuck under them.
 
     Only the total decides where a run goes; what else is limited ends it wherever it is.
     """
@@ -43,14 +43,14 @@ def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) 
 
 
 def refuse_child(run: str, *command: str) -> None:
-    """Raise NotRunnable where a run is part of a family, which ends and goes as a whole."""
+    """Raise NotRunnable if a run is a child: a family is ended and removed as a whole."""
     if is_child(run):
         line = shlex.join(["loopkit", *command, root_of(run)])
         raise NotRunnable(f"run `{run}` belongs to `{root_of(run)}`; for the whole family: {line}")
 
 
 def refuse_over(state: RunState) -> None:
-    """Raise NotRunnable where a run has ended."""
+    """Raise NotRunnable if a run has ended."""
     if state.finished is not None:
         raise NotRunnable(f"run `{state.run}` has already finished: {state.finished.outcome}")
     if state.status == "cancelled":

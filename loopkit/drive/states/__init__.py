@@ -17,7 +17,7 @@ Perform = Callable[[ActiveRun, str, Any], Awaitable[Worked]]
 
 @cache
 def work_of(noun: type[StateBase]) -> Perform:
-    """What does the work of a kind of state; it is loaded when a run first comes to one."""
+    """The function that does the work of a kind of state; loaded when a run first comes to one."""
     module = import_module(f"{__name__}.{noun.__module__.rpartition('.')[2]}")
     perform: Perform = module.perform
     return perform

@@ -9,23 +9,23 @@ from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import faulty, make_artifact
-from loopkit.drive.calls import CallSeries, call, exchanges_of, stored_reply
+from loopkit.drive.artifacts import faulty_artifact, make_artifact
+from loopkit.drive.calls import CallSeries, call, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.ladder import callees
 from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
 from loopkit.drive.state_files import files_reader, watch_output, workspace
-from loopkit.drive.tools.answers import counts, with_calls
+from loopkit.drive.tools.answers import counts_as_answer, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
 from loopkit.engine.events import Artifact, Replied, Usage, Worked
-from loopkit.engine.keeping import made_from
+from loopkit.engine.keeping import work_digest
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.tasks import Exchange, last_turns
 from loopkit.engine.template_values import (
-    chosen_agent,
+    choose_agent,
     last_version,
     plain_artifact,
     render,
@@ -40,29 +40,29 @@ from loopkit.text.markdown import fenced
 from loopkit.values import Value
 
 NO_CHANGE = "So far, nothing is changed."
-"""What is sent where an author has taken back all of its changes in a folder."""
+"""Sent if an author has reverted all of its changes in a folder."""
 LONGEST_WORD = 60
-"""Characters of a word without an agent that are told."""
+"""Characters that are shown of a word for which there is no agent."""
 
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
     program, run = active.program, active.state
-    chosen, attempt = chosen_agent(program, run, name), run.attempts.get(name, 0) + 1
+    chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
-        return _by_nobody(active, name, state, attempt)
+        return _work_without_agent(active, name, state, attempt)
     asked = program.agents_asked[name, chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = made_from(program, run) if name in program.graph.keeping else ""
+    source = work_digest(program, run) if name in program.graph.keeping else ""
     try:
         begun = await _prepare(active, name, state, chosen, asked)
         if isinstance(begun, Answered):
             answered = begun
         elif begun.talk is not None:
-            answered = await converse(begun.talk, begun.told, begun.request)
+            answered = await converse(begun.talk, begun.turns, begun.request)
         else:
             answered = Answered(await call(active, begun.work, begun.request, hold=True))
-        artifact = _made(active, name, asked, answered.reply)
+        artifact = _artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)
@@ -70,12 +70,12 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
         if failed.failure.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty(asked.output, name, attempt, "refused", failed.failure.message)
-    worked = _worked(active, name, artifact, asked.datatype)
-    return worked.replace(made_from=source) if source and not worked.error else worked
+        artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
+    work = _work_event(active, name, artifact, asked.datatype)
+    return work.replace(made_from=source) if source and not work.error else work
 
 
-def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
+def _artifact_of(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
     attempt = active.state.attempts.get(name, 0) + 1
     patterns = active.program.machine.patterns
     return make_artifact(reply, asked.agent, asked.output, name, attempt, patterns)
@@ -83,28 +83,32 @@ def _made(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Ar
 
 def _is_usable(talk: Conversation, reply: Replied) -> bool:
     """Whether a reply that could not be used before a resume can be now."""
-    artifact = talk.made(reply)
-    if artifact.fault or (artifact.missing and _undecided(talk.active, talk.state, artifact)):
+    artifact = talk.artifact_of(reply)
+    if artifact.fault or (
+        artifact.missing and _missing_for_guards(talk.active, talk.state, artifact)
+    ):
         return False
-    return not talk.asked.tools or counts(talk, exchanges_of(talk.active, talk.work))
+    return not talk.asked.tools or counts_as_answer(talk, exchanges_of(talk.active, talk.work))
 
 
-def _by_nobody(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
-    """Of a word that chooses no agent it is not known whom it means: a content fault."""
+def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
+    """The work of a state whose word chooses no agent: a content fault."""
     choice = state.choice
     assert choice is not None
     word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
     known = ", ".join(map("`{}`".format, choice.of))
     fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
-    return _worked(
-        active, name, faulty(state.output_at(name), name, attempt, NO_AGENT, fault), None
+    return _work_event(
+        active, name, faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault), None
     )
 
 
-def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None) -> Worked:
+def _work_event(
+    active: ActiveRun, name: str, artifact: Artifact, datatype: DataType | None
+) -> Worked:
     error = artifact.fault
     if artifact.missing and not error:
-        error = _undecided(active, name, artifact)
+        error = _missing_for_guards(active, name, artifact)
     is_caught = error and active.program.graph.on(name, "content")
     return Worked(
         state=name,
@@ -116,8 +120,8 @@ def _worked(active: ActiveRun, name: str, artifact: Artifact, datatype: DataType
     )
 
 
-def _undecided(active: ActiveRun, name: str, artifact: Artifact) -> str:
-    """Why the state's own guards can't read an answer that declares that it can't be done."""
+def _missing_for_guards(active: ActiveRun, name: str, artifact: Artifact) -> str:
+    """Why the state's own guards can't read an infeasible answer; empty if they can."""
     names = active.program.guard_names
     read = {
         fact.removeprefix(f"{name}.").partition(".")[0]
@@ -133,7 +137,7 @@ class PreparedCall(Value, frozen=True):
 
     work: CallSeries
     request: Request
-    told: Sequence[Exchange]
+    turns: Sequence[Exchange]
     """The turns that are sent again before the prompt."""
     talk: Conversation | None
     """The conversation that goes on after its reply, where tools may be called."""
@@ -142,7 +146,7 @@ class PreparedCall(Value, frozen=True):
 async def _prepare(
     active: ActiveRun, name: str, state: AgentState, chosen: str, asked: AgentAsked
 ) -> PreparedCall | Answered:
-    """The call that is made next; the answer where an earlier life of the run was given it."""
+    """The call that is made next; the answer if an earlier process has stored it."""
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
     is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
@@ -155,46 +159,48 @@ async def _prepare(
         place=name,
         role=asked.role,
         callees=asked.callees or callees(active, agent, name),
-        quote=port.quote if asked.role == "author" else _for_nothing,
+        quote=port.quote if asked.role == "author" else _no_cost,
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
     )
     talk = None
     if asked.tools or work.task in active.state.tasks:
-        talk = Conversation(active, name, chosen, asked, work, partial(_made, active, name, asked))
-        if (paid := _paid(talk)) is not None:
-            return Answered(paid)
+        talk = Conversation(
+            active, name, chosen, asked, work, partial(_artifact_of, active, name, asked)
+        )
+        if (final := _final_reply(talk)) is not None:
+            return Answered(final)
     if asked.is_left and not isinstance(port, OutsideAgentPort):
         work = work.replace(written=await watch_output(active, folder, output, work.task))
-    told = () if is_fresh else told_before(active, name, chosen, work.task)
-    prompt = author_prompt(active, name, state, kept=bool(told))
+    turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
+    prompt = author_prompt(active, name, state, kept=bool(turns))
     request = Request(
         agent=chosen,
         place=name,
         role=asked.role,
-        messages=conversation(told, prompt, active.state.tasks),
+        messages=conversation(turns, prompt, active.state.tasks),
         prompt=prompt,
-        names=_names(active, asked) if asked.templates else {},
+        names=_template_values(active, asked) if asked.templates else {},
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
-        session=told[-1].reply.session if told else None,
+        session=turns[-1].reply.session if turns else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, work, asked, request, port)
-    return PreparedCall(work, request, told, talk if talk is not None and talk.goes_on else None)
+    return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
 
 
-def _paid(talk: Conversation) -> Replied | None:
-    """The reply of an earlier life of the run that is the end of the conversation."""
-    paid = stored_reply(talk.active, talk.work, partial(_is_usable, talk))
-    return None if talk.has_called or (talk.goes_on and talk.rounds) else paid
+def _final_reply(talk: Conversation) -> Replied | None:
+    """The reply that an earlier process stored, if it ends the conversation."""
+    reply = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
+    return None if talk.has_called or (talk.goes_on and talk.rounds) else reply
 
 
-def _for_nothing(_: Request) -> Usage:
-    """What somebody outside costs, also where a scenario or a function plays them."""
+def _no_cost(_: Request) -> Usage:
+    """The cost of somebody outside, also if a scenario or a function plays them."""
     return Usage()
 
 
@@ -204,56 +210,56 @@ async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
     return with_calls(agent, await port.ask(request))
 
 
-def told_before(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
+def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
     """The turns of a state's kept session with an agent that are sent again, oldest first.
 
-    Those of the work in hand are not among them, as far as they are to be used.
+    Usable turns of the work in hand are left out.
     """
     agent = active.program.machine.agents[asked]
-    told: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
+    turns: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
     known = active.state.tasks.get(task)
     if known is not None and known.renewed < len(known.exchanges):
-        told = told[: known.renewed - len(known.exchanges)]
-    if told and not agent.is_sent_turns and not (agent.goes_on and told[-1].reply.session):
-        # A program that can't be taken back to its session remembers nothing of it.
+        turns = turns[: known.renewed - len(known.exchanges)]
+    if turns and not agent.is_sent_turns and not (agent.goes_on and turns[-1].reply.session):
+        # A program that can't resume its session remembers nothing of it.
         return ()
     kept = agent.session
-    return _newest(active, told, kept.keep) if isinstance(kept, KeepTurns) else told
+    return _newest_turns(active, turns, kept.keep) if isinstance(kept, KeepTurns) else turns
 
 
 def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
-    """Whether the next call of the conversation, if there can be one, begins with all of this."""
+    """Whether the next call of the conversation may begin with this whole request."""
     agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
-    told = active.state.conversations.get((name, asked), ())
+    turns = active.state.conversations.get((name, asked), ())
     if (
         isinstance(agent.session, KeepTurns)
-        and len(last_turns(told, agent.session.keep)) >= agent.session.keep
+        and len(last_turns(turns, agent.session.keep)) >= agent.session.keep
     ):
         # The oldest turn that is sent now will be left out then.
         return False
     return can_come_again(active.program, active.state, name)
 
 
-def _newest(active: ActiveRun, told: Sequence[Exchange], most: int) -> Sequence[Exchange]:
-    """The last turns, after the newest one that says what the task is."""
-    kept = last_turns(told, most)
-    opening = kept[0][0].opening if kept else None
-    if opening is not None and opening is kept[-1][0].opening:
-        kept = [list(active.state.tasks[opening.task].exchanges), *kept]
-    return [exchange for turn in kept for exchange in turn]
+def _newest_turns(active: ActiveRun, turns: Sequence[Exchange], most: int) -> Sequence[Exchange]:
+    """The last turns, preceded by the newest one that states the task."""
+    newest = last_turns(turns, most)
+    opening = newest[0][0].opening if newest else None
+    if opening is not None and opening is newest[-1][0].opening:
+        newest = [list(active.state.tasks[opening.task].exchanges), *newest]
+    return [exchange for turn in newest for exchange in turn]
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
-    """What the agent is sent: the prompt newly filled, or in a kept session the feedback alone."""
+    """The prompt to send: the template filled in, or in a kept session the feedback alone."""
     run, program = active.state, active.program
     if not (feedback := run.feedback_for(name)):
         return render(program, run, state.prompt)
     edge = program.graph.by_id.get(run.entered_by or "")
     last = last_version(program, run)
     is_edited = last is not None and last.edited
-    # A kept session knows its own last version, but not what a person has made of it.
+    # A kept session knows its own last version, but not the edits of a person.
     is_known = kept and not is_edited
     if kept and edge is not None and edge.back:
         parts = ["" if is_known else _previous_version(active, last), feedback]
@@ -268,11 +274,11 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
 
 
 def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
-    """The version before this one, named and fenced; empty where there is none."""
+    """The version before this one, named and fenced; empty if there is none."""
     version: object = last.text if last is not None else ""
     if last is not None and last.is_data:
         version = plain_artifact(active.program, active.state, last)
-    which = _which(active, last)
+    which = _version_name(active, last)
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
@@ -289,16 +295,16 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     return f"Your {which} was empty." if is_there else ""
 
 
-def _which(active: ActiveRun, last: Artifact | None) -> str:
-    """What the version is called: whether its author has made others since then."""
+def _version_name(active: ActiveRun, last: Artifact | None) -> str:
+    """The name of a version, by whether its author has made others since then."""
     run = active.state
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"
     return "best version so far"
 
 
-def _names(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
-    """What the templates of an agent see; what goes on with a conversation sees its id alone."""
+def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
+    """The values for the agent's templates; one that continues a session sees only its id."""
     names: dict[str, object] = {}
     for template in asked.templates:
         names |= template_names(active.program, active.state, template)

@@ -14,7 +14,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.item_list import Item
 
 Inputs = Mapping[str, dict[str, Any]]
-"""Of each child, by the key of its item."""
+"""The input of each child, by the key of its item."""
 Sum = Callable[[Mapping[str, Result]], tuple[Mapping[str, Any], object]]
 """(results) -> facts, and the data of the artifact"""
 
@@ -22,13 +22,13 @@ Sum = Callable[[Mapping[str, Result]], tuple[Mapping[str, Any], object]]
 async def work_of_children(
     active: ActiveRun, name: str, read: Callable[[], tuple[Sequence[Item], Inputs]], sum_up: Sum
 ) -> Worked:
-    """The completed work of a state whose items `read` gives; those that can't be used are none."""
+    """The work of a state with the items that `read` gives; unusable ones are a content error."""
     visit = active.state.visit
     try:
         items, inputs = read()
     except InvalidInput as error:
-        told = "; ".join(fault.message for fault in error.faults)
-        return Worked(state=name, visit=visit, outcome="content", error=told)
+        message = "; ".join(fault.message for fault in error.faults)
+        return Worked(state=name, visit=visit, outcome="content", error=message)
     family = Family(active, name, items, inputs)
     facts, data = sum_up(await family.results())
     artifact = Artifact(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import left_text, with_folder
-from loopkit.drive.calls import CallSeries, call, stored_reply
+from loopkit.drive.artifacts import with_folder, workspace_text
+from loopkit.drive.calls import CallSeries, call, find_stored_reply
 from loopkit.drive.fields import body, extract
 from loopkit.drive.state_files import files_reader, watch_output, workspace
 from loopkit.engine.events import Artifact, LeftFolder, Replied, Usage, Worked
@@ -45,7 +45,7 @@ def _artifact(
         fallback=state.fallback,
         workspace=reply.workspace,
     )
-    written = left_text(reply)
+    written = workspace_text(reply)
     if output.may_be_missing and written is None:
         return plain.replace(fault=reply.artifact_fault, fault_code=MISSING)
     text = body(reply.text if written is None else written, output)
@@ -89,7 +89,7 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
         ask=ask,
         files=files_reader(active, folder, output) if is_judged else None,
     )
-    if (answered := stored_reply(active, work)) is not None:
+    if (answered := find_stored_reply(active, work)) is not None:
         return answered
     if output.is_left:
         work = work.replace(written=await watch_output(active, folder, output, work.task))

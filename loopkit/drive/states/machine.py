@@ -15,7 +15,7 @@ from loopkit.machine.inputs import child_input
 from loopkit.machine.item_list import Item
 
 ONLY = Item(key="", value=None, location="")
-"""What the one child is for."""
+"""The item of the only child."""
 
 
 async def perform(active: ActiveRun, name: str, state: MachineState) -> Worked:

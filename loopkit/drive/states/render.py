@@ -1,4 +1,4 @@
-"""A render state: a template filled in, and written to a file where one is named."""
+"""A render state: a template filled in, and written to a file if one is named."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from loopkit.drive.fields import body, extract
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.state_files import output_file, workspace
 from loopkit.engine.events import Adding, Artifact, Worked
-from loopkit.engine.keeping import made_from
+from loopkit.engine.keeping import work_digest
 from loopkit.engine.template_values import render, value_of
 from loopkit.language import RenderState
 
 
 async def perform(active: ActiveRun, name: str, state: RenderState) -> Worked:
     """The filled template as an artifact; a single expression passes the value itself."""
-    output, made = state.output_at(name), made_from(active.program, active.state)
+    output, made = state.output_at(name), work_digest(active.program, active.state)
     value = value_of(active.program, active.state, state.render)
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
@@ -53,7 +53,7 @@ async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bo
 
 
 async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
-    """How long the file was before this work began, in whatever process that was."""
+    """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
     if known is None or (known.state, known.visit, known.file) != (name, run.visit, str(path)):

@@ -39,17 +39,17 @@ async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     report = ledger.complete(
         active.program, active.state, name, artifact, panel, earlier, made_from
     )
-    return _worked(active, name, report, rules_work)
+    return _work_event(active, name, report, rules_work)
 
 
 class _RulesWork(Mutable):
-    """What the rules of a round did, beside their verdicts; the calls of judges are events."""
+    """The commands and time of a round's rules; the calls of judges are events of their own."""
 
     ran: list[Ran] = []
     time_s: float = 0.0
 
 
-def _worked(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
+def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
     facts = report.facts
     if name in active.program.graph.scoring:
         facts[SCORE] = report.score
@@ -82,7 +82,7 @@ async def _panel(
     earlier: Earlier,
     rules_work: _RulesWork,
 ) -> ledger.Panel:
-    """The answers of the rules, and of the judges where nothing blocks and none is missing."""
+    """The answers of the rules, and of the judges if no rule blocks and no verdict is missing."""
     rules = active.program.rules_asked[name]
     if artifact.infeasible or artifact.fault:
         return ledger.Panel((answer_without_rules(artifact, rules.levels),), ())
@@ -96,7 +96,7 @@ async def _panel(
         rules_work.time_s = active.clock.monotonic() - started
     if not rules.judges:
         return ledger.Panel(tuple(answers), ())
-    # A report without the verdict of a rule is none, whatever a judge was paid to say.
+    # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
     is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
     asked = [
         judge
@@ -106,7 +106,7 @@ async def _panel(
     if not asked:
         return ledger.Panel(tuple(answers), ())
     judged = await ask_all(asked, subject, setting_for(active, folder, rules))
-    return ledger.Panel(tuple(answers), ledger.settled(judged, earlier, state, rules.levels))
+    return ledger.Panel(tuple(answers), ledger.settle(judged, earlier, state, rules.levels))
 
 
 async def _judge_by_rules(
@@ -128,7 +128,7 @@ async def _judge_by_rules(
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
         answers.append(await judge_placed(validator, fixed, subject, setting))
         if rules.may_settle:
-            answers[-1:] = ledger.settled(answers[-1:], earlier, state, rules.levels)
+            answers[-1:] = ledger.settle(answers[-1:], earlier, state, rules.levels)
         if rules.stop_early and _blocks(answers):
             break
     return answers
@@ -155,7 +155,7 @@ def _judges(
             rule,
             author,
             levels=rules.levels,
-            known=ledger.open_of(validator, earlier),
+            known=ledger.open_findings_of(validator, earlier),
             shares_keys=state.merge == "key",
         )
         for validator, index, rule in rules.judges

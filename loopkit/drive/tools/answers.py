@@ -1,4 +1,4 @@
-"""Whether the reply of an agent with tools is an answer, and what it is told where it is none."""
+"""Whether the reply of an agent with tools is its answer, and the next message if it is not."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from loopkit.text.json_text import parse_json
 from loopkit.text.markdown import fenced
 
 MOST_REFUSED = 20
-"""Calls beyond those that may be made of which a model is told so; others it has not written."""
+"""Calls beyond the limit that are answered with a refusal; later ones are dropped."""
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
 
 
 def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
-    """What the agent is told next: nothing but what its tools gave, or why its answer is none.
+    """The next message to the agent: why its answer does not count, or empty for tool results only.
 
-    The end where that is its answer.
+    If the conversation is over, the answer instead.
     """
     last, is_over = rounds[-1], talk.calls_left(rounds) == 0
     reply = last.reply
     if reply.has_no_tools:
-        return _judged_for_it(talk, last, is_over=is_over)
+        return _next_without_tools(talk, last, is_over=is_over)
     if reply.tool_calls:
         was_over = talk.calls_left(rounds[:-1]) == 0
         if not was_over:
@@ -41,8 +41,12 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         return Answered(reply)
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
-        # What is no draft at all has a fault of its own.
-        return Answered(reply) if talk.made(reply).fault else Answered(reply, NOT_VALIDATED, fault)
+        # An answer that is not a draft at all has a fault of its own.
+        return (
+            Answered(reply)
+            if talk.artifact_of(reply).fault
+            else Answered(reply, NOT_VALIDATED, fault)
+        )
     required = talk.definition.require_tool
     return (
         f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
@@ -55,14 +59,14 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     required = talk.definition.require_tool
     if required is None:
         return ""
-    artifact = talk.made(rounds[-1].reply)
+    artifact = talk.artifact_of(rounds[-1].reply)
     if artifact.infeasible or artifact.fault_code == CUT_OFF:
         # It says itself that there is no draft, or would end at the same place again.
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
     given = (
-        talk.given(number)
+        talk.tool_reply(number)
         for one in rounds
         for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
         if called.name == required
@@ -77,19 +81,19 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     return ""
 
 
-def _errors_in_draft(required: str, given: Replied) -> str:
-    """What the last call has found, for an attempt that does not know this conversation."""
-    told = parse_json(given.text)
-    listed = told["diagnostics"] if isinstance(told, dict) else ()
+def _errors_in_draft(required: str, reply: Replied) -> str:
+    """The findings of the last call, for an attempt that does not know this conversation."""
+    result = parse_json(reply.text)
+    listed = result["diagnostics"] if isinstance(result, dict) else ()
     named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
     found = f"`{required}` found errors in the last draft that it was given"
     return f"{found}: {named}".rstrip(".") if named else found
 
 
-def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
-    """The same for a model that can't call tools: loopkit has called the required one for it."""
-    given = talk.given(last.tool_calls_before + 1) if last.reply.tool_calls else None
-    artifact = talk.made(last.reply)
+def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
+    """The next message to a model without tools, for which loopkit called the required one."""
+    given = talk.tool_reply(last.tool_calls_before + 1) if last.reply.tool_calls else None
+    artifact = talk.artifact_of(last.reply)
     if given is None and talk.definition.require_tool and not artifact.infeasible:
         return Answered(last.reply, NOT_VALIDATED, "no call was left to validate it")
     required = talk.definition.require_tool
@@ -105,19 +109,19 @@ def _judged_for_it(talk: Conversation, last: Exchange, *, is_over: bool) -> str 
     )
 
 
-def counts(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
+def counts_as_answer(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
     """Whether the last reply of a conversation that came to its end is an answer that counts."""
     last = rounds[-1]
     if last.reply.has_no_tools:
-        judged = _judged_for_it(talk, last, is_over=True)
+        judged = _next_without_tools(talk, last, is_over=True)
         return isinstance(judged, Answered) and not judged.fault
     return bool(last.reply.text.strip()) and not _not_validated(talk, rounds)
 
 
 def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
-    """The reply with the calls that are kept of it, and made.
+    """The reply with the tool calls that are kept of it, and made.
 
-    For a model that can't call the required tool itself this is that call, and no other.
+    For a model that can't call tools itself, this is only the call of the required one.
     """
     required = agent.required_tool
     if not reply.has_no_tools:

@@ -1,4 +1,4 @@
-"""The calls that a model asks for: each made once, and answered whatever comes of it."""
+"""The calls that a model asks for: each is made once, and answered even if it fails."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from loopkit.drive.calls import CallSeries, call
 from loopkit.drive.tools import of_server, program, python_function, validating
 from loopkit.drive.tools.call import BadArguments, ToolCalled, ToolResult, arguments_of
 from loopkit.drive.tools.conversation import Conversation
-from loopkit.drive.tools.offering import served_tools
-from loopkit.engine.emitting import emitted_meanwhile
+from loopkit.drive.tools.offering import fetch_tools
+from loopkit.engine.emitting import event_of_draft
 from loopkit.engine.events import ToolCall, Usage
 from loopkit.engine.tasks import Exchange, tool_task
 from loopkit.language import (
@@ -33,18 +33,18 @@ RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
     McpTool.kind: of_server.run,
     PythonTool.kind: python_function.run,
 }
-"""What a tool of each kind does."""
+"""The function that runs a tool of each kind."""
 LONGEST_S = 3600.0
-"""Seconds after which a call of a tool is given up that has no timeout of its own."""
+"""The timeout in seconds of a tool that has none of its own."""
 GRACE_S = 10.0
 """Seconds that a tool has, after its own timeout, to end what it has begun."""
 
 
 async def call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
-    """Make the calls of the last reply that were not made yet, as far as any are left."""
+    """Make the calls of the last reply that were not made yet, up to the limit."""
     last, left = rounds[-1], talk.calls_left(rounds[:-1])
     for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
-        if talk.given(number) is None:
+        if talk.tool_reply(number) is None:
             if talk.active.stopping:
                 raise Stopped
             await _call_tool(talk, number, called)
@@ -80,7 +80,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and found and (findings := found[-1].findings):
-        active.stage(emitted_meanwhile(active.program, active.state, emit, findings))
+        active.stage(event_of_draft(active.program, active.state, emit, findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
@@ -91,13 +91,13 @@ def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
 
 async def _ready(talk: Conversation, tool: str) -> None:
     """Wait until the server of a tool can be asked."""
-    await served_tools(talk, [tool])
+    await fetch_tools(talk, [tool])
 
 
 async def _result(
     talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
 ) -> ToolResult:
-    """What a call gave, be it why it could not be made; raises AgentError."""
+    """The result of a call, or the reason why it could not be made; raises AgentError."""
     if tool is None:
         known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
         return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")

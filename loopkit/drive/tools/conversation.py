@@ -1,4 +1,4 @@
-"""The conversation of an agent with its tools, as the events of the run tell of it."""
+"""The conversation of an agent with its tools, as the events of the run have it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Answered(Value, frozen=True):
     reply: Replied
     fault_code: str = ""
     fault: str = ""
-    """Why the reply is no answer that counts."""
+    """Why the reply does not count as an answer."""
 
 
 class Conversation(Value, frozen=True):
@@ -31,8 +31,8 @@ class Conversation(Value, frozen=True):
     agent: str
     asked: AgentAsked
     work: CallSeries
-    made: Callable[[Replied], Artifact]
-    """The artifact that a reply brings."""
+    artifact_of: Callable[[Replied], Artifact]
+    """Makes the artifact of a reply."""
 
     @property
     def definition(self) -> ModelAgent:
@@ -42,18 +42,18 @@ class Conversation(Value, frozen=True):
 
     @property
     def rounds(self) -> Sequence[Exchange]:
-        """What has been said in this piece of work."""
+        """The exchanges of this piece of work that count."""
         task = self.active.state.tasks.get(self.work.task)
         return task.exchanges[task.renewed :] if task else ()
 
     @property
     def has_called(self) -> bool:
-        """Whether tools were called in it; that is answered even where none are left."""
+        """Whether tools were called in it; the calls are answered even if no tools are left."""
         return any(one.reply.tool_calls for one in self.rounds)
 
     @property
     def goes_on(self) -> bool:
-        """Whether what tools give may be sent after the next reply."""
+        """Whether tool results may be sent after the next reply."""
         return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
 
     def calls_left(self, rounds: Sequence[Exchange]) -> int:
@@ -61,14 +61,14 @@ class Conversation(Value, frozen=True):
         made = sum(len(one.reply.tool_calls) for one in rounds)
         return max(0, self.definition.max_tool_calls - made)
 
-    def given(self, number: int) -> Replied | None:
-        """What the call of a tool gave; none where it was not made, or not yet."""
+    def tool_reply(self, number: int) -> Replied | None:
+        """The reply to the call of a tool; None if it was not made, or not yet."""
         task = self.active.state.tasks.get(tool_task(self.work.task, number))
         return task.exchanges[-1].reply if task and task.exchanges else None
 
     @property
     def asks_servers(self) -> bool:
-        """Whether tools of servers are real: nothing that plays is told of them, or calls them."""
+        """Whether MCP servers are asked: played agents neither see their tools nor call them."""
         port = self.active.agents[self.agent]
         is_played = self.active.scenario is not None or isinstance(port, FunctionAgentPort)
         return not is_played and self.definition.tool_use != "runner"

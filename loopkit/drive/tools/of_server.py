@@ -1,4 +1,4 @@
-"""The tool `mcp`: a tool of an MCP server, which stays what it was when the run first saw it."""
+"""The tool `mcp`: a tool of an MCP server, which must stay as the run first saw it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     as_data,
-    ran,
-    told_of,
+    output_of,
+    run_records,
 )
 from loopkit.language import McpTool, Retry
 from loopkit.machine.asked import AgentAsked
@@ -29,14 +29,14 @@ from loopkit.validators.answer import storable
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the tool answered, fenced; raises AgentError where the server fails."""
+    """Call the tool and return its answer, fenced; raises AgentError if the server fails."""
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, McpTool)
     folder = await workspace(active, called.asked.workspace, writes=True)
     with as_agent_errors():
         played = active.commands.result(called.name, called.index, folder)
     if played is not None:
-        return _result(called, told_of(played), is_error=played.exit_code != 0)
+        return _result(called, output_of(played), is_error=played.exit_code != 0)
     if active.scenario is not None:
         raise Unprepared(
             f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
@@ -62,23 +62,23 @@ def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
 
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
-    said = "It failed, and says" if is_error else "It answers"
-    told = as_data(said, text, called.active.redact, left_out)
-    return ToolResult(told, commands=ran(called, int(is_error), text))
+    intro = "It failed, and says" if is_error else "It answers"
+    fenced = as_data(intro, text, called.active.redact, left_out)
+    return ToolResult(fenced, commands=run_records(called, int(is_error), text))
 
 
 async def offers(
     active: ActiveRun, asked: AgentAsked, wanted: Mapping[str, McpTool], retry: Retry
 ) -> dict[str, OfferedTool]:
-    """What servers say of tools, by the names that an agent has for them.
+    """The descriptions of tools by their servers, by the names that an agent has for them.
 
-    A server that can't be reached is tried again as a model is. Raises CallFailed, also where a
-    tool is not the one that the machine or the run knows.
+    A server that can't be reached is tried again as a model is. Raises CallFailed, also if a tool
+    is not the one that the machine or the run knows.
     """
     folder, found = await workspace(active, asked.workspace, writes=True), dict[str, OfferedTool]()
     for server in sorted({tool.server for tool in wanted.values()}):
         of_it = {name: tool for name, tool in wanted.items() if tool.server == server}
-        listed = await _listed(active, server, of_it, folder, retry)
+        listed = await _list_tools(active, server, of_it, folder, retry)
         for name, tool in of_it.items():
             found[name] = listed[tool.its_name]
             _refuse_another(active, tool, found[name].digest)
@@ -86,12 +86,12 @@ async def offers(
 
 
 def digests(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> dict[str, str]:
-    """By `SERVER.TOOL`, the digests of tools as servers have told of them."""
+    """By `SERVER.TOOL`, the digests of tools as servers describe them."""
     tools = {name: asked.tools[name].tool for name in served}
     return {t.mcp: served[name].digest for name, t in tools.items() if isinstance(t, McpTool)}
 
 
-async def _listed(
+async def _list_tools(
     active: ActiveRun, server: str, wanted: Mapping[str, McpTool], folder: Path, retry: Retry
 ) -> Mapping[str, OfferedTool]:
     names = sorted({tool.its_name for tool in wanted.values()})

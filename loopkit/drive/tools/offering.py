@@ -1,4 +1,4 @@
-"""The tools of an agent as a model is told of them, and what servers say of theirs."""
+"""The tools of an agent as they are described to a model, and by their servers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
 IS_REQUIRED = " Your answer has to be the draft that it found valid last."
 
 
-def offered(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
-    """The tools of an agent, as a model is told of them; of some, servers have told."""
+def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
+    """The tools of an agent, as they are described to a model; `served` are those of servers."""
     required = asked.agent.required_tool
     return [
         Offered(
@@ -29,14 +29,14 @@ def offered(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offere
 
 
 def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bool) -> str:
-    said = tool.tool.description or (served.description if served else "")
-    if not said and tool.rules is not None:
-        said = VALIDATES
-    return said + IS_REQUIRED if is_required else said
+    text = tool.tool.description or (served.description if served else "")
+    if not text and tool.rules is not None:
+        text = VALIDATES
+    return text + IS_REQUIRED if is_required else text
 
 
-async def served_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
-    """What servers say of tools of these names; raises CallFailed."""
+async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
+    """Ask servers for the descriptions of tools of these names; raises CallFailed."""
     tools = ((name, talk.asked.tools[name].tool) for name in names if name in talk.asked.tools)
     wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}
     if not wanted or not talk.asks_servers:

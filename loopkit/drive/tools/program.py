@@ -1,4 +1,4 @@
-"""The tool `command`: a program, whose output the model is told."""
+"""The tool `command`: a program, whose output is shown to the model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     as_data,
-    ended_after,
-    ran,
-    told_of,
+    output_of,
+    run_records,
+    timeout_result,
 )
 from loopkit.language import CommandTool
 from loopkit.outside.processes import (
@@ -25,9 +25,9 @@ from loopkit.outside.redaction import Redact
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the program printed, fenced.
+    """Run the program and return what it printed, fenced.
 
-    Raises AgentError where it can't be started, and BadArguments where it is because of those.
+    Raises AgentError if it can't be started, and BadArguments if its arguments are the cause.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, CommandTool)
@@ -47,12 +47,12 @@ async def run(called: ToolCalled) -> ToolResult:
         except ArgumentsRefused as error:
             raise BadArguments(str(error)) from error
         except CommandTimeout:
-            return ended_after(called, tool.timeout)
-    did = ran(called, result.exit_code, result.stdout, result.stderr)
-    return ToolResult(_told(result, active.redact), exit_code=result.exit_code, commands=did)
+            return timeout_result(called, tool.timeout)
+    did = run_records(called, result.exit_code, result.stdout, result.stderr)
+    return ToolResult(_result_text(result, active.redact), exit_code=result.exit_code, commands=did)
 
 
-def _told(result: CommandResult, redact: Redact) -> str:
+def _result_text(result: CommandResult, redact: Redact) -> str:
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
-    printed = told_of(result)
+    printed = output_of(result)
     return f"{ended}{as_data('It printed', printed, redact)}"

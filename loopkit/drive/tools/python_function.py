@@ -13,9 +13,9 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     as_data,
-    ended_after,
-    ran,
-    told_of,
+    output_of,
+    run_records,
+    timeout_result,
 )
 from loopkit.language import PythonTool
 from loopkit.outside.processes import CommandResult, CommandTimeout, run_command
@@ -25,11 +25,11 @@ from loopkit.validators.command import tail
 WORKER = worker_command("loopkit.outside.plugin_worker")
 FAILED = "It failed, and says"
 MAX_PRINTED = 500
-"""How much of what a broken function printed is told."""
+"""Characters that are shown of the output of a broken function."""
 
 
-class _Given(BaseModel):
-    """What the worker answers."""
+class _WorkerAnswer(BaseModel):
+    """The answer of the worker."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -40,9 +40,9 @@ class _Given(BaseModel):
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the function returned, or what it raised, fenced.
+    """Call the function and return its result or its exception, fenced.
 
-    Raises AgentError where there is no such function, or its process gave no answer.
+    Raises AgentError if there is no such function, or its process gave no answer.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, PythonTool)
@@ -56,10 +56,10 @@ async def run(called: ToolCalled) -> ToolResult:
         try:
             played = active.commands.result(called.name, called.index, folder)
             if played is not None:
-                said = "It returned" if played.exit_code == 0 else FAILED
-                told = as_data(said, told_of(played), active.redact)
-                did = ran(called, played.exit_code, played.stdout, played.stderr)
-                return ToolResult(told, exit_code=played.exit_code, commands=did)
+                intro = "It returned" if played.exit_code == 0 else FAILED
+                text = as_data(intro, output_of(played), active.redact)
+                did = run_records(called, played.exit_code, played.stdout, played.stderr)
+                return ToolResult(text, exit_code=played.exit_code, commands=did)
             result = await run_command(
                 WORKER,
                 cwd=folder,
@@ -68,20 +68,20 @@ async def run(called: ToolCalled) -> ToolResult:
                 timeout_s=tool.timeout,
             )
         except CommandTimeout:
-            return ended_after(called, tool.timeout)
-    given = _given(tool, result)
-    if given.error:
-        raise AgentError("fatal", f"the tool `{tool.python}` failed: {given.error}")
-    if given.raised:
-        told = as_data(FAILED, given.raised, active.redact)
-        return ToolResult(told, exit_code=1, commands=ran(called, 1, given.raised))
-    told = as_data("It returned", given.result, active.redact, given.left_out)
-    return ToolResult(told, exit_code=0, commands=ran(called, 0, given.result))
+            return timeout_result(called, tool.timeout)
+    answer = _parse_answer(tool, result)
+    if answer.error:
+        raise AgentError("fatal", f"the tool `{tool.python}` failed: {answer.error}")
+    if answer.raised:
+        text = as_data(FAILED, answer.raised, active.redact)
+        return ToolResult(text, exit_code=1, commands=run_records(called, 1, answer.raised))
+    text = as_data("It returned", answer.result, active.redact, answer.left_out)
+    return ToolResult(text, exit_code=0, commands=run_records(called, 0, answer.result))
 
 
-def _given(tool: PythonTool, result: CommandResult) -> _Given:
+def _parse_answer(tool: PythonTool, result: CommandResult) -> _WorkerAnswer:
     try:
-        return _Given.model_validate_json(result.stdout)
+        return _WorkerAnswer.model_validate_json(result.stdout)
     except ValidationError as error:
         code = result.exit_code
         ended = f"exit code {code}" if code >= 0 else f"signal {-code}"

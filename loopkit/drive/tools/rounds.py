@@ -1,7 +1,7 @@
 """The conversation of an agent with its tools: rounds of calls and results, until it answers.
 
-Where it stands is read from the run's events alone, so that a resumed run goes on from the last
-reply that is stored: no model is asked for it again, and no tool is called twice.
+Its position is read from the run's events alone, so that a resumed run goes on from the last reply
+that is stored: no model is asked for it again, and no tool is called twice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from loopkit.drive.tools import of_server
 from loopkit.drive.tools.answers import next_message
 from loopkit.drive.tools.calling import call_tools
 from loopkit.drive.tools.conversation import Answered, Conversation
-from loopkit.drive.tools.offering import offered, served_tools
+from loopkit.drive.tools.offering import describe_tools, fetch_tools
 from loopkit.engine.tasks import Exchange
 from loopkit.outside.mcp import OfferedTool
 
 
-async def converse(talk: Conversation, told: Sequence[Exchange], request: Request) -> Answered:
+async def converse(talk: Conversation, turns: Sequence[Exchange], request: Request) -> Answered:
     """Ask the agent, and make the calls that it asks for, until it answers.
 
-    `told` are the turns of a kept session before this one. Raises CallFailed and LimitReached.
+    `turns` are those of a kept session before this one. Raises CallFailed and LimitReached.
     """
     served: Mapping[str, OfferedTool] | None = None
     prompt = request.prompt
@@ -37,12 +37,12 @@ async def converse(talk: Conversation, told: Sequence[Exchange], request: Reques
             prompt = again
         goes_on = bool(rounds) and not prompt
         if served is None:
-            served = await served_tools(talk, talk.asked.tools)
+            served = await fetch_tools(talk, talk.asked.tools)
         tasks, may_call = talk.active.state.tasks, talk.calls_left(rounds) > 0
         asked = request.replace(
             prompt=prompt,
-            messages=conversation((*told, *rounds), None if goes_on else prompt, tasks),
-            tools=offered(talk.asked, served),
+            messages=conversation((*turns, *rounds), None if goes_on else prompt, tasks),
+            tools=describe_tools(talk.asked, served),
             may_call_tools=may_call,
             is_sent_again=request.is_sent_again or may_call,
         )

@@ -20,7 +20,7 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 async def run(called: ToolCalled) -> ToolResult:
-    """What the validators find in a draft, as JSON; raises AgentError where one can't judge."""
+    """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
     artifact, rules = _artifact(called, text), called.tool.rules
@@ -31,21 +31,23 @@ async def run(called: ToolCalled) -> ToolResult:
     if artifact.fault:
         answers = [content_fault(artifact, rules.levels.worst)]
     else:
-        answers = await _judged(called, artifact, rules, ran)
+        answers = await _judge(called, artifact, rules, ran)
     findings = tuple(finding for answer in answers for finding in answer.findings)
-    told = diagnostics(findings, called.active.program.machine.limits.feedback_items)
+    result = diagnostics(findings, called.active.program.machine.limits.feedback_items)
     return ToolResult(
-        json.dumps(told, ensure_ascii=False),
-        found_clean=digest(artifact) if told["ok"] else "",
+        json.dumps(result, ensure_ascii=False),
+        found_clean=digest(artifact) if result["ok"] else "",
         findings=findings,
         commands=tuple(ran),
     )
 
 
 def digest(artifact: Artifact) -> str:
-    """What tells one draft from another: its data, or its text without the blanks around it."""
-    told = json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
-    return hashlib.sha256(told.encode(errors="replace")).hexdigest()
+    """The digest of a draft: of its data, or of its text without the blanks around it."""
+    content = (
+        json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
+    )
+    return hashlib.sha256(content.encode(errors="replace")).hexdigest()
 
 
 def _artifact(called: ToolCalled, text: str) -> Artifact:
@@ -56,10 +58,10 @@ def _artifact(called: ToolCalled, text: str) -> Artifact:
     return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
 
 
-async def _judged(
+async def _judge(
     called: ToolCalled, artifact: Artifact, rules: FixedRules, ran: list[Ran]
 ) -> list[Answer]:
-    """What the rules find; what their programs did is added to `ran`."""
+    """The answers of the rules; the runs of their programs are added to `ran`."""
     active = called.active
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
     folder = await workspace(active, called.asked.workspace)

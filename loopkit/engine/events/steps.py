@@ -54,7 +54,7 @@ class Worked(Event, frozen=True, kw_only=True):
     """A digest of all that the work depended on, where its state may be kept."""
 
     @classmethod
-    def failed(cls, state: str, visit: int, failure: Failure) -> Worked:
+    def with_failure(cls, state: str, visit: int, failure: Failure) -> Worked:
         """Work that came to nothing."""
         return cls(
             state=state,

@@ -10,20 +10,20 @@ from collections.abc import Mapping
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Report
-from loopkit.engine.ledger.attribution import attributed, earliest
+from loopkit.engine.ledger.attribution import attribute, earliest
 from loopkit.engine.ledger.combining import (
     MISSING,
     Panel,
-    merged,
-    outvoted,
+    merge_findings,
+    outvote,
     reason,
-    settled,
+    settle,
     verdict_of,
     worst_class,
 )
-from loopkit.engine.ledger.progress import stalled
-from loopkit.engine.ledger.statuses import gone, open_of, with_status
-from loopkit.engine.ledger.version import normalised, sources_of, version_of
+from loopkit.engine.ledger.progress import has_stalled
+from loopkit.engine.ledger.statuses import no_longer_found, open_findings_of, with_status
+from loopkit.engine.ledger.version import normalise, sources_of, version_of
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED
@@ -43,17 +43,19 @@ def complete(
     asked = program.rules_asked[name]
     version = version_of(program, run, artifact)
     if asked.is_by_majority:
-        panel = outvoted(panel, asked.levels)
+        panel = outvote(panel, asked.levels)
     answers = panel.answers
     line = earlier.line
     before = line.open
-    findings = with_status(merged(answers, asked.levels), line, before)
+    findings = with_status(merge_findings(answers, asked.levels), line, before)
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
-        findings = attributed(findings, origins, artifact.author)
+        findings = attribute(findings, origins, artifact.author)
     verdict = verdict_of(panel, findings, asked.quorum)
     is_complete = verdict not in UNANSWERED
-    resolved, unseen = gone(findings, before, panel) if before and is_complete else ((), ())
+    resolved, unseen = (
+        no_longer_found(findings, before, panel) if before and is_complete else ((), ())
+    )
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -78,12 +80,12 @@ def complete(
     )
     if verdict != "fail" or not earlier:
         return report
-    has_stalled = stalled(earlier, report, version, asked.stall)
-    return report.replace(stalled=True) if has_stalled else report
+    is_stall = has_stalled(earlier, report, version, asked.stall)
+    return report.replace(stalled=True) if is_stall else report
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
-    """How often the states had worked from whose artifacts one was made."""
+    """By state, how often those had worked from whose artifacts one was made."""
     if not program.names_behind.get(artifact.author):
         return {}
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
@@ -94,7 +96,7 @@ __all__ = [
     "Panel",
     "attempts_behind",
     "complete",
-    "normalised",
-    "open_of",
-    "settled",
+    "normalise",
+    "open_findings_of",
+    "settle",
 ]

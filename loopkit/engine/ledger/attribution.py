@@ -1,4 +1,4 @@
-"""Attribution: the states that have to mend each finding, by what its reviewer says."""
+"""Attribution: the states that have to fix each finding, by what its reviewer says."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from loopkit.engine.findings import Finding
 from loopkit.machine.origins import Origins
 
 
-def attributed(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:
-    """The findings in what an author wrote, each with its origins; one without falls to a default.
+def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:
+    """The findings in an author's artifact, each with its origins; without any, with the default.
 
-    What names a state that works later than the author is the author's own.
+    A finding that names a state after the author goes to the author.
     """
     return tuple(
         finding.replace(
@@ -22,6 +22,6 @@ def attributed(findings: Iterable[Finding], origins: Origins, author: str) -> tu
 
 
 def earliest(findings: Iterable[Finding], origins: Origins) -> str | None:
-    """The earliest origin of what blocks; none where nothing does or no origins are declared."""
+    """The earliest origin of blocking findings; None without any, or without declared origins."""
     found = (origin for finding in findings if finding.blocking for origin in finding.origins)
     return next(iter(origins.in_order(found)), None)

@@ -21,12 +21,12 @@ _FINDINGS, _VERDICT = attrgetter("findings"), attrgetter("verdict")
 
 
 class Panel(Value, frozen=True):
-    """Everything that was answered about one attempt."""
+    """All answers about one attempt."""
 
     fixed: tuple[Answer, ...]
-    """Of the rules that need no model."""
+    """The answers of the rules that need no model."""
     judges: tuple[Answer, ...]
-    """Of each judge; empty where they were not asked because a rule blocks."""
+    """The answer of each judge; empty if they were not asked because a rule blocks."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -34,68 +34,68 @@ class Panel(Value, frozen=True):
 
     @property
     def missing(self) -> tuple[Answer, ...]:
-        """The answers that are not there, judged or not."""
+        """The answers without a verdict, of rules and judges."""
         return tuple([answer for answer in self.answers if answer.verdict in MISSING])
 
     def is_short(self, quorum: int | None) -> bool:
-        """Whether a rule could not judge, or fewer judges than wanted did."""
+        """Whether a rule gave no verdict, or fewer judges gave one than wanted."""
         asked = [answer for answer in self.judges if answer.verdict != "not_applicable"]
         given = [answer for answer in asked if answer.verdict not in MISSING]
         wanted = len(asked) if quorum is None else min(quorum, len(asked))
         return len(given) < wanted or any(answer.verdict in MISSING for answer in self.fixed)
 
 
-def outvoted(panel: Panel, levels: Severities) -> Panel:
-    """The panel with its judges outvoted where most are for it."""
+def outvote(panel: Panel, levels: Severities) -> Panel:
+    """The panel with failing judges outvoted if more judges approve."""
     against = sum(answer.verdict == "fail" for answer in panel.judges)
     for_it = sum(answer.verdict in ("pass", "warn") for answer in panel.judges)
     if not 0 < against < for_it:
         return panel
-    return Panel(panel.fixed, tuple(_outvoted(answer, levels) for answer in panel.judges))
+    return Panel(panel.fixed, tuple(_outvote_answer(answer, levels) for answer in panel.judges))
 
 
-def _outvoted(answer: Answer, levels: Severities) -> Answer:
+def _outvote_answer(answer: Answer, levels: Severities) -> Answer:
     if answer.verdict != "fail":
         return answer
-    told = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
+    reason = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
     vetoes = {finding.id for finding in answer.findings if finding.rule == OF_CHECK}
-    return advised(answer.replace(reason=told), levels, but=vetoes)
+    return as_advice(answer.replace(reason=reason), levels, but=vetoes)
 
 
-def advised(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
-    """The answer with nothing in it that blocks, but the findings with these ids."""
+def as_advice(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
+    """The answer in which only the findings with the ids `but` may block."""
     level = levels.advisory
     found = (
-        f.counted_at(level, blocking=False) if f.blocking and f.id not in but else f
+        f.with_level(level, blocking=False) if f.blocking and f.id not in but else f
         for f in answer.findings
     )
     return with_findings(answer, found)
 
 
-def settled(
+def settle(
     answers: Sequence[Answer], earlier: Earlier, state: ValidateState, levels: Severities
 ) -> tuple[Answer, ...]:
-    """The answers after `settle_after` rounds: what no round before knew does not block any more.
+    """The answers after `settle_after` rounds: findings that are new by then do not block.
 
-    The worst severity always blocks, and so does what nothing tells from what was known.
+    The worst severity still blocks, and so does a finding that can't be told from known ones.
     """
     if state.settle_after is None or len(earlier) < state.settle_after:
         return tuple(answers)
     known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
 
-    def weighed(finding: Finding) -> Finding:
+    def settle_finding(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known
         settles = is_new and finding.severity != levels.worst
         return finding.replace(blocking=False) if settles else finding
 
-    return tuple(with_findings(answer, map(weighed, answer.findings)) for answer in answers)
+    return tuple(with_findings(answer, map(settle_finding, answer.findings)) for answer in answers)
 
 
-def merged(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
-    """Every finding once, blocking ones first, the worst first, in the order of the validators.
+def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
+    """Each finding once, blocking ones first, the worst first, in the order of the validators.
 
-    What several validators call by one key is as the one that takes it worst has it, with all
-    their names.
+    A finding that several validators have under one key is taken from the one that grades it worst,
+    with all their names.
     """
 
     all_found = list(chain.from_iterable(map(_FINDINGS, answers)))
@@ -142,7 +142,7 @@ def worst_class(missing: Iterable[Answer]) -> ErrorClass:
 
 
 def reason(verdict: Verdict, panel: Panel) -> str:
-    """Why a report has no verdict, in the words of those who gave none."""
+    """Why a report has no verdict, in the words of the validators that gave none."""
     if verdict == "incomplete":
         return "; ".join(f"{answer.validator}: {answer.reason}" for answer in panel.missing)
     return next(a.reason for a in panel.answers if a.verdict == "infeasible")

@@ -10,11 +10,11 @@ from loopkit.engine.ledger.version import Version
 from loopkit.engine.rounds import Earlier, what_blocks
 
 
-def stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
+def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
     """Whether revising made no progress.
 
-    True when the work equals that of an earlier attempt, where everything that blocked then
-    blocks now if the artifact is not all of the work; or when for some period p the last
+    True if the work equals that of an earlier attempt; if the artifact is not all of the work,
+    everything that blocked then has to block now as well. True also if for some period p the last
     `stall`·p sets of blocking findings repeat with period p.
     """
     ids, blocked_by = what_blocks(now)
@@ -24,7 +24,7 @@ def stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool
             return True
     if len(earlier) + 1 < stall or not earlier.has_blocked(blocked_by):
         return False
-    # Mostly it is the last one that comes again, and then the others need no look.
+    # Usually the last set repeats, and then the others need not be compared.
     newest = [blocked_by, *(entry.blocked_by for entry in islice(reversed(earlier), stall - 1))]
     if _repeats(newest, stall):
         return True
@@ -38,7 +38,7 @@ def _repeats(sets: Sequence[object], stall: int) -> bool:
 
 
 def _common(sets: Sequence[object]) -> list[int]:
-    """How much of the beginning comes again at each place: the Z-function, in linear time."""
+    """How much of the beginning repeats at each place: the Z-function, in linear time."""
     count = len(sets)
     common = [0] * count
     start = end = 0

@@ -17,33 +17,32 @@ _ID = attrgetter("id")
 def with_status(
     findings: Sequence[Finding], earlier: Earlier, before: Iterable[Finding]
 ) -> tuple[Finding, ...]:
-    """The findings of a round, each with what the rounds before had of it.
+    """The findings of a round, each with its status by the rounds before.
 
-    `before` is what was open after them.
+    `before` are the findings that were open after those.
     """
     if not findings:
         return ()
     last = set(map(_ID, before))
-    told: list[Finding] = []
+    marked: list[Finding] = []
     for finding in findings:
         status: Status = "regressed" if earlier.has_found(finding.id) else "new"
         status = "recurring" if finding.id in last else status
-        told.append(finding if finding.status == status else replace(finding, status=status))
-    return tuple(told)
+        marked.append(finding if finding.status == status else replace(finding, status=status))
+    return tuple(marked)
 
 
-def open_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """What judges of a validator have found and is open after these rounds."""
+def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
-def gone(
+def no_longer_found(
     findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """What was open `before` and this round does not have: (resolved, unseen).
+    """The findings that were open `before` and are not in this round: (resolved, unseen).
 
-    Unseen is what nobody looked for, because its rule or its judge was not asked or gave no
-    verdict.
+    Unseen are those whose rule or judge was not asked or gave no verdict.
     """
     now = set(map(_ID, findings))
     resolved: list[Finding] = []
@@ -60,7 +59,7 @@ def gone(
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:
     if finding.validator == OF_ARTIFACT:
-        # Whatever comes as an artifact has been looked at for content faults.
+        # Every artifact has been checked for content faults.
         return True
     asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK) else panel.fixed
     return all(_has_looked(validator, asked) for validator in finding.named_by)

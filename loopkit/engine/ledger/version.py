@@ -14,17 +14,18 @@ from loopkit.values import Value
 
 
 class Version(Value, frozen=True):
-    """What an attempt brought."""
+    """The identity of an attempt's work."""
 
     digest: str
-    """Of the artifact and of those of agents that it was made from; empty where what a program
-    left behind is not known."""
+    """The digest of the artifact and of the agents' artifacts that it was made from.
+
+    Empty if the files that a program left are not known."""
     is_whole: bool
-    """Whether the artifact is all of it. What a program says is not: it works on files."""
+    """Whether the artifact is all of the work. The text of a program is not: it works on files."""
 
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
-    """What is judged with an artifact: that, and what its author made it from."""
+    """The version of an artifact and of what its author made it from."""
     whole = program.whole_authors
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
@@ -32,27 +33,27 @@ def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
     sources = sources_of(program, run, artifact)
     if not all(part.workspace or part.tree or part.author in whole for part in sources):
         return Version("", is_whole)
-    told = [_told(part) for part in (artifact, *sources)]
-    return Version(_digest(json.dumps(told)), is_whole)
+    fingerprints = [_fingerprint(part) for part in (artifact, *sources)]
+    return Version(_digest(json.dumps(fingerprints)), is_whole)
 
 
-def _told(part: Artifact) -> list[str]:
-    """What is equal for two versions of one artifact that are the same. A folder is its files."""
+def _fingerprint(part: Artifact) -> list[str]:
+    """A value that is equal for equal versions of one artifact. A folder is its files."""
     if part.tree:
         return [part.name, part.tree]
-    return [part.name, _digest(normalised(part)), part.workspace]
+    return [part.name, _digest(normalise(part)), part.workspace]
 
 
-def normalised(artifact: Artifact) -> str:
-    """What two versions must share to be the same: see "The findings ledger" of the language."""
+def normalise(artifact: Artifact) -> str:
+    """The text that equal versions have in common: see "The findings ledger" of the language."""
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join([_squeezed(line) for line in text.split("\n") if line.strip()])
+    return "\n".join([_squeeze(line) for line in text.split("\n") if line.strip()])
 
 
-def _squeezed(line: str) -> str:
-    """A line with its indentation, and one blank wherever else there is white space."""
+def _squeeze(line: str) -> str:
+    """A line with its indentation, and one blank for all other white space."""
     indentation = line[: len(line) - len(line.lstrip())]
     return indentation + " ".join(line.split())
 

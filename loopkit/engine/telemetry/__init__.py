@@ -2,6 +2,15 @@
 
 from loopkit.engine.telemetry.counting import Counting
 from loopkit.engine.telemetry.defect import Defect, Override, Phase, Tally
-from loopkit.engine.telemetry.figures import Figures, known_usd, rounded
+from loopkit.engine.telemetry.figures import Figures, round_usd, usd_without_held
 
-__all__ = ["Counting", "Defect", "Figures", "Override", "Phase", "Tally", "known_usd", "rounded"]
+__all__ = [
+    "Counting",
+    "Defect",
+    "Figures",
+    "Override",
+    "Phase",
+    "Tally",
+    "round_usd",
+    "usd_without_held",
+]

@@ -16,12 +16,12 @@ from loopkit.values import Value
 
 
 class Sums(Value, frozen=True):
-    """What one defect would have taken that was being corrected from the start."""
+    """The shares of a defect that had been in correction from the start."""
 
     usd: float = 0.0
     seconds: float = 0.0
     unknown: int = 0
-    """Works of which nobody knows the cost."""
+    """Works whose cost is not known."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Known:
     reports: int = 0
     blocking: bool = False
     end: Literal["", "resolved", "withdrawn"] = ""
-    """What has become of it, where it is not open."""
+    """How it ended; empty while it is open."""
     waits: bool = False
     """Whether it was sent back, and the state that it was sent to has not worked yet."""
     beginning: Beginning | None = None
@@ -68,10 +68,10 @@ class Corrections:
         """By the state whose next work begins their correction."""
 
     def send_back(self, state: str, found: Iterable[Known], addressees: Iterable[str]) -> None:
-        """A revise edge leads back because of what a validate state has found.
+        """Record that a revise edge leads back because of a validate state's findings.
 
-        Where the edge leads to states that made some of it, the correction of each defect begins
-        with the next work of those that made it, else at once.
+        If the edge leads to states that injected some of them, the correction of each defect begins
+        with the next work of the states that injected it, else at once.
         """
         fresh = [known for known in found if not known.waits and known.beginning is None]
         self._sent.setdefault(state, []).extend(fresh)
@@ -84,7 +84,7 @@ class Corrections:
                 self._waiting.setdefault(origin, []).append(known)
 
     def work(self, state: str, usd: float | None, seconds: float) -> None:
-        """A state has written its artifact."""
+        """Record that a state has written its artifact."""
         self._begin([known for known in self._waiting.pop(state, ()) if known.waits])
         self.works[state] = self.works.get(state, 0) + 1
         self.spend(usd, seconds)
@@ -99,7 +99,7 @@ class Corrections:
             )
 
     def judge(self, state: str) -> None:
-        """A validate state reports again: the corrections of what it had found are over."""
+        """End the corrections of a validate state's findings, because it reports again."""
         for known in self._sent.pop(state, ()):
             known.waits = False
             if known.beginning is not None:

@@ -1,7 +1,7 @@
-"""Figures of a run that goes on, computed when they are asked for, from where they were last.
+"""Figures of a run that goes on, computed on demand from where they were last.
 
 The state of a run only keeps the events that its figures need. So a run whose machine never asks
-pays nothing, and one that asks in every round pays for each event once.
+for them pays nothing, and one that asks in every round pays for each event once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Counting:
     def figures(self, events: Log[Event]) -> Figures:
         """The figures after these events."""
         figures = self._figures
-        # A step may be given up, as where a template failed, after it had been counted.
+        # A step may be discarded after it had been counted, because a template failed.
         if figures is None or (self._count and not self._begins(events)):
             figures, self._count = Figures(), 0
         for place in range(self._count, len(events)):
@@ -37,7 +37,7 @@ class Counting:
         return self._count <= len(events) and events[self._count - 1] is self._last
 
     def __eq__(self, other: object) -> bool:
-        # It says nothing that the events do not say.
+        # The events determine it.
         return isinstance(other, Counting)
 
     def __hash__(self) -> int:

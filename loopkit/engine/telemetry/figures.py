@@ -31,18 +31,18 @@ from loopkit.language.facts import COMPLETE
 
 """The verdicts of reports that have looked at everything."""
 USD_DIGITS, SECONDS_DIGITS = 9, 6
-"""To which a share is told: what is behind them is left over from dividing."""
+"""The digits of a share: further ones are left over from dividing."""
 
 
 class Verdict(NamedTuple):
-    """What a report says of the version that it judged."""
+    """The result of a report on the version that it judged."""
 
     state: str
     blocking: list[Known]
 
 
 class Figures:
-    """What the events so far say of the defects of a run."""
+    """The figures of a run's defects, by the events so far."""
 
     def __init__(self) -> None:
         self.works = 0
@@ -52,11 +52,11 @@ class Figures:
         self._known: dict[tuple[str, str], Known] = {}
         """By artifact and id, in the order in which they were found."""
         self._named: dict[str, list[Known]] = {}
-        """The same by their ids alone."""
+        """The defects by their ids alone."""
         self._corrections = Corrections()
         self._calls: dict[str, Intended] = {}
         self._spent = Usage()
-        """By the work in hand."""
+        """The usage of the current work."""
         self._is_revision = False
         """Whether a revise edge led to the active state."""
         self._clock = 0
@@ -67,21 +67,21 @@ class Figures:
         """When each validate state reported last."""
         self._phases: dict[str, Tally] = {}
         self._last = Verdict("", [])
-        """What the last report says."""
+        """The result of the last report."""
         self._verdicts: dict[tuple[str, str, int], Verdict] = {}
-        """The same of every version that was judged: by state, author and attempt."""
+        """The result of every version that was judged: by state, author and attempt."""
         self._answer: tuple[HumanAnswer, float] | None = None
         """A person's answer whose edge is not known yet, and its time."""
         self._overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
-        """The next event, and the Unix time at which it was stored."""
+        """Count the next event, which was stored at the Unix time `at`."""
         if (taking := self.TAKEN.get(event.type)) is not None:
             taking(self, event, at)
 
     @property
     def correction_rate(self) -> float | None:
-        """The share of the works that were corrections; none where nothing was written."""
+        """The share of the works that were corrections; None if nothing was written."""
         return self.again / self.works if self.works else None
 
     @property
@@ -131,7 +131,7 @@ class Figures:
             self._author(event)
 
     def _author(self, event: Worked) -> None:
-        usd, seconds = known_usd(self._spent), self._spent.time_s + event.time_s
+        usd, seconds = usd_without_held(self._spent), self._spent.time_s + event.time_s
         self._spent = Usage()
         if event.artifact is None:
             self._corrections.spend(usd, seconds)
@@ -192,7 +192,7 @@ class Figures:
             self._override(event, *answer, last.blocking)
 
     def _go_back(self, best: Best) -> None:
-        """An earlier version is the current one again, with what was found in that."""
+        """Make an earlier version the current one again, with the findings in it."""
         for finding in best.withdrawn:
             for known in self._named.get(finding.id, ()):
                 known.end = "withdrawn"
@@ -216,7 +216,7 @@ class Figures:
         )
 
     def _finish(self, event: Finished, _: float) -> None:
-        # Who gives up overrides nothing.
+        # An answer that gives up is not an override.
         if not event.success and self._overrides and self._overrides[-1].target == event.outcome:
             del self._overrides[-1]
 
@@ -246,7 +246,7 @@ class Figures:
             missed=known.missed,
             reports=known.reports,
             attempts=dict(attempts),
-            cost_usd=rounded(None if sums.unknown else sums.usd),
+            cost_usd=round_usd(None if sums.unknown else sums.usd),
             seconds=round(sums.seconds, SECONDS_DIGITS),
             status=known.end or still,
         )
@@ -261,14 +261,14 @@ class Figures:
         "decided": _decide,
         "finished": _finish,
     }
-    """What each type of event changes; the others say nothing of defects."""
+    """The change for each type of event; the others don't affect defects."""
 
 
-def rounded(usd: float | None) -> float | None:
-    """An amount without what is left over from adding and dividing."""
+def round_usd(usd: float | None) -> float | None:
+    """An amount without the rest left over from adding and dividing."""
     return None if usd is None else round(usd, USD_DIGITS)
 
 
-def known_usd(usage: Usage) -> float | None:
-    """What was spent, without what is only held; none where that is not known."""
+def usd_without_held(usage: Usage) -> float | None:
+    """The cost in USD without amounts that are only held; None if it is not known."""
     return None if usage.cost_usd is None else usage.cost_usd - usage.held_usd

@@ -12,7 +12,7 @@ from typing import Any
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.stored_runs import unfinished
+from loopkit.drive.stored_runs import open_children
 from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redacted
@@ -240,7 +240,7 @@ class MachineToolbox:
         app = self._host.app
         history: dict[str, Sequence[Stored]] = {run: await app.events(run)}
         # Children of a new run begin later, and are heard.
-        for child in unfinished(await app.state_of(run)) if before else ():
+        for child in open_children(await app.state_of(run)) if before else ():
             if await app.journal.has(child.started.child):
                 history |= await self._history(child.started.child, before)
         return history

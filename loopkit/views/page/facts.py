@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loopkit.drive.active import OpenQuestion, Stored
-from loopkit.drive.stored_runs import StoredRuns, unfinished
+from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -39,7 +39,7 @@ async def read_facts(
     stored: StoredRuns, state: RunState, history: Sequence[Stored], engine: Engine, now: float
 ) -> RunFacts:
     """All that a page shows of a run, whose state is the one after this history."""
-    begun = (child.started.child for child in unfinished(state)[:MOST_SHOWN])
+    begun = (child.started.child for child in open_children(state)[:MOST_SHOWN])
     rows = await stored.journal.runs(run=state.run)
     return RunFacts(
         state=state,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loopkit.engine.events import Event, Failed, Intended, Replied
 from loopkit.engine.state import RunState
-from loopkit.engine.telemetry import known_usd
+from loopkit.engine.telemetry import usd_without_held
 from loopkit.text import plural
 from loopkit.views.plan.figures import usd
 
@@ -39,7 +39,7 @@ def past_of(runs: Iterable[PastRun]) -> Past | None:
             by_state[name] += amount / len(ended)
     return Past(
         calls=[state.usage.agent_calls for state, _ in ended],
-        usd=[known_usd(state.usage) for state, _ in ended],
+        usd=[usd_without_held(state.usage) for state, _ in ended],
         outcomes=Counter(state.finished.outcome for state, _ in ended if state.finished),
         by_state=by_state,
     )
@@ -49,7 +49,7 @@ def _paid(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
     """(state, USD) of each call that was paid."""
     states = {event.key: event.state for event in events if isinstance(event, Intended)}
     for event in events:
-        if isinstance(event, Replied | Failed) and (amount := known_usd(event.usage)):
+        if isinstance(event, Replied | Failed) and (amount := usd_without_held(event.usage)):
             yield states[event.key], amount
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.telemetry import Figures, Phase, known_usd
+from loopkit.engine.telemetry import Figures, Phase, usd_without_held
 from loopkit.journal import RunRow
 from loopkit.views.stats.statistics import PhaseStats, RunStats
 from loopkit.views.summary import status_of
@@ -34,7 +34,7 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
         started=history[0].at,
         calls=state.usage.agent_calls,
         tokens=state.usage.tokens - state.usage.held_tokens,
-        cost_usd=known_usd(state.usage),
+        cost_usd=usd_without_held(state.usage),
         seconds=state.usage.time_s,
         works=figures.works,
         corrections=figures.again,
