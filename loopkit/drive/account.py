@@ -121,7 +121,7 @@ class Account:
         return min((each for each in (left, here) if each is not None), default=None)
 
     def may_have_room(self, most: Usage) -> bool:
-        """Whether a call can fit once the calls in flight, of whatever run, are settled."""
+        """Whether a call can fit once the calls in flight, of all driven runs, are settled."""
         if self._within is not None and not self._within.may_have_room(most):
             return False
         least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]

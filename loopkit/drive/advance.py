@@ -57,7 +57,8 @@ async def advance(active: ActiveRun) -> None:
     """Drive a run until it is over or needs a person or a resume, then release it."""
     try:
         while True:
-            # Whoever drove the run before may have been killed with a message in its inbox.
+            # The process that drove the run before may have been killed with a message in the
+            # inbox.
             await consume(active)
             if active.state.status in GOING:
                 await _advance(active)
@@ -66,7 +67,7 @@ async def advance(active: ActiveRun) -> None:
     finally:
         active.occupancy.leave(active.state.run)
         try:
-            # Whatever ends this, what was staged and not written yet must not be lost.
+            # However this ends, events that are staged and not written yet must not be lost.
             await active.append()
         finally:
             await active.servers.close()

@@ -78,7 +78,7 @@ class ClaimedRuns(StoredRuns):
         """By their ids, runs that were started here and may not be stored yet."""
         self._token = token
         self._playable: set[str] = set()
-        """Digests of definitions that were found playable by whoever plays in all runs."""
+        """Digests of definitions that the players of all runs are known to be able to play."""
         self._known_players: dict[str, Players] = {}
         """By digest of the definition, the players without a scenario."""
         self.functions = functions or {}

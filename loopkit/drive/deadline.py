@@ -48,7 +48,7 @@ async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns; raises TimeoutError where that takes longer.
+    """What a coroutine returns; raises TimeoutError if that takes longer.
 
     It runs up to its first wait before a timer is set: an immediate result needs none.
     """

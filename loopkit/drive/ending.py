@@ -58,7 +58,7 @@ async def _merge_trees(active: ActiveRun, state: FinalState) -> None:
     """Merge the trees or leave them; what an earlier process has done is not done again."""
     run = active.state
     due = [isolated for isolated in run.isolated.values() if isolated.source not in run.merged]
-    # Only once: where nothing could be merged, somebody else has changed the trees since.
+    # Only once: if a merge failed, a person may have changed the trees since.
     picks = due and state.picks_best and run.restored_in != run.state
     best = run.best_round(state.of) if picks else None
     picked = best.snapshot if best else {}

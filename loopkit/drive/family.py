@@ -83,7 +83,7 @@ class Family:
     async def results(self) -> dict[str, Result]:
         """The result of each item, by key, once all have ended.
 
-        Raises Stopped, LimitReached where a limit of this run leaves no room for a child, and
+        Raises Stopped, LimitReached if a limit of this run leaves no room for a child, and
         ChildrenStopped where one can't go on.
         """
         await self._book()
@@ -106,7 +106,7 @@ class Family:
         return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
 
     def _require_time(self) -> None:
-        """Raise LimitReached where the time of this run, or of one above it, is over."""
+        """Raise LimitReached if the time of this run, or of one above it, is over."""
         try:
             self._account.require_room(Usage())
         except SharedLimitReached as reached:

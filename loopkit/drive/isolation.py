@@ -81,7 +81,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
     trees = _trees(active)
     place = trees_of(active) / str(len(active.state.isolated) + 1)
     if kind == "worktree" and active.scenario is not None and not is_in_git(source):
-        # What a scenario plays may be played where there is no repository.
+        # A scenario can be played without a repository.
         kind = "copy"
     try:
         inside = await asyncio.to_thread(make, kind, source, place, trees.parent)

@@ -11,7 +11,7 @@ from loopkit.engine.events import PromptSize
 
 
 def size_of(request: Request, *, goes_on: bool) -> PromptSize:
-    """What a request sends, in characters; `goes_on` where it has no prompt of its own."""
+    """The size of a request in characters; `goes_on` if it has no prompt of its own."""
     prompt = 0 if goes_on else len(request.prompt)
     if not request.model:
         return PromptSize(prompt=prompt)

@@ -22,7 +22,7 @@ class Servers:
         self._connections: dict[tuple[str, Path], Connection] = {}
 
     def connection(self, name: str, server: McpServer, folder: Path) -> Connection:
-        """The connection with a server; raises ServerFailed where a variable of it is not set."""
+        """The connection with a server; raises ServerFailed if a variable of it is not set."""
         known = self._connections.get((name, folder))
         if known is None:
             known = Connection(name, _address(name, server, folder), server.timeout)

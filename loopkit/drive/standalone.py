@@ -67,7 +67,7 @@ class StandaloneValidator:
 
     @cached_property
     def author(self) -> Agent | None:
-        """The agent that answers with data where the artifact is its answer; none for a text."""
+        """The agent whose answer is the artifact, if it answers with data; None for a text."""
         states = (name for name, output in self._outputs.items() if output.name == self.artifact)
         agents = (agent for name in states for agent in self.machine.agents_at(name))
         return next((agent for agent in agents if agent.schema_ is not None), None)

@@ -74,7 +74,7 @@ async def watch_output(
 
 
 def _inside(folder: Path, relative: str) -> Path:
-    """A folder of the workspace, made where it is missing."""
+    """A folder of the workspace, made if it is missing."""
     try:
         return prepare(_resolve(folder, relative))
     except UnusableWorkspace as error:

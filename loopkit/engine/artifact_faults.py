@@ -1,4 +1,4 @@
-"""Content faults as findings: what is wrong with an answer that is no artifact."""
+"""Content faults as findings: what is wrong with a faulty artifact."""
 
 from __future__ import annotations
 

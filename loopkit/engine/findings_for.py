@@ -13,7 +13,7 @@ from loopkit.machine.report_items import ReportItems
 
 
 def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
-    """A finding as templates see it; with `items` where reports of other shapes are read."""
+    """A finding as templates see it; with `items` if reports of other shapes are read."""
     plain: dict[str, object] = {
         "id": finding.id,
         "message": finding.message,

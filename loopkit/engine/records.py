@@ -27,7 +27,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         return data
 
     def to_json(self) -> str:
-        """The record as JSON; raises UnicodeEncodeError where a text holds half a character."""
+        """The record as JSON; raises UnicodeEncodeError if a text holds half a character."""
         return encode(self).decode()
 
 

@@ -116,9 +116,9 @@ class RunState(Mutable):
     captured: dict[str, Captured] = {}
     """By task: the file or folder that is its artifact, as it was before."""
     originals: Mapping[tuple[str, str], str] = NOTHING
-    """By artifact that is a folder, and where that is: its tree before the first attempt."""
+    """By artifact that is a folder, and its place: its tree before the first attempt."""
     isolate: Literal["none", "copy", "worktree"] = "none"
-    """In which tree of its own a child works, whatever its machine says."""
+    """The kind of tree in which a child works, which overrides its machine."""
     isolated: Mapping[str, Isolated] = NOTHING
     """By workspace: the tree in which the run works instead, until it is merged."""
     merging: Mapping[str, Merging] = NOTHING

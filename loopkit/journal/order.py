@@ -30,7 +30,7 @@ class Placed(NamedTuple):
 
 
 class RecordOrder(Protocol):
-    """The records of all runs in the order in which they were written, by whatever process."""
+    """The records of all runs in the order in which they were written, by any process."""
 
     @property
     def era(self) -> int:

@@ -1,4 +1,4 @@
-"""Repairs: a run goes on with another definition, where that fits what it has done so far."""
+"""Repairs: a run goes on with another definition, if that fits what it has done so far."""
 
 from loopkit.drive.repair.mend import AS_IT_IS, Definition, Mend, repair
 

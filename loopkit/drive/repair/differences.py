@@ -54,7 +54,7 @@ def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 
 def _excerpts(old: Any, new: Any) -> Sequence[str]:
-    """Both values on one line, from where they differ on."""
+    """Both values on one line, beginning shortly before the first difference."""
     before, after = _text(old), _text(new)
     common = _common_length(before, after)
     skipped = common - _BEFORE if common > WIDTH // 2 else 0

@@ -1,4 +1,4 @@
-"""Judges of a state in two definitions: where the answers that they have given belong now."""
+"""Judges of a state in two definitions: the judge that each answer belongs to now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Seat:
     index: int
     rule: Rule
     owner: tuple[str, str]
-    """The validator, where it has a name, and who is asked."""
+    """The validator, if it has a name, and the agent that is asked."""
 
     @property
     def place(self) -> str:

@@ -72,7 +72,7 @@ class Mend:
 def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
     """The event with which a run goes on with a definition; raises ProblemsFound.
 
-    It has no changes where the run has that definition already.
+    It has no changes if the run has that definition already.
     """
     try:
         return fit(run, old, wanted.machine, raised).replace(definition=wanted.digest)

@@ -140,7 +140,7 @@ class PreparedCall(Value, frozen=True):
     turns: Sequence[Exchange]
     """The turns that are sent again before the prompt."""
     talk: Conversation | None
-    """The conversation that goes on after its reply, where tools may be called."""
+    """The conversation that goes on after its reply, if tools may be called."""
 
 
 async def _prepare(

@@ -1,4 +1,4 @@
-"""A validate state: deterministic rules, then judges where nothing blocks, then one report."""
+"""A validate state: deterministic rules, then judges if nothing blocks, then one report."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def _judge_by_rules(
     earlier: Earlier,
     ran: list[Ran],
 ) -> list[Answer]:
-    """The answers of the validators that need no model, until one blocks where that is enough."""
+    """The answers of the validators without a model; with `stop_early`, until one blocks."""
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
         setting = setting_for(active, folder, rules)

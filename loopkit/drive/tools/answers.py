@@ -55,7 +55,7 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
 
 
 def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
-    """Why the answer is not the draft that the required tool found clean; empty where it is."""
+    """Why the answer is not the draft that the required tool found clean; empty if it is."""
     required = talk.definition.require_tool
     if required is None:
         return ""

@@ -84,7 +84,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
-    """A server that fails is asked again where a call may be made twice."""
+    """The retries of a call: a server that fails is asked again if the call may be made twice."""
     may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
     return talk.definition.retry if may_come_twice else ONCE
 
