@@ -12,7 +12,7 @@ from loopkit.drive.stored_runs import StoredRuns, unfinished
 from loopkit.engine.events import ENDS, Waiting
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
-from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
+from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable_summary
 
 KEPT_STATES = 200
 KEPT_SUMMARIES = 5_000
@@ -100,7 +100,7 @@ class ShownRuns:
             state = await self.state(row)
             summary = summary_of(row, state, await self.stored.usage_of(state))
         except RunUnreadable as fault:
-            return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+            return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
         if state.is_over or not unfinished(state):
             self._listed[row.run] = written, summary
             if len(self._listed) > KEPT_SUMMARIES:

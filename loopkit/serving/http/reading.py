@@ -17,7 +17,13 @@ from loopkit.serving.http.streams import EVENTS, OVER, Stream, place_in, stream
 from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.views.diagram import FORMATS, drawing
 from loopkit.views.event_lines import event_line
-from loopkit.views.run_data import AskedQuestion, RunData, RunSummary, ShownVersion, shown_version
+from loopkit.views.run_data import (
+    AskedQuestion,
+    RunData,
+    RunSummary,
+    ShownVersion,
+    as_shown_version,
+)
 from loopkit.views.summary import status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
 
@@ -144,7 +150,7 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
 
 async def list_artifacts(call: Call) -> Response:
     kept = await _versions(call)
-    every = (shown_version(one) for versions in kept.values() for one in versions)
+    every = (as_shown_version(one) for versions in kept.values() for one in versions)
     return _json(VersionList(versions=tuple(every)))
 
 

@@ -15,12 +15,12 @@ from loopkit.language.datatypes import parse_record
 from loopkit.machine.edges import TOTAL
 from loopkit.text import one_line
 from loopkit.views.hints import waiting_hints
-from loopkit.views.history import found_by, past, printed_lines, weight
+from loopkit.views.history import artifact_lines, history_of, reviewers_of, weight
 from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.fields import FormField, form_fields
-from loopkit.views.review import came_here
+from loopkit.views.review import arrival_lines
 from loopkit.views.version_diff import KeptVersion
-from loopkit.views.versions import beside_attempt
+from loopkit.views.versions import suffix_beside_attempt
 
 OPENING = "; `--set limits.total_revisions="
 """Begins what the command line says of a closed choice; a page has a field for it."""
@@ -119,7 +119,7 @@ def asked(
         artifacts=list(_artifacts(shown, versions)),
         report=report,
         findings=_findings(run, report),
-        way=list(came_here(engine, run)),
+        way=list(arrival_lines(engine, run)),
         fields=form_fields(parse_record(question.form)),
         edited=_edited(run, question.edit, shown) if question.edit is not None else None,
         origins=origins,
@@ -141,7 +141,7 @@ def _edited(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
 
 
 def _text(artifact: Artifact) -> str:
-    return "\n".join(printed_lines(artifact)) if artifact.is_data else artifact.text
+    return "\n".join(artifact_lines(artifact)) if artifact.is_data else artifact.text
 
 
 def _artifacts(
@@ -150,10 +150,11 @@ def _artifacts(
     for name, artifact in shown.items():
         known = versions.get(name, ())
         number = next((each.number for each in known if each.artifact == artifact), 0)
+        how = suffix_beside_attempt(artifact.made)
         yield ShownArtifact(
             name=name,
             number=number,
-            by=f"attempt {artifact.attempt} by {artifact.author}{beside_attempt(artifact.made)}",
+            by=f"attempt {artifact.attempt} by {artifact.author}{how}",
             text=_text(artifact),
             change=difference(known, number) if number else None,
         )
@@ -165,8 +166,8 @@ def _findings(run: RunState, report: Report | None) -> Sequence[ShownFinding]:
     return [
         ShownFinding(
             finding,
-            f"{weight(finding)}{finding.message}{found_by(finding)}",
-            past(finding, run, report),
+            f"{weight(finding)}{finding.message}{reviewers_of(finding)}",
+            history_of(finding, run, report),
         )
         for finding in report.findings
     ]

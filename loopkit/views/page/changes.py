@@ -8,7 +8,7 @@ from typing import Literal
 
 from loopkit.text import printable, shortened
 from loopkit.text.line_diff import hunks
-from loopkit.views.history import printed_lines
+from loopkit.views.history import artifact_lines
 from loopkit.views.version_diff import KeptVersion
 
 MOST_LINES = 400
@@ -52,7 +52,7 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
     if after.artifact.tree and before.artifact.tree:
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
-        old, new = ("\n".join((*printed_lines(each.artifact), "")) for each in (before, after))
+        old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
         changed = [] if old == new else list(hunks(old, new))
     shown = [
         DiffLine(KINDS.get(line[:1], "same"), shortened(line, LINE_WIDTH))

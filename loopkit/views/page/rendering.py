@@ -17,9 +17,9 @@ from markupsafe import Markup
 from loopkit.engine.events import Usage
 from loopkit.text import one_line, plural, printable
 from loopkit.text.editing import editable
-from loopkit.views.amounts import cost, duration, expense, money, spent
+from loopkit.views.amounts import cost, duration, money, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
-from loopkit.views.history import counted, origins_of, weight
+from loopkit.views.history import origins_of, verdict_text, weight
 from loopkit.views.page.changes import Difference
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
@@ -131,10 +131,10 @@ def environment() -> Environment:
     )
     made.filters |= {
         "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
-        "counted": counted, "diff_text": diff_text, "duration": duration, "editable": editable,
-        "excerpt": excerpt, "expense": expense, "fence": fence, "iso": iso, "json": in_lines,
+        "counted": verdict_text, "diff_text": diff_text, "duration": duration, "editable": editable,
+        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "iso": iso, "json": in_lines,
         "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
-        "plural": plural, "spent": spent, "tone": tone_of, "weight": weight,
+        "plural": plural, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return made
 

@@ -13,10 +13,10 @@ from loopkit.text import plural
 from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import is_child, root_of
-from loopkit.views.children_table import Row, rows_of, shown_of
+from loopkit.views.children_table import Row, rows_of, rows_to_show
 from loopkit.views.diagram import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
-from loopkit.views.history import counted
+from loopkit.views.history import verdict_text
 from loopkit.views.page.asked import Asked, asked
 from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.facts import RunFacts
@@ -25,7 +25,7 @@ from loopkit.views.page.rendering import Tone, tone_of
 from loopkit.views.page.steps import Note, Step, Steps, steps_of
 from loopkit.views.summary import standing_of, status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
-from loopkit.views.versions import made_in_words
+from loopkit.views.versions import version_suffix
 
 
 def path_of(run: str) -> str:
@@ -148,7 +148,7 @@ class RunPage:
             standing = self.status if step is self.steps.all[-1] else ""
             return "; ".join([step.waits or standing, *(note.text for note in step.notes)])
         if work.report is not None:
-            return counted(work.report)
+            return verdict_text(work.report)
         if work.answer is not None:
             return f"{work.answer.choice} (by {work.answer.by})"
         if work.artifact is not None and work.outcome == "done":
@@ -229,7 +229,7 @@ class RunPage:
         if finished is None:
             return []
         return [
-            Value(name, text_or_json(value), made_in_words(finished.picked[name]).strip(" ()"))
+            Value(name, text_or_json(value), version_suffix(finished.picked[name]).strip(" ()"))
             for name, value in finished.result.items()
         ]
 
@@ -239,7 +239,7 @@ class RunPage:
 
     def _children(self) -> Iterator[ChildRows]:
         for name, rows in rows_of(self.state):
-            shown = shown_of(rows)
+            shown = rows_to_show(rows)
             first = next(iter(self.state.children[name].values()))
             yield ChildRows(name, first.started.of, shown, len(rows) - len(shown))
 
