@@ -184,7 +184,7 @@ class Desk:
         await self.appointments.look()
         claims = [one for one in await self.order.written(before) if one.record.type == "claimed"]
         for one in claims:
-            await self.host.stopped(one.run)
+            await self.host.wait_until_released(one.run)
         return [one.run for one in claims]
 
 

@@ -46,7 +46,7 @@ def document() -> dict[str, Any]:
     nouns = {noun for each in TABLE for noun in (each.takes, each.gives) if noun is not None}
     schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
     for taken in (each.takes for each in TABLE if each.takes is not None):
-        # What is sent may leave out what has a default, and names nothing else.
+        # A request may omit keys that have a default, and may not have unknown keys.
         schemas[taken.__name__] = _as_sent(schemas[taken.__name__])
     made = {
         "openapi": "3.1.0",
