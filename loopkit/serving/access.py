@@ -107,21 +107,21 @@ class Access:
 
     def _by_token(self, authorization: str) -> bool | None:
         """Whether the token in the header is right; None without the header."""
-        scheme, _, given = authorization.partition(" ")
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return False if authorization else None
-        return self.is_token(given.strip())
+        return self.is_token(token.strip())
 
-    def is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self.token.encode())
+    def is_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self.token.encode())
 
-    def try_token(self, given: str) -> bool | None:
+    def try_token(self, text: str) -> bool | None:
         """Whether the text is the token; None after too many wrong ones within `WRONG_S`."""
         while self._wrong and self._wrong[0] <= self.clock() - WRONG_S:
             self._wrong.popleft()
         if len(self._wrong) >= MOST_WRONG:
             return None
-        is_right = self.is_token(given)
+        is_right = self.is_token(text)
         if not is_right:
             self._wrong.append(self.clock())
         return is_right

@@ -58,7 +58,7 @@ def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
     if len(rounds) < 2:
         return
     yield "Attempts judged:"
-    abandoned = _abandoned(run, rounds)
+    abandoned = _attempts_given_up(run, rounds)
     for entry in rounds:
         status = " (given up)" if entry.attempt in abandoned else ""
         here = " (shown here)" if entry.report == report else ""
@@ -98,7 +98,7 @@ def resolution_lines(report: Report) -> Iterator[str]:
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
     """How an artifact differs from the last earlier attempt that was judged."""
     earlier = [r for r in run.rounds if r.judged.name == artifact.name]
-    abandoned = _abandoned(run, earlier)
+    abandoned = _attempts_given_up(run, earlier)
     kept = [r.judged for r in earlier if r.attempt not in abandoned]
     before = [a for a in kept if a.attempt < artifact.attempt and a.author == artifact.author]
     if not before:
@@ -151,7 +151,7 @@ def route_lines(graph: Graph, run: RunState) -> Iterator[str]:
 def _earlier_rounds(run: RunState, report: Report) -> list[Round]:
     rounds = _rounds(run, report.state)
     own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
-    abandoned = _abandoned(run, rounds)
+    abandoned = _attempts_given_up(run, rounds)
     return [entry for entry in rounds[:own] if entry.attempt not in abandoned]
 
 
@@ -159,7 +159,7 @@ def _rounds(run: RunState, state: str) -> list[Round]:
     return list(run.rounds_at.get(state, ()))
 
 
-def _abandoned(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
+def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
     """The attempts of these rounds that are not part of the current line."""
     lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
     return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}

@@ -46,10 +46,10 @@ class OwnProviders:
         self._faults.begin()
 
     def _tracers(self, resource: Resource, environment: Mapping[str, str]) -> TracerProvider:
-        given = "OTEL_BSP_SCHEDULE_DELAY" in environment
+        delay_ms = None if "OTEL_BSP_SCHEDULE_DELAY" in environment else DELAY_MS
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(timeout=self._timeout_s)
-        processor = BatchSpanProcessor(exporter, schedule_delay_millis=None if given else DELAY_MS)
+        processor = BatchSpanProcessor(exporter, schedule_delay_millis=delay_ms)
         provider.add_span_processor(processor)
         return provider
 

@@ -86,12 +86,12 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def _await_reading(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, left)
+        unread = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, unread)
 
-    def _look_at_reading(self, left: int) -> None:
+    def _look_at_reading(self, unread: int) -> None:
         """Close the connection if its client has read nothing meanwhile; it may read slowly."""
-        if self.transport.get_write_buffer_size() < left:
+        if self.transport.get_write_buffer_size() < unread:
             self._await_reading()
         else:
             self.transport.abort()

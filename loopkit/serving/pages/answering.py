@@ -16,8 +16,8 @@ from loopkit.serving.http.table import Call, Endpoint
 from loopkit.serving.pages.forms import read_form, to_page
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.run_pages import run_in_page_thread
-from loopkit.views.page.answered import Faults, read_answer, read_delivery, said
-from loopkit.views.page.asked import LIMIT, Asked
+from loopkit.views.page.answered import Faults, fields_with_text, read_answer, read_delivery
+from loopkit.views.page.asked import LIMIT, QuestionForm
 from loopkit.views.page.fields import Typed
 from loopkit.views.page.run_page import RunPage
 
@@ -71,7 +71,7 @@ async def deliver_artifact(call: Call) -> Response:
     return to_page(call, run, delivery.by)
 
 
-def _open(page: RunPage, question: str) -> Asked | None:
+def _open(page: RunPage, question: str) -> QuestionForm | None:
     """The open question of a run, if it is the one that the form was for."""
     asked = page.asked
     return asked if asked is not None and asked.question.question == question else None
@@ -111,7 +111,7 @@ async def _send_back(
 
 async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
     """The page of the run, with the texts that were typed for a question that has closed."""
-    names = {"late": message, "lost": list(said(typed)), "by": typed.one("by")}
+    names = {"late": message, "lost": list(fields_with_text(typed)), "by": typed.one("by")}
     return await run_page(call, call.path["run"], 409, names)
 
 

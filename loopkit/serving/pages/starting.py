@@ -32,11 +32,11 @@ async def show_start(call: Call) -> Response:
 
 async def start_run(call: Call) -> Response:
     loaded, typed = _machine(call), await read_form(call.request)
-    given, faults = read_fields(_fields(loaded), typed, PREFIX)
+    inputs, faults = read_fields(_fields(loaded), typed, PREFIX)
     if faults:
         return await _page(call, loaded, typed, faults, status=422)
     try:
-        run = await _run_of(call, typed.one("once"), given)
+        run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
         faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
         message = "; ".join(one.message for one in error.faults if not one.missing)
@@ -46,12 +46,12 @@ async def start_run(call: Call) -> Response:
     return to_page(call, run)
 
 
-async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
+async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
     """The run that a form starts: the same run, however often the same form is sent."""
     machine, starts = call.path["machine"], call.site.starts
-    key = once, digest_of(canonical([machine, given]))
+    key = once, digest_of(canonical([machine, inputs]))
     if not once or key not in starts:
-        starts[key] = asyncio.create_task(call.host.start(machine, given))
+        starts[key] = asyncio.create_task(call.host.start(machine, inputs))
         while len(starts) > MOST_STARTS:
             del starts[next(iter(starts))]
     try:

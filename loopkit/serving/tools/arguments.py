@@ -16,9 +16,9 @@ def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
         raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
 
 
-def refuse_unknown(given: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
+def refuse_unknown(names: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
     """Raises CallRefused for the first unknown name."""
-    for name in given:
+    for name in names:
         if name not in known:
             raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
 

@@ -86,8 +86,8 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
         answer["message"] = message
     if questions := [_question(one) for one in asked if one.question.wanted is None]:
         answer["questions"] = questions
-    wanted = [(one, one.question.wanted) for one in asked]
-    requests = [request_of(one, what) for one, what in wanted if what is not None]
+    waits = [(one, one.question.wanted) for one in asked]
+    requests = [request_of(one, what) for one, what in waits if what is not None]
     if requests:
         answer["request"] = next((one for one in requests if one["run"] == run), requests[0])
     return {**answer, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}

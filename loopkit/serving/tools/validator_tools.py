@@ -103,14 +103,14 @@ class ValidatorTool:
         return json.dumps(draft, ensure_ascii=False)
 
     def _input_in(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        given = arguments.get("input", {})
-        if not isinstance(given, Mapping):
+        inputs = arguments.get("input", {})
+        if not isinstance(inputs, Mapping):
             raise CallRefused("`input` has to be an object with the inputs by name")
-        refuse_unknown(given, self.inputs, "input")
-        if missing := [name for name in self.required if name not in given]:
+        refuse_unknown(inputs, self.inputs, "input")
+        if missing := [name for name in self.required if name not in inputs]:
             raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
         try:
-            return partial_input(self.machine, {**given, **self.fixed})
+            return partial_input(self.machine, {**inputs, **self.fixed})
         except InvalidInput as error:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
 

@@ -33,7 +33,7 @@ class Difference:
     """The number of the version that it is compared with."""
     lines: Sequence[DiffLine]
     left_out: int = 0
-    """How many lines are too many to be shown."""
+    """The number of lines that are not shown."""
 
     @property
     def added(self) -> int:
@@ -45,7 +45,7 @@ class Difference:
 
 
 def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
-    """What a version changed; none of the first one."""
+    """The changes of a version; None for the first one."""
     if number < 2:
         return None
     before, after = versions[number - 2], versions[number - 1]
