@@ -54,12 +54,12 @@ def money(usage: Usage) -> list[str]:
 
 
 def cost(usage: Usage) -> str:
-    """`$0.0006 · up to $0.0047 held` in a table; `unknown` where it is not known."""
+    """`$0.0006 · up to $0.0047 held` in a table; `unknown` if the cost is unknown."""
     return "unknown" if usage.cost_usd is None else " · ".join(money(usage))
 
 
 def cost_of(usd: float | None) -> str:
-    """An amount of which nothing is held, for a table; `unknown` where it is not known."""
+    """An amount of which nothing is held, for a table; `unknown` for None."""
     return "unknown" if usd is None else _usd(usd)
 
 

@@ -33,7 +33,7 @@ def most_connections() -> int:
 
 @dataclass
 class Room:
-    """What the connections of one server share."""
+    """The limits and the idle connections that the connections of one server share."""
 
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S

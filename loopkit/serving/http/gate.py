@@ -78,7 +78,7 @@ def _refusal_response(refusal: Refusal, scope: Scope, headers: Headers) -> Respo
             refusal.status,
             refusal.message,
             has_nav=False,
-            # The page keeps a form that somebody has filled in.
+            # A form that was filled in is not lost: it can be sent again after signing in.
             is_signed_out=refusal.status == 401 and "authorization" not in headers,
         )
         if is_page

@@ -1,4 +1,4 @@
-"""The machines of a server as a toolbox: each tool runs one until it ends or waits for somebody."""
+"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Toolbox(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What the tools are for."""
+        """The purpose of the tools, for the client's model."""
 
     @property
     def offered(self) -> Sequence[ServedTool]: ...

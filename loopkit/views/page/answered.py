@@ -17,7 +17,7 @@ LONGEST_NAME = 200
 DELIVER_WORKSPACE, DELIVER_TEXT = "workspace", "text"
 """What a form delivers: the workspace as it is, or a text."""
 Faults = dict[str, str]
-"""What is wrong, by the name of the field in the page."""
+"""The fault in each field, by its name on the page."""
 
 
 def read_answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
@@ -70,7 +70,7 @@ def read_name(typed: Typed, faults: Faults) -> str:
 
 
 def is_name(by: str) -> bool:
-    """Whether a text can be the name of somebody who answers or delivers."""
+    """Whether a text can be the name of a person who answers or delivers."""
     return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
