@@ -186,7 +186,7 @@ class Desk:
             one for one in await self.order.records_after(before) if one.record.type == "claimed"
         ]
         for one in claims:
-            await self.host.stopped(one.run)
+            await self.host.wait_until_released(one.run)
         return [one.run for one in claims]
 
 

@@ -16,7 +16,7 @@ from loopkit.testing import Machines
 from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.console import lines
 from loopkit.views.plan import plan_of, plan_text
-from loopkit.views.progress import fitted, status
+from loopkit.views.progress import fit, status
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, QuickClock, progress_of, scenario
 from tests.test_properties import holds
@@ -144,7 +144,7 @@ def test_the_console_and_the_status_say_that_a_fallback_is_asked(desk: Desk) -> 
     assert "  draft          asks `writer`, fallback 1 (openai/two)" in shown
     at = [index for index, event in enumerate(run.events) if isinstance(event, Intended)][1]
     now = progress_of(run.stored[: at + 1])
-    assert "asks writer, fallback 1 5 s · openai/two" in fitted(
+    assert "asks writer, fallback 1 5 s · openai/two" in fit(
         status(now, run.stored[at].at + 5), 200, len
     )
 

@@ -21,7 +21,7 @@ from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
-from loopkit.serving.host import Host, Taken
+from loopkit.serving.host import Host, Posted
 
 NOTE = """
 loopkit: 1
@@ -95,18 +95,18 @@ async def test_a_run_that_is_started_is_in_the_journal_and_goes_on_by_itself(hos
     run = await host.start("note", {"topic": "tea"})
     assert (await host.app.state_of(run)).input == {"topic": "tea"}
     assert (await host.app.journal.runs(run=run))[0].is_driven
-    await host.stopped(run)
+    await host.wait_until_released(run)
     assert not (await host.app.journal.runs(run=run))[0].is_driven
     assert (await host.app.state_of(run)).status == "waiting"
 
 
 async def test_an_answer_is_checked_recorded_and_followed(host: Host) -> None:
     run = await host.start("note", {"topic": "tea"})
-    await host.stopped(run)
+    await host.wait_until_released(run)
     with pytest.raises(AnswerRefused, match="`burn`"):
         await host.answer(run, ACCEPT.replace(choice="burn"))
     assert await host.answer(run, ACCEPT) == (True, "this server")
-    await host.stopped(run)
+    await host.wait_until_released(run)
     state = await host.app.state_of(run)
     assert state.finished is not None
     assert (state.finished.outcome, state.answers["ask"].by) == ("done", "ann")
@@ -116,7 +116,7 @@ async def test_an_answer_that_is_given_twice_counts_once_and_a_stale_one_is_refu
     host: Host,
 ) -> None:
     run = await host.start("note", {"topic": "tea"})
-    await host.stopped(run)
+    await host.wait_until_released(run)
     asked = (await host.app.state_of(run)).question
     assert asked is not None
     again = HumanAnswer(choice="revise", comment="Longer.", by="ann")
@@ -124,12 +124,12 @@ async def test_an_answer_that_is_given_twice_counts_once_and_a_stale_one_is_refu
         host.answer(run, again, asked.question), host.answer(run, again, asked.question)
     )
     assert sorted([first.is_new, second.is_new]) == [False, True]
-    await host.stopped(run)
+    await host.wait_until_released(run)
     assert (await host.app.state_of(run)).visit == 2
     with pytest.raises(AnswerRefused, match="no longer open"):
         await host.answer(run, ACCEPT, asked.question)
     await host.answer(run, ACCEPT)
-    await host.stopped(run)
+    await host.wait_until_released(run)
     assert await host.answer(run, ACCEPT) == (False, "nobody")
 
 
@@ -169,7 +169,7 @@ async def test_a_host_that_ends_finishes_the_step_and_leaves_the_run_to_be_resum
         stopped = await host.app.state_of(run)
         assert stopped.usage.agent_calls == 0 or stopped.artifacts["note"].text == "tea"
         await host.resume(run)
-        await host.stopped(run)
+        await host.wait_until_released(run)
         state = await host.app.state_of(run)
         assert (state.status, state.artifacts["note"].text) == ("waiting", "tea")
 
@@ -203,13 +203,13 @@ async def test_an_answer_to_a_child_wakes_its_family(host: Host) -> None:
     run = await host.start("family", {})
     heard: list[tuple[str, Stored]] = []
     with host.hearing(run, lambda of, stored: heard.append((of, stored))):
-        await host.stopped(run)
+        await host.wait_until_released(run)
         first, second = await host.app.questions(run)
         await host.answer(first.state.run, ACCEPT)
-        await host.stopped(run)
+        await host.wait_until_released(run)
         assert [one.state.run for one in await host.app.questions(run)] == [second.state.run]
         await host.answer(second.state.run, ACCEPT)
-        await host.stopped(run)
+        await host.wait_until_released(run)
     assert (await host.app.state_of(run)).status == "finished"
     assert {of for of, _ in heard} == {run, first.state.run, second.state.run}
     assert heard[-1][1].event.type == "finished"
@@ -221,8 +221,8 @@ async def test_what_goes_wrong_with_one_run_is_said_and_leaves_the_others_alone(
     broken = load(note(notify="notify: [./not-there]"))
     async with Host(Path(".loopkit"), [broken], said.append) as host:
         one, two = [await host.start("note", {"topic": t}) for t in ("tea", "cake")]
-        await host.stopped(one)
-        await host.stopped(two)
+        await host.wait_until_released(one)
+        await host.wait_until_released(two)
         assert len(said) == 2
         assert all(re.search(r"^note-\w+: the notifier failed", line) for line in said)
         assert (await host.app.state_of(two)).status == "waiting"
@@ -232,10 +232,10 @@ def test_the_command_line_goes_on_with_the_runs_of_a_host() -> None:
     async def started() -> str:
         async with Host(Path(".loopkit"), [load(note())]) as host:
             run = await host.start("note", {"topic": "tea"})
-            await host.stopped(run)
+            await host.wait_until_released(run)
             return run
 
-    async def answered_again(run: str) -> Taken:
+    async def answered_again(run: str) -> Posted:
         async with Host(Path(".loopkit"), []) as host:
             return await host.answer(run, ACCEPT)
 
@@ -250,7 +250,7 @@ async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
         "import asyncio\n"
         "from pathlib import Path\n"
         "from loopkit.language.load import load\n"
-        "from loopkit.serving.host import Host, Taken\n"
+        "from loopkit.serving.host import Host, Posted\n"
         "async def main():\n"
         "    host = Host(Path('.loopkit'), [load(Path('note.yaml'))])\n"
         "    print(await host.start('note', {'topic': 'tea'}), flush=True)\n"
@@ -268,10 +268,10 @@ async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
     Path("again").touch()
     async with Host(Path(".loopkit"), []) as host:
         await host.resume(run)
-        await host.stopped(run)
+        await host.wait_until_released(run)
         # The call of a program is in doubt: a person says whether it is made again.
         [asked] = await host.app.questions(run)
         assert asked.question.question.startswith("doubt:")
         await host.answer(run, HumanAnswer(choice="retry", by="ann"))
-        await host.stopped(run)
+        await host.wait_until_released(run)
         assert (await host.app.state_of(run)).artifacts["note"].text == "tea"

@@ -20,7 +20,7 @@ from loopkit.journal import JournalUnusable, NewRecord, OnlyRead, Place, Unknown
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.journal.view import JournalView
 from loopkit.serving.following import Follower
-from loopkit.serving.http.streams import told
+from loopkit.serving.http.streams import event_of_record
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
@@ -231,7 +231,7 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
 async def test_followers_are_woken_where_the_journal_was_replaced() -> None:
     await write("a", 5)
     view = JournalView(STATE)
-    follower = Follower(view, told, poll_s=0.001)
+    follower = Follower(view, event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
     with follower.following():
         async with asyncio.timeout(60):

@@ -235,7 +235,7 @@ async def test_a_client_that_reads_nothing_holds_up_no_run_and_may_read_later() 
                 while not [row for row in await host.app.journal.runs() if row.seq > 4 * ROUNDS]:
                     await asyncio.sleep(0.05)
                 [row] = await host.app.journal.runs()
-                await host.stopped(row.run)
+                await host.wait_until_released(row.run)
             async with client_of(served.url) as client:
                 assert (await told(client, "status", run=row.run))["outcome"] == "failed"
             read = b""

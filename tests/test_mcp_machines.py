@@ -336,7 +336,7 @@ async def test_a_run_whose_call_is_cancelled_stops_after_its_step_and_can_be_res
         await asyncio.gather(call, return_exceptions=True)
         assert (await served.data("status", run=row.run))["status"] == "running"
         Path("go").touch()
-        await served.host.stopped(row.run)
+        await served.host.wait_until_released(row.run)
         told = await served.data("status", run=row.run)
         assert (told["status"], told["state"]) == ("suspended", "check")
         told = await served.data("resume", run=row.run)
@@ -359,7 +359,7 @@ async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_in_the_midst
         while served.box.is_answering:
             await asyncio.sleep(0.01)
         for row in await served.host.app.journal.runs():
-            await served.host.stopped(row.run)
+            await served.host.wait_until_released(row.run)
             told = await served.data("status", run=row.run)
             assert told["status"] in ("finished", "suspended")
             assert (await served.data("resume", run=row.run))["outcome"] == "done"
@@ -406,7 +406,7 @@ async def test_where_runs_go_on_without_a_call_a_cancelled_one_stops_nothing() -
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         Path("go").touch()
-        await served.host.stopped(row.run)
+        await served.host.wait_until_released(row.run)
         assert (await served.data("status", run=row.run))["status"] == "waiting"
 
 

@@ -292,7 +292,7 @@ def test_next_waits_no_longer_for_a_run_that_works_than_clients_do(
             for _ in range(3):
                 assert (await call("next", run=run))["status"] == "running"
             Path("go").touch()
-            await host.stopped(run)
+            await host.wait_until_released(run)
             assert (await call("next", run=run))["status"] == "finished"
             # What was to be known of the machine for the progress is asked for again.
             options = {"stops_with_call": False, "led_within_s": 0}

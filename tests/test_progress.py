@@ -16,9 +16,9 @@ from rich.cells import cell_len
 
 from loopkit.drive.active import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
-from loopkit.views.amounts import spent, took
+from loopkit.views.amounts import usage_suffix, usage_text
 from loopkit.views.console import lines
-from loopkit.views.progress import Progress, fitted, status
+from loopkit.views.progress import Progress, fit, status
 from tests.support import PASS, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal
 from tests.warm import ran_loopkit
@@ -68,7 +68,7 @@ def until(played: Played, kind: type, number: int = 1) -> tuple[Progress, float]
 
 
 def shown(progress: Progress, now: float, width: int = 200) -> str:
-    return fitted(status(progress, now), width, len)
+    return fit(status(progress, now), width, len)
 
 
 def told(stored: Sequence[Stored]) -> list[str]:
@@ -217,7 +217,7 @@ def test_wide_characters_take_the_cells_that_they_take(desk: Desk) -> None:
     wide = COMMAND.replace("echo sound", "echo 漢字漢字漢字漢字漢字")
     progress, at = until(desk.play(wide), Intended)
     for width in range(16, 60):
-        line = fitted(status(progress, at + 3), width, cell_len)
+        line = fit(status(progress, at + 3), width, cell_len)
         assert cell_len(line) <= width
         assert line.endswith(" 3 s")
 
@@ -267,9 +267,9 @@ def test_the_reason_stands_where_a_judge_is_asked_again(desk: Desk) -> None:
 
 def test_one_token_is_one_token() -> None:
     one = Usage(agent_calls=1, tokens=1)
-    assert spent(one) == "1 call · 1 token"
-    assert took(one) == " · 1 token"
-    assert took(one.replace(tokens=1204)) == " · 1,204 tokens"
+    assert usage_text(one) == "1 call · 1 token"
+    assert usage_suffix(one) == " · 1 token"
+    assert usage_suffix(one.replace(tokens=1204)) == " · 1,204 tokens"
 
 
 def test_seconds_are_told_where_a_call_took_one(desk: Desk) -> None:

@@ -19,7 +19,7 @@ import pytest
 from loopkit.journal import NewRecord, Place
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.following import Follower
-from loopkit.serving.http.streams import stream, told
+from loopkit.serving.http.streams import event_of_record, stream
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
 from tests.test_followed_logs import STEPS
 from tests.warm import Process
@@ -261,7 +261,7 @@ async def test_a_stream_ends_when_the_server_does_and_goes_on_at_the_next_one(
 
 
 async def test_a_stream_says_why_the_journal_cannot_be_read(journal: SqliteJournal) -> None:
-    follower = Follower(journal, told)
+    follower = Follower(journal, event_of_record)
     await journal.close()
     async with aclosing(stream(follower, Place(), None)) as events:
         texts = [piece.decode() async for piece in events]
@@ -291,7 +291,7 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
             return await journal.newest()
 
     claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
-    follower = Follower(Counted(), told, poll_s=0.001)
+    follower = Follower(Counted(), event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
     places = [await follower.newest()] * 50
     with follower.following():
@@ -333,7 +333,7 @@ async def test_what_is_written_while_the_reader_begins_is_told_as_well(
             await claim.append([event(1)])
             return await journal.newest()
 
-    follower = Follower(Late(), told)
+    follower = Follower(Late(), event_of_record)
     place = await journal.newest()
     with follower.following():
         news = follower.news

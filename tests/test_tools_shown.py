@@ -15,7 +15,7 @@ from loopkit.engine.events import Intended, Replied
 from loopkit.engine.telemetry import Figures
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
-from loopkit.views.amounts import spent
+from loopkit.views.amounts import usage_text
 from loopkit.views.diagram import drawing, mermaid
 from tests.support import Desk, Played, progress_of, scenario, sound
 from tests.test_progress import shown, told, until
@@ -110,7 +110,7 @@ def test_the_status_names_the_tool_and_counts_the_calls_of_agents(desk: Desk) ->
     assert ended.calls == 7
     usage = run.state.usage
     assert (usage.agent_calls, usage.tool_calls) == (7, 4)
-    assert spent(usage) == "7 calls · 4 tool calls · 600 tokens · $0.0600"
+    assert usage_text(usage) == "7 calls · 4 tool calls · 600 tokens · $0.0600"
 
 
 def test_a_tool_that_cannot_be_started_is_told_by_its_name(desk: Desk) -> None:

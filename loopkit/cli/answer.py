@@ -20,7 +20,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
-from loopkit.views.hints import TO_FILL_IN, question_hints
+from loopkit.views.hints import BLANK, question_hints
 
 
 @click.command(
@@ -68,8 +68,8 @@ def command(
 
     async def deliver(app: App) -> bool:
         """Check the answer against the open questions and leave it in their inboxes."""
-        if TO_FILL_IN in (comment, *(field.partition("=")[2] for field in form)):
-            told = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
+        if BLANK in (comment, *(field.partition("=")[2] for field in form)):
+            told = f"error: `{BLANK}` stands for your own words: put them there"
             raise exit_codes.Stop(exit_codes.USAGE, told)
         moved, limits = parse_origins(origins), parse_limits(sets)
         edited = None if edit is None else read_text(edit)

@@ -30,7 +30,7 @@ from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.text.run_ids import root_of
-from loopkit.views.amounts import spent
+from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 
 
@@ -298,7 +298,7 @@ def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
             exit_codes.say(f"{name} is empty")
-    exit_codes.say(f"{state.run}: {spent(usage)}")
+    exit_codes.say(f"{state.run}: {usage_text(usage)}")
     if state.question is not None and state.status == "waiting":
         exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
         for hint in waiting_hints(state.run, state.question):

@@ -20,7 +20,7 @@ from loopkit.cli.files import read_text
 from loopkit.serving.access import (
     SHORTEST_TOKEN,
     Access,
-    bracketed,
+    host_in_url,
     is_anywhere,
     is_loopback,
     origins_of,
@@ -140,7 +140,7 @@ def listening_at(
         origins = origins_of(host, port) | {_origin(url) for url in urls}
         access = Access(token.text, origins, cookie=f"loopkit_{port}", has_pages=has_pages)
         shown = "127.0.0.1" if is_anywhere(host) else host
-        address = _origin(urls[0]) if urls else f"http://{bracketed(shown)}:{port}"
+        address = _origin(urls[0]) if urls else f"http://{host_in_url(shown)}:{port}"
         yield Listening(listening, host, address, token, access)
 
 
@@ -152,7 +152,7 @@ def _origin(url: str) -> str:
         port, usual = parts.port, USUAL_PORTS.get(parts.scheme)
     except ValueError as error:
         raise Stop(USAGE, remedy) from error
-    host = bracketed(parts.hostname or "")
+    host = host_in_url(parts.hostname or "")
     given = host if port is None else f"{host}:{port}"
     if not host or usual is None or parts.geturl() != f"{parts.scheme}://{given}":
         raise Stop(USAGE, remedy)

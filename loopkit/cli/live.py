@@ -24,7 +24,7 @@ from loopkit.text import printable
 from loopkit.text.run_ids import is_child
 from loopkit.views.console import Line, Tone
 from loopkit.views.family_progress import FamilyProgress
-from loopkit.views.progress import fitted
+from loopkit.views.progress import fit
 
 TICK_S = 0.25
 UNBROKEN, BROKEN = "\x1b[?7l", "\x1b[?7h"
@@ -133,7 +133,7 @@ class LiveLines(Watcher):
         """The status as it is drawn now, in one row of the terminal."""
         room = _width(self._terminal) - 1
         parts = self._progress.status(time.time())
-        line = Text(MARK + fitted(parts, room - cell_len(MARK), cell_len), style="cyan")
+        line = Text(MARK + fit(parts, room - cell_len(MARK), cell_len), style="cyan")
         line.truncate(room, overflow="ellipsis")
         with self._console.capture() as captured:
             self._console.print(line, end="\r", soft_wrap=True)

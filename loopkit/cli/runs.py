@@ -24,7 +24,7 @@ from loopkit.text import columns, one_line
 from loopkit.text.command_lines import resume_line
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import age, cost
-from loopkit.views.children_table import Row, child_lines, rows_of, shown_of
+from loopkit.views.children_table import Row, child_lines, rows_of, rows_to_show
 from loopkit.views.console import lines
 from loopkit.views.event_lines import event_line
 from loopkit.views.hints import hints_for, waiting_hints
@@ -240,7 +240,7 @@ async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
     for name, rows in rows_of(state):
         known = {
             row.run: await app.state_of(row.run)
-            for row in shown_of(rows)
+            for row in rows_to_show(rows)
             if row.run and not row.outcome and await app.journal.has(row.run)
         }
         told += child_lines(state, name, rows, known, is_driven)

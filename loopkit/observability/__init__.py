@@ -1,4 +1,4 @@
-"""Observability: what other systems learn of runs while these go on; no run waits for them."""
+"""Observability: logs, traces and metrics of runs for other systems; no run waits for these."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from loopkit.observability.otel import telemetry_of_application, telemetry_of_en
 
 
 def observers() -> Sequence[Observer]:
-    """Who watches the runs of a program that is loopkit's own; nobody if nothing is asked for."""
+    """The observers of runs in loopkit's own commands; empty if none are requested."""
     telemetry = telemetry_of_application() or telemetry_of_environment(os.environ)
     return (*_logs(), *((telemetry,) if telemetry else ()))
 
 
 def observers_within() -> Sequence[Observer]:
-    """The same in somebody else's program, which decides itself where anything is sent."""
+    """The observers of runs in another program, which configures the destinations itself."""
     telemetry = telemetry_of_application()
     return (*_logs(), *((telemetry,) if telemetry else ()))
 

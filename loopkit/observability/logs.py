@@ -1,7 +1,7 @@
 """Structured logs: each event of a run as a record of the standard library's logging.
 
-A record holds names, ids and figures, but no text of prompts, replies and artifacts. Only what a
-machine asks for with `emit` is logged whole.
+A record holds names, ids and numbers, but no text of prompts, replies or artifacts. Only the events
+that a machine emits with `emit` are logged whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from loopkit.text import one_line
 LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
 AREAS = {name: LOGGER.getChild(name) for name in ("calls", "children", "files", "runs", "steps")}
-"""By the module of events: the loggers of what they tell."""
+"""The logger of each module of events, by the name of the module."""
 LEVELS = {
     "alerted": logging.WARNING,
     "cancelled": logging.INFO,
@@ -51,7 +51,7 @@ LEVELS = {
     "suspended": logging.WARNING,
     "waiting": logging.INFO,
 }
-"""By event; all others are for debugging."""
+"""By event; all others are logged at level DEBUG."""
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "alerted": ("figure", "value", "threshold"),
     "baselined": ("state", "validator"),
@@ -72,25 +72,25 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "waiting": ("question",),
     "worked": ("outcome",),
 }
-"""By event: what is logged of it besides its place. Nothing in these can be a text of an agent."""
+"""By event: the fields that are logged besides its place. None can be a text of an agent."""
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has."""
+"""The attributes of every record."""
 MESSAGE = "%s: %s%s"
 VALUE_WIDTH = 80
 
 
 class LogObserver:
-    """Logs what happens in all runs of an app."""
+    """Logs the events of all runs of an app."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         return RunLog(active.claim.run, active.state)
 
     async def close(self) -> None:
-        """Nothing is left to be written."""
+        """Do nothing: records are written at once."""
 
 
 class RunLog:
-    """Logs what happens in one run."""
+    """Logs the events of one run."""
 
     def __init__(self, run: str, state: RunState) -> None:
         self._run = run
@@ -99,7 +99,7 @@ class RunLog:
         self._calls = dict(state.open_calls)
 
     def __call__(self, stored: Stored) -> None:
-        """Log an event that is durable."""
+        """Log a durable event."""
         event = stored.event
         if isinstance(event, Entered):
             self._state, self._visit = event.state, event.visit
@@ -111,11 +111,13 @@ class RunLog:
         if not logger.isEnabledFor(level):
             return
         place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch, "event": event.type}
-        told = {"state": self._state, "visit": self._visit, **fields}
-        logger.log(level, MESSAGE, self._run, event.type, _Told(told), extra={**place, **told})
+        details = {"state": self._state, "visit": self._visit, **fields}
+        logger.log(
+            level, MESSAGE, self._run, event.type, _FieldsText(details), extra={**place, **details}
+        )
 
     def _fields(self, event: Event) -> dict[str, Any]:
-        """What is logged of an event besides its place."""
+        """The fields of an event that are logged besides its place."""
         fields = {name: getattr(event, name) for name in FIELDS.get(event.type, ())}
         match event:
             case Intended():
@@ -130,21 +132,21 @@ class RunLog:
             case Decided():
                 fields["revises"] = bool(event.spends)
             case Emitted():
-                told = {key: value for key, value in event.plain().items() if key != "version"}
-                fields |= {"emitted": told.pop("name"), **told}
+                own = {key: value for key, value in event.plain().items() if key != "version"}
+                fields |= {"emitted": own.pop("name"), **own}
         return fields
 
     def _of_call(self, key: str) -> dict[str, Any]:
-        """The ids of a call that was intended before."""
+        """The ids of a call, from the event that announced it."""
         call = self._calls.get(key)
         if call is None:
             return {"call": key}
-        asked = {"task": call.task, "role": call.role, "agent": call.agent, "place": call.place}
-        return {"call": key, "state": call.state, "visit": call.visit, **asked}
+        ids = {"task": call.task, "role": call.role, "agent": call.agent, "place": call.place}
+        return {"call": key, "state": call.state, "visit": call.visit, **ids}
 
 
-class _Told:
-    """Fields as `key=value`, written only where a handler wants the message."""
+class _FieldsText:
+    """Fields as `key=value`, formatted only if a handler needs the message."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
@@ -163,24 +165,24 @@ def _usage(event: Replied | Failed) -> dict[str, Any]:
 
 
 def _work(event: Worked) -> dict[str, Any]:
-    """What a state made or found, in names and numbers."""
-    made: dict[str, Any] = {}
+    """The artifact or report of a state, in names and numbers."""
+    fields: dict[str, Any] = {}
     if (artifact := event.artifact) is not None:
-        made |= {"artifact": artifact.name, "artifact_version": artifact.version}
+        fields |= {"artifact": artifact.name, "artifact_version": artifact.version}
     if (report := event.report) is not None:
         blocking = sum(finding.blocking for finding in report.findings)
-        made |= {"artifact": report.artifact, "artifact_version": report.version}
-        made |= {"verdict": report.verdict, "found": len(report.findings), "blocking": blocking}
-    return made
+        fields |= {"artifact": report.artifact, "artifact_version": report.version}
+        fields |= {"verdict": report.verdict, "found": len(report.findings), "blocking": blocking}
+    return fields
 
 
 def are_heard() -> bool:
-    """Whether anybody has asked for the logs of loopkit."""
+    """Whether a handler is configured for the logs of loopkit."""
     return any(_is_heard(logger) for logger in AREAS.values())
 
 
 def _is_heard(logger: logging.Logger) -> bool:
-    """Whether a record of the logger gets to a handler that does something with it."""
+    """Whether the records of a logger reach a handler that is not a NullHandler."""
     at: logging.Logger | None = logger
     while at is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):

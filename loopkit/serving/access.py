@@ -1,9 +1,9 @@
 """Access: who may use a server, from where, under which names.
 
-A program sends the token. A browser has it once, or follows a link that works once, and gets a
-cookie that only this server knows. Another page that the same browser shows may send requests here,
-too: the name of the server, which such a page cannot change, and the origin of the page are
-compared exactly, ports included.
+A program sends the token. A browser sends it once, or follows a link that works once, and gets a
+cookie that only this server knows. Pages of other sites in the same browser can send requests here,
+too. So the name of the server, which such a page cannot change, and the origin of the page are
+compared exactly, including the ports.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ ASSETS = "/assets/"
 
 
 class Refusal(NamedTuple):
-    """Why a request is not followed."""
+    """The status and the reason of a request that is refused."""
 
     status: int
     message: str
 
 
-def bracketed(host: str) -> str:
-    """A host as it is written before a port."""
+def host_in_url(host: str) -> str:
+    """A host as a URL has it before the port."""
     return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:
-    return bracketed(host) in LOOPBACK or host.startswith("127.")
+    return host_in_url(host) in LOOPBACK or host.startswith("127.")
 
 
 def is_anywhere(host: str) -> bool:
-    """Whether a server that listens there does so under every address of the computer."""
+    """Whether a server that listens there listens on every address of the computer."""
     return host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def origins_of(host: str, port: int) -> frozenset[str]:
     """The origins of the pages of a server that listens there."""
-    names = {bracketed(host), *(LOOPBACK if is_loopback(host) or is_anywhere(host) else ())}
+    names = {host_in_url(host), *(LOOPBACK if is_loopback(host) or is_anywhere(host) else ())}
     shown = "" if port == 80 else f":{port}"
     return frozenset(f"http://{name}{shown}" for name in names)
 
@@ -65,24 +65,24 @@ class Access:
     origins: frozenset[str]
     """Scheme, host and port of the server's own pages, as browsers write them."""
     cookie: str = "loopkit"
-    """The name of the cookie: those of servers on other ports have others."""
+    """The name of the cookie, which differs for servers on other ports."""
     has_pages: bool = True
-    """Whether people use it in browsers. Without pages nobody signs in, and what a page of another
-    origin sends is refused whatever it has."""
+    """Whether people use it in browsers. Without pages there is no signing in, and every request
+    from a page of another origin is refused, even with the token."""
     clock: Callable[[], float] = time.monotonic
-    """Gives seconds."""
+    """Returns seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
     _wrong: deque[float] = field(default_factory=deque)
-    """When a wrong token was typed into the page, oldest first."""
+    """The times at which a wrong token was typed into the page, oldest first."""
     _codes: dict[str, float] = field(default_factory=dict)
-    """The codes of links that have not been used, and until when they work."""
+    """The codes of unused links, each with the time at which it expires."""
 
     @property
     def hosts(self) -> frozenset[str]:
         return frozenset(urlsplit(origin).netloc for origin in self.origins)
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Why a request is refused; none where it is followed. Names of headers in lower case."""
+        """Why a request is refused; None if it is allowed. Header names are in lower case."""
         if headers.get("host", "").lower() not in self.hosts:
             return Refusal(421, "this server has another name; give it with `--url` at its start")
         by_token = self._by_token(headers.get("authorization", ""))
@@ -96,32 +96,32 @@ class Access:
         return Refusal(401, f"{sign_in} `Authorization: Bearer TOKEN`")
 
     def _is_foreign(self, method: str, origin: str | None, *, by_token: bool) -> bool:
-        """Whether a page of another origin has sent a request that has to be refused."""
+        """Whether a page of another origin has sent the request, and it has to be refused."""
         if not self.has_pages:
             return origin is not None and origin not in self.origins
         return method not in SAFE_METHODS and not by_token and origin not in self.origins
 
     def _is_browsers(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether a browser may ask for it without a token."""
+        """Whether a browser may make the request without a token."""
         return is_open(path) or self.is_signed_in(headers.get("cookie", ""))
 
     def _by_token(self, authorization: str) -> bool | None:
-        """Whether the token that a request names is right; none where it names no token."""
-        scheme, _, given = authorization.partition(" ")
+        """Whether the token in the header is right; None without the header."""
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return False if authorization else None
-        return self.is_token(given.strip())
+        return self.is_token(token.strip())
 
-    def is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self.token.encode())
+    def is_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self.token.encode())
 
-    def try_token(self, given: str) -> bool | None:
-        """Whether what was typed is the token; none after too many wrong ones within `WRONG_S`."""
+    def try_token(self, text: str) -> bool | None:
+        """Whether the text is the token; None after too many wrong ones within `WRONG_S`."""
         while self._wrong and self._wrong[0] <= self.clock() - WRONG_S:
             self._wrong.popleft()
         if len(self._wrong) >= MOST_WRONG:
             return None
-        is_right = self.is_token(given)
+        is_right = self.is_token(text)
         if not is_right:
             self._wrong.append(self.clock())
         return is_right
@@ -132,11 +132,11 @@ class Access:
         return any(name == self.cookie and value in self._sessions for name, _, value in pairs)
 
     def is_encrypted(self, host: str) -> bool:
-        """Whether browsers reach the server under this name through a proxy that encrypts."""
+        """Whether browsers reach the server by this name through a proxy with TLS."""
         return f"https://{host.lower()}" in self.origins
 
     def sign_in(self) -> str:
-        """A new value of the cookie."""
+        """Begin a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
         self._sessions[session] = None
         if len(self._sessions) > MOST_SESSIONS:
@@ -150,16 +150,16 @@ class Access:
                 self._sessions.pop(value, None)
 
     def new_link(self) -> str:
-        """A path that signs a browser in, once and soon."""
+        """A path that signs a browser in; it works once, for `LINK_LASTS_S` seconds."""
         code = secrets.token_urlsafe(24)
         self._codes[code] = self.clock() + LINK_LASTS_S
         return f"{LOGIN}/{code}"
 
     def use_code(self, code: str) -> bool:
-        """Whether the code of a link works; it does not work again."""
+        """Use up the code of a link, and return whether it was valid."""
         return self._codes.pop(code, -LINK_LASTS_S) > self.clock()
 
 
 def is_open(path: str) -> bool:
-    """Whether a path needs no token: the pages that sign in, and the style sheets and scripts."""
+    """Whether a path is open to everyone: the sign-in pages, style sheets and scripts."""
     return path == LOGIN or path.startswith((f"{LOGIN}/", ASSETS))

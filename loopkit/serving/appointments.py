@@ -1,8 +1,8 @@
-"""Appointments: the moments at which a server goes on with runs by itself.
+"""Appointments: the moments at which a server continues runs by itself.
 
 The time of a question runs out, or a provider has said when it is worth asking again. All moments
-are in one queue, soonest first. They come from the records that say so, those that were there when
-the server began, and what any process writes later.
+are in one queue, soonest first. They come from the records of the journal: those that existed when
+the server began, and those that any process writes later.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from loopkit.serving.host import Host, bug_text
 from loopkit.text.run_ids import is_child, root_of
 
 POLL_S = 1.0
-"""How often it looks for what other processes have written."""
+"""The interval at which it reads the records of other processes."""
 AGAIN_S = 5.0
-"""After how long a run that is being driven is looked at again."""
+"""The delay after which it looks again at a run that another process drives."""
 LISTED = 100
-"""Runs that are read at once at the start."""
+"""The number of runs in one query at the start."""
 STOPS = ("waiting", "suspended")
 """Types of the records that may name a moment."""
 
 
 class Moment(NamedTuple):
-    """When a run that is not being driven has something to do."""
+    """The time at which an idle run has to be continued."""
 
     at: float
     """Unix time."""
@@ -62,13 +62,13 @@ class Appointments:
         self._say = say
         self._clock = clock
         self._queue: list[tuple[float, Moment]] = []
-        """When to look at each; later than its moment, if that has been put off."""
+        """When to look at each moment; later than the moment itself if it was postponed."""
         self._place = Place()
         self._stops = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """How many moments are to come."""
+        """The number of moments in the queue."""
         return len(self._queue)
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class Appointments:
         begun = False
         while not self._stops.is_set():
             pause_s = POLL_S
-            # Every request says that a journal is locked or full; here it is tried again.
+            # Requests report that the journal is locked or full; here it is tried again.
             with suppress(JournalError):
                 if not begun:
                     await self.begin()
@@ -88,11 +88,11 @@ class Appointments:
                     await self._stops.wait()
 
     def stop(self) -> None:
-        """Take up no more runs."""
+        """Continue no more runs."""
         self._stops.set()
 
     async def begin(self) -> None:
-        """Learn of the moments of all runs that wait now; raises JournalError."""
+        """Queue the moments of all runs that wait now; raises JournalError."""
         self._place = await self._order.newest()
         before: str | None = None
         while rows := await self._host.app.journal.runs(
@@ -101,11 +101,11 @@ class Appointments:
             before = rows[-1].run
             for row in rows:
                 with suppress(RunUnreadable, UnknownRun):
-                    self._put(moment_of(await self._host.app.state_of(row.run)))
+                    self._add(moment_of(await self._host.app.state_of(row.run)))
             await asyncio.sleep(0)
 
     async def look(self) -> None:
-        """Learn of what was written, and keep what is due; raises JournalError."""
+        """Queue the moments of new records, and keep those that are due; raises JournalError."""
         while placed := await self._order.records_after(self._place):
             for one in placed:
                 if one.record.type in STOPS:
@@ -119,7 +119,7 @@ class Appointments:
             except (UnknownRun, RunUnreadable):
                 continue
             except JournalError:
-                self._put_off(moment)
+                self._postpone(moment)
                 raise
             except (NotRunnable, ProblemsFound) as error:
                 if not self._stops.is_set():
@@ -134,53 +134,53 @@ class Appointments:
 
     def _take_in(self, run: str, event: Event) -> None:
         if isinstance(event, Waiting) and event.expires_at is not None:
-            self._put(Moment(event.expires_at, run, event.question))
+            self._add(Moment(event.expires_at, run, event.question))
         elif isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
-            self._put(Moment(event.resume_at, run, ""))
+            self._add(Moment(event.resume_at, run, ""))
 
-    def _put(self, moment: Moment | None) -> None:
+    def _add(self, moment: Moment | None) -> None:
         if moment is not None:
             heappush(self._queue, (moment.at, moment))
 
-    def _put_off(self, moment: Moment) -> None:
+    def _postpone(self, moment: Moment) -> None:
         heappush(self._queue, (self._clock() + AGAIN_S, moment))
 
     async def _keep(self, moment: Moment) -> None:
-        """Go on with a run, if it still waits for this moment and nobody drives it."""
+        """Continue a run if it still waits for this moment and no process drives it."""
         app = self._host.app
         if moment_of(await app.state_of(moment.run)) != moment:
             return
         root = root_of(moment.run)
         rows = await app.journal.runs(run=root)
         if any(row.is_driven for row in rows):
-            self._put_off(moment)
+            self._postpone(moment)
         elif moment.question or await self._may_resume(root):
             await self._host.go_on(root)
 
     async def _may_resume(self, run: str) -> bool:
-        """Whether a run has been resumed in vain less often than its agents may try a call."""
+        """Whether a run was resumed in vain no more often than its agents may try a call."""
         state = await self._host.app.state_of(run)
         most = max(_attempts(await self._host.app.machine_of(state)), default=1)
-        count = in_vain(await self._host.app.events(run))
+        count = count_vain_suspensions(await self._host.app.events(run))
         if count > most:
-            told = f"suspended {count} times in a row with nothing done in between"
-            self._say(f"{run}: {told}; a person resumes it: `loopkit resume {run}`")
+            fault = f"suspended {count} times in a row with nothing done in between"
+            self._say(f"{run}: {fault}; a person resumes it: `loopkit resume {run}`")
         return count <= most
 
 
 def moment_of(state: RunState) -> Moment | None:
-    """The moment at which there is something to do for a run, as it is now."""
+    """The moment at which a run in this state has to be continued; None if there is none."""
     question, suspended = state.question, state.suspended
     if state.status == "waiting" and question is not None and question.expires_at is not None:
         return Moment(question.expires_at, state.run, question.question)
     if state.status == "suspended" and suspended is not None and suspended.resume_at is not None:
-        # A child goes on with its parent, which is suspended with it.
+        # A child continues with its parent, which is suspended with it.
         return None if is_child(state.run) else Moment(suspended.resume_at, state.run, "")
     return None
 
 
-def in_vain(history: Sequence[Stored]) -> int:
-    """How often a run was suspended until a moment since it has got anywhere."""
+def count_vain_suspensions(history: Sequence[Stored]) -> int:
+    """How often a run was suspended until a set time since it last made progress."""
     count = 0
     for stored in reversed(history):
         event = stored.event

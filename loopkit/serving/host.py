@@ -1,4 +1,4 @@
-"""A host: the runs that a server starts and goes on with, all over one journal."""
+"""A host: the runs that a server starts and continues, all in one journal."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from loopkit.text import one_line
 from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
-"""Gets each durable event of a family, with the id of its run."""
+"""Receives each durable event of a family, with the id of its run."""
 
 
 THIS_SERVER = "this server"
-"""Who drives a run that this process does."""
+"""The name of this process as the driver of a run."""
 
 
-class Taken(NamedTuple):
-    """What became of an answer."""
+class Posted(NamedTuple):
+    """The result of posting an answer or a delivery."""
 
     is_new: bool
-    """False where the same answer was given before."""
+    """False if the same answer was given before."""
     driver: str
-    """Who drives the run now: `this server`, another process by its name, or `nobody`, where the
-    run is over or has stopped since."""
+    """Who drives the run now: `this server`, another process by its name, or `nobody` if the run
+    is over or has stopped since."""
 
 
 class Host:
@@ -48,9 +48,9 @@ class Host:
         self, state: Path, machines: Sequence[Loaded], say: Callable[[str], None] = print
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `state` is the folder of
-        the journal. What goes wrong with a run that nobody waits for is said with `say`.
+        the journal. `say` reports faults of runs that no caller waits for.
 
-        Raises NotRunnable where two machines have one name, and JournalError.
+        Raises NotRunnable if two machines have the same name, and JournalError.
         """
         self.machines: dict[str, Loaded] = {}
         for loaded in machines:
@@ -73,9 +73,9 @@ class Host:
         await self.close()
 
     async def start(self, machine: str, inputs: Mapping[str, Any]) -> str:
-        """Start a run and drive it on; its id, under which the journal has it by now.
+        """Start a run, drive it, and return its id, which is in the journal by then.
 
-        Raises NotRunnable where there is no such machine or nobody can play its agents,
+        Raises NotRunnable if there is no such machine or its agents cannot be played,
         InvalidInput, and JournalError.
         """
         self._refuse_at_end()
@@ -89,36 +89,37 @@ class Host:
         return active.state.run
 
     async def resume(self, run: str) -> None:
-        """Go on with a run, of a child with its family.
+        """Continue a run; a child continues with its family.
 
-        Raises NotRunnable where it is over, and JournalError: RunBusy where it is driven already.
+        Raises NotRunnable if it is over, and JournalError: RunBusy if it is driven already.
         """
         self._refuse_at_end()
         self._drive(await self.app.resume(run))
 
-    async def answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> Taken:
-        """Answer the open question of a run, the one of that id if it is given, and go on.
+    async def answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> Posted:
+        """Answer the open question of a run, and continue the run.
 
-        Raises AnswerRefused, NotRunnable where nothing is asked, and JournalError.
+        With `question`, the open question must have that id. Raises AnswerRefused, NotRunnable
+        if there is no open question, and JournalError.
         """
         is_new = await self.app.post_answer(run, answer, question)
-        return await self._taken(run, is_new=is_new)
+        return await self._go_on_after_post(run, is_new=is_new)
 
-    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> Taken:
-        """Deliver the artifact that a run waits for from outside, and go on; as `answer` does."""
+    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> Posted:
+        """Deliver the artifact that a run waits for from outside; in all else like `answer`."""
         is_new = await self.app.reply(run, delivery, question)
-        return await self._taken(run, is_new=is_new)
+        return await self._go_on_after_post(run, is_new=is_new)
 
-    async def _taken(self, run: str, *, is_new: bool) -> Taken:
-        """Go on with a run to which something was posted, unless it was posted before."""
+    async def _go_on_after_post(self, run: str, *, is_new: bool) -> Posted:
+        """Continue a run after a post, unless it repeats a post and the run has stopped since."""
         stopped = None if is_new else (await self.app.state_of(root_of(run))).suspended
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
-            # It stopped for another reason since, and nobody has asked for it to be resumed.
-            return Taken(is_new, "nobody")
-        return Taken(is_new, await self.go_on(run))
+            # It has stopped for another reason since, and has not been resumed.
+            return Posted(is_new, "nobody")
+        return Posted(is_new, await self.go_on(run))
 
     async def go_on(self, run: str) -> str:
-        """Drive a run on unless another process does; who drives it, as in `Taken`."""
+        """Drive a run unless another process does, and return its driver, as in `Posted`."""
         try:
             await self.resume(root_of(run))
         except RunBusy as busy:
@@ -130,21 +131,21 @@ class Host:
         return THIS_SERVER
 
     async def cancel(self, run: str, reason: str) -> str:
-        """End a run, or leave word for whoever drives it; what happened, in a sentence.
+        """End a run, or ask its driver to do so, and return a sentence about what happened.
 
-        Raises NotRunnable for a run that is over, and for a child; JournalError.
+        Raises NotRunnable for a run that is over and for a child, and JournalError.
         """
         return await self.app.cancel(run, reason)
 
-    async def stopped(self, run: str) -> None:
-        """Wait until this process has let go of the family of a run."""
+    async def wait_until_released(self, run: str) -> None:
+        """Wait until this process no longer drives the family of a run."""
         root = root_of(run)
         while tasks := [task for task, one in self._driven.items() if one.state.run == root]:
             await asyncio.wait(tasks)
 
     @contextmanager
     def hearing(self, run: str, hear: Hear) -> Iterator[None]:
-        """Pass on the events of a run and its children that this process drives, while it lasts."""
+        """Pass the events of a family that this process drives to `hear`, inside the context."""
         root = root_of(run)
         self._hearing[root].append(hear)
         try:
@@ -155,19 +156,19 @@ class Host:
                 del self._hearing[root]
 
     def stop_run(self, run: str) -> None:
-        """Stop a run and its family after the step in hand; it can be resumed."""
+        """Stop a run and its family after the current step; it can be resumed."""
         for active in self._driven.values():
             if active.state.run == root_of(run):
                 active.stop()
 
     def stop(self) -> None:
-        """Begin no run any more, and stop those in hand after their step; they can be resumed."""
+        """Begin no more runs, and stop the current ones after their step; they can be resumed."""
         self.stopping = True
         for active in self._driven.values():
             active.stop()
 
     async def close(self) -> None:
-        """Stop, wait until every step in hand is stored, and let go of the journal."""
+        """Stop, wait until every current step is stored, and close the journal."""
         self.stop()
         while self._driven:
             await asyncio.wait(self._driven)
@@ -201,6 +202,6 @@ class Host:
 
 
 def bug_text(bug: Exception) -> str:
-    """What is printed about a bug that has stopped a run."""
-    told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; the run can be resumed\n{told}"
+    """The text to print about a bug that has stopped a run."""
+    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
+    return f"internal error, a bug in loopkit; the run can be resumed\n{trace}"

@@ -1,6 +1,6 @@
-"""The pages of runs, each made once for as long as its run stays the same.
+"""The pages of runs; each is made once for as long as its run stays the same.
 
-They are made in a thread of their own, so that the page of a long run does not delay other runs.
+They are made in a separate thread, so the page of a long run does not delay other runs.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "pages")
 
 
-async def made(make: Callable[[], T]) -> T:
-    """What a function makes in the thread of pages."""
+async def run_in_page_thread(make: Callable[[], T]) -> T:
+    """Call a function in the thread of pages and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), make)
 
 
 @dataclass
 class _Kept:
-    """What is known of a run whose page was asked for."""
+    """A run whose page was requested."""
 
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: GrowingSteps = field(default_factory=GrowingSteps)
     page: RunPage | None = None
-    """The last page, if it stays the same until the next event of the run."""
+    """The last page, if it stays valid until the next event of the run."""
 
     def go_on(self, run: str, news: Sequence[Stored]) -> None:
         """Apply the events since the last look; raises RunDamaged."""
-        # Whoever has the page of before may read it still.
+        # The previous page may still be in use.
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
         self.steps.take(news)
@@ -71,7 +71,7 @@ class RunPages:
         self._one_at_a_time = asyncio.Lock()
 
     async def page(self, run: str) -> RunPage:
-        """What is shown of a run; raises JournalError."""
+        """The page of a run; raises JournalError."""
         await self._runs.row(run)
         async with self._one_at_a_time:
             kept = await self._read(run)
@@ -90,22 +90,24 @@ class RunPages:
         last = kept.history[-1:]
         news = await self._stored.events(run, last[0].seq - 1 if last else 0)
         if news[:1] != last[:1] and last:
-            # Another run of the same name, such as of a journal that was put in its place.
+            # Another run with the same id, for example in a journal that replaced the old one.
             kept, last = _Kept(), []
             news = await self._stored.events(run)
         if news := news[len(last) :]:
-            await made(lambda: kept.go_on(run, news))
+            await run_in_page_thread(lambda: kept.go_on(run, news))
         self._kept[run] = kept
         while len(self._kept) > KEPT_RUNS:
             self._kept.popitem(last=False)
         return kept
 
     async def _engine(self, state: RunState) -> Engine:
-        """The engine of a run's definition, for questions about the run; it drives none."""
+        """The engine of a run's definition, for reading only: it drives no run."""
         digest = state.definition
         if digest not in self._engines:
             machine = await self._stored.machine_of(state)
-            self._engines[digest] = await made(lambda: Engine(Program(machine, digest)))
+            self._engines[digest] = await run_in_page_thread(
+                lambda: Engine(Program(machine, digest))
+            )
         self._engines.move_to_end(digest)
         while len(self._engines) > KEPT_ENGINES:
             self._engines.popitem(last=False)

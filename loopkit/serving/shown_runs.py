@@ -1,4 +1,4 @@
-"""The runs of a journal as a server shows them: each read once for as long as it stays the same."""
+"""The runs of a journal as a server shows them; each is read once while it stays the same."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.engine.events import ENDS, Waiting
 from loopkit.engine.state import RunState
 from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
-from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable
+from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable_summary
 
 KEPT_STATES = 200
 KEPT_SUMMARIES = 5_000
 LOOKED_AT = 1_000
-"""How many runs are looked at for those of one status, of those that may have it, and for what
-they ask, of those that go on."""
+"""How many runs are read at most to find those of one status, or to find open questions."""
 
 
-class Asked(NamedTuple):
+class ListedQuestion(NamedTuple):
     """An open question in a list."""
 
     run: str
     """The run that asks."""
     place: str
-    """Where that belongs in its family; empty for a run that no other one has begun."""
+    """The place of that run in its family; empty for the root."""
     question: Waiting
     since: float
     """Unix time of the last event of the run that asks."""
 
 
 class ShownRuns:
-    """Reads runs; the state of each is kept until something else is written to it."""
+    """Reads runs; the state of each is kept until its next record."""
 
     def __init__(self, stored: StoredRuns, most_states: int = KEPT_STATES) -> None:
-        """At most so many states are kept: those of the runs that were asked for last."""
+        """At most `most_states` states are kept: those of the runs that were read last."""
         self.stored = stored
         self._most_states = most_states
-        self._asked: dict[str, tuple[tuple[float, int] | None, list[Asked]]] = {}
-        """What runs that go on ask, as it was when they were written last."""
+        self._asked: dict[str, tuple[tuple[float, int] | None, list[ListedQuestion]]] = {}
+        """The open questions of unfinished runs, with the time and number of each last record."""
         self._listed: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
-        """Summaries of runs whose own records say everything, as they were written last."""
+        """Summaries of runs without unfinished children, each as of its last record."""
         self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
 
     async def row(self, run: str) -> RunRow:
@@ -56,7 +55,7 @@ class ShownRuns:
         return rows[0]
 
     async def state(self, row: RunRow) -> RunState:
-        """The state of a run, which is not to be changed; raises RunUnreadable."""
+        """The state of a run, which callers must not change; raises RunUnreadable."""
         known = self._states.get(row.run)
         written = row.updated_at, row.seq
         if known is None or known[0] != written:
@@ -70,7 +69,7 @@ class ShownRuns:
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int
     ) -> tuple[list[RunSummary], str | None]:
-        """Root runs, newest first, and the run before which to continue, if there may be more."""
+        """Root runs, newest first, and the `before` of the next page, if there may be one."""
         found: list[RunSummary] = []
         looked_at = 0
         skipping = () if status is None or status in ENDS else ENDS
@@ -88,7 +87,7 @@ class ShownRuns:
         return found, before
 
     async def summary(self, row: RunRow) -> RunSummary:
-        """A run in a list, what is wrong with it included."""
+        """The summary of a run; if its records can't be read, with the fault."""
         written = row.updated_at, row.seq, row.is_driven
         known = self._listed.get(row.run)
         if known is not None and known[0] == written:
@@ -100,7 +99,7 @@ class ShownRuns:
             state = await self.state(row)
             summary = summary_of(row, state, await self.stored.usage_of(state))
         except RunUnreadable as fault:
-            return unreadable(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+            return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
         if state.is_over or not open_children(state):
             self._listed[row.run] = written, summary
             if len(self._listed) > KEPT_SUMMARIES:
@@ -108,39 +107,41 @@ class ShownRuns:
         return summary
 
     async def data(self, run: str) -> RunData:
-        """Everything about a run but its events; raises JournalError."""
+        """Everything about a run except its events; raises JournalError."""
         row = await self.row(run)
         state = await self.state(row)
         children = [child async for child in self._children(state)]
         asked = await self.stored.questions_of(state)
         return run_data(await self.summary(row), state, asked, children)
 
-    async def waiting(self) -> list[Asked]:
-        """What runs and their children ask now, newest run first."""
-        asked: list[Asked] = []
+    async def waiting(self) -> list[ListedQuestion]:
+        """The open questions of runs and their children, newest run first."""
+        asked: list[ListedQuestion] = []
         before, self._asked = self._asked, {}
         for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):
-            # What is damaged, or was removed meanwhile, waits for nobody.
+            # Runs that are damaged or were removed meanwhile have no open questions.
             with suppress(UnknownRun, RunUnreadable):
                 known = before.get(row.run)
                 if known is None or known[0] != (row.updated_at, row.seq):
-                    known = await self._asked_by(row)
+                    known = await self._read_questions(row)
                 self._asked[row.run] = known
                 asked += known[1]
         return asked
 
-    async def _asked_by(self, row: RunRow) -> tuple[tuple[float, int] | None, list[Asked]]:
-        """What a run or its children ask, also while others of them work.
+    async def _read_questions(
+        self, row: RunRow
+    ) -> tuple[tuple[float, int] | None, list[ListedQuestion]]:
+        """The open questions of a family, with the time and number of the run's last record.
 
-        And when the run was written last, where only its own records can change that.
+        Time and number are None if children can change the questions.
         """
         if row.damage is not None:
             raise row.damage
         state = await self.state(row)
-        asked: list[Asked] = []
+        asked: list[ListedQuestion] = []
         for one in await self.stored.questions_of(state):
             asker = await self.row(one.state.run)
-            asked.append(Asked(asker.run, one.place, one.question, asker.updated_at))
+            asked.append(ListedQuestion(asker.run, one.place, one.question, asker.updated_at))
         return None if open_children(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:

@@ -10,24 +10,24 @@ from loopkit.text import plural
 
 LEAST_USD = 0.0001
 FORGOTTEN_USD = 1e-12
-"""Less than that is left where a sum of fractions is taken apart again."""
+"""Less than this counts as nothing: it is a rounding error of a sum of fractions."""
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
-def spent(usage: Usage) -> str:
+def usage_text(usage: Usage) -> str:
     """`4 calls · 2 tool calls · 1,204 tokens · $0.0210`."""
     of_tools = [plural(usage.tool_calls, "tool call")] if usage.tool_calls else []
     calls = plural(usage.agent_calls, "call")
     return " · ".join((calls, *of_tools, *_tokens(usage), *money(usage)))
 
 
-def took(usage: Usage) -> str:
-    """` · 12 s · 1,204 tokens · $0.0210`: what is known of a call's cost; empty for nothing."""
-    lasted = [duration(usage.time_s)] if usage.time_s >= 1 else []
-    return "".join(f" · {part}" for part in (*lasted, *expense(usage)))
+def usage_suffix(usage: Usage) -> str:
+    """` · 12 s · 1,204 tokens · $0.0210`: the known cost of a call; empty if there is none."""
+    seconds = [duration(usage.time_s)] if usage.time_s >= 1 else []
+    return "".join(f" · {part}" for part in (*seconds, *usage_parts(usage)))
 
 
-def expense(usage: Usage) -> list[str]:
+def usage_parts(usage: Usage) -> list[str]:
     """`1,204 tokens` and `$0.0210` in a list, as far as they are known."""
     return [*_tokens(usage), *(money(usage) if usage.cost_usd is not None else [])]
 
@@ -38,10 +38,10 @@ def _tokens(usage: Usage) -> list[str]:
 
 
 def money(usage: Usage) -> list[str]:
-    """`$0.0210` and `up to $0.0500 held` in a list; an empty one for nothing.
+    """`$0.0210` and `up to $0.0500 held` in a list, which is empty if nothing was spent.
 
-    Held is what was reserved for a call that nobody counted: it counts in the limits, but nobody
-    knows that it was spent.
+    An amount is held if it was reserved for a call whose usage was never reported. It counts
+    towards the limits, but may not have been spent.
     """
     if usage.cost_usd is None:
         return ["cost unknown"]
@@ -54,12 +54,12 @@ def money(usage: Usage) -> list[str]:
 
 
 def cost(usage: Usage) -> str:
-    """`$0.0006 · up to $0.0047 held` in a table; `unknown` where it is not known."""
+    """`$0.0006 · up to $0.0047 held` in a table; `unknown` if the cost is unknown."""
     return "unknown" if usage.cost_usd is None else " · ".join(money(usage))
 
 
 def cost_of(usd: float | None) -> str:
-    """The same of an amount of which nothing is held."""
+    """An amount of which nothing is held, for a table; `unknown` for None."""
     return "unknown" if usd is None else _usd(usd)
 
 
@@ -70,7 +70,7 @@ def _usd(amount: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.5 s`, `12 s`, `2 min 5 s`, `1 h 3 min`; begun seconds don't count."""
+    """`0.5 s`, `12 s`, `2 min 5 s`, `1 h 3 min`, rounded down."""
     if seconds < 1:
         return f"{max(seconds, 0):.1f} s"
     whole = int(seconds)
@@ -86,7 +86,7 @@ def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def moment(at: float) -> str:
-    """A Unix time as a person here reads it; never before it."""
+    """A Unix time in the local time zone, rounded up to a second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(math.ceil(at)))
 
 
@@ -100,7 +100,7 @@ def age(seconds: float) -> str:
 
 
 def until(seconds: float) -> str:
-    """`in 8 s`: how long something is still away; `now` where it is not."""
+    """`in 8 s`: the time that remains, in seconds; `now` if none does."""
     if seconds <= 0:
         return "now"
     return f"in {duration(seconds if seconds < 1 else math.ceil(seconds))}"

@@ -1,4 +1,4 @@
-"""The children of a run: a table in the order of their lists, of a long one what matters most."""
+"""The children of a run: a table in the order of their lists; a long list is cut."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BEGUN = "not ended"
 
 
 class Row(NamedTuple):
-    """A child, begun or not."""
+    """A child, whether it has begun or not."""
 
     place: str
     run: str
-    """Empty where it was never begun."""
+    """Empty if it never began."""
     outcome: str
-    """Empty where it has not ended."""
+    """Empty if it has not ended."""
     success: bool
     result: Mapping[str, Any]
 
@@ -35,7 +35,7 @@ def rows_of(state: RunState) -> Iterator[tuple[str, list[Row]]]:
         begun = sorted(children.values(), key=lambda child: child.started.index)
         rows = [_row(child) for child in begun]
         if name != state.state and name in state.artifacts and begun[0].started.key:
-            # Of those that were never begun, only the results tell.
+            # Children that never began are known from the results alone.
             rows += [
                 Row(place_of(name, key), "", one["outcome"], False, one)
                 for key, one in state.artifacts[name].data.items()
@@ -52,8 +52,8 @@ def _row(child: Child) -> Row:
     return Row(place, run, result["outcome"], result["success"], result)
 
 
-def shown_of(rows: Sequence[Row]) -> list[Row]:
-    """All rows, or of many those that have not succeeded."""
+def rows_to_show(rows: Sequence[Row]) -> list[Row]:
+    """All rows, or if there are many, the first that have not succeeded."""
     if len(rows) <= MOST_SHOWN:
         return list(rows)
     return [row for row in rows if not row.success][:MOST_SHOWN]
@@ -62,12 +62,12 @@ def shown_of(rows: Sequence[Row]) -> list[Row]:
 def child_lines(
     state: RunState, name: str, rows: Sequence[Row], known: Mapping[str, RunState], driven: bool
 ) -> Iterator[str]:
-    """The children of a state; of those shown that have not ended, `known` says where they are."""
+    """The children of a state; `known` has the states of those shown that have not ended."""
     children = list(state.children[name].values())
     total = children[0].started.of
     if total > 1 or children[0].started.key:
-        yield f"{name}: {', '.join(_counted(rows, total))}"
-    shown = shown_of(rows)
+        yield f"{name}: {', '.join(_counts_by_outcome(rows, total))}"
+    shown = rows_to_show(rows)
     table = [_cells(row, known.get(row.run), driven) for row in shown]
     if table:
         for line in columns([("item", "status", "rounds", "calls", "cost"), *table], "<<>>>"):
@@ -76,23 +76,24 @@ def child_lines(
         yield f"  and {len(rows) - len(shown):,} more: loopkit runs ls {state.run}"
 
 
-def _counted(rows: Sequence[Row], total: int) -> Iterator[str]:
+def _counts_by_outcome(rows: Sequence[Row], total: int) -> Iterator[str]:
     yield plural(total, "item", ",")
     counts = Counter(row.outcome or BEGUN for row in rows)
     yield from (f"{count:,} {outcome}" for outcome, count in counts.items())
-    if (waits := total - len(rows)) > 0:
-        yield f"{waits:,} not begun"
+    if (missing := total - len(rows)) > 0:
+        yield f"{missing:,} not begun"
 
 
 def _cells(row: Row, state: RunState | None, driven: bool) -> tuple[str, ...]:
     if row.outcome:
         result = row.result
-        told = f"{row.outcome} ({'success' if row.success else 'failure'})"
+        status = f"{row.outcome} ({'success' if row.success else 'failure'})"
         amounts = (str(result["rounds"]), str(result["calls"]), cost_of(result["cost"]))
-        return row.place, told, *(amounts if row.run else ("", "", ""))
+        return row.place, status, *(amounts if row.run else ("", "", ""))
     if state is None:
         return row.place, "new", "", "", ""
     status = status_of(state, is_driven=driven)
-    told = f"{status} at {state.state}" if state.state else status
-    usage = state.usage
-    return row.place, told, str(len(state.rounds)), str(usage.agent_calls), cost_of(usage.cost_usd)
+    if state.state:
+        status = f"{status} at {state.state}"
+    usage, rounds = state.usage, str(len(state.rounds))
+    return row.place, status, rounds, str(usage.agent_calls), cost_of(usage.cost_usd)

@@ -8,7 +8,7 @@ from loopkit.drive.active import Stored
 
 
 def event_line(run: str, stored: Stored) -> str:
-    """An event as one line of JSON: where it stands, then what it says."""
+    """An event as one line of JSON: its place in the journal, then its fields."""
     place = {"run": run, "seq": stored.seq, "epoch": stored.epoch, "time": stored.at}
     head = {**place, "type": stored.event.type}
     return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)

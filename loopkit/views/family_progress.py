@@ -1,4 +1,4 @@
-"""Progress of a family: a run and the children that it has begun, from the events of all."""
+"""Progress of a family: a run and its children, folded from the events of all of them."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from loopkit.text import plural
 from loopkit.text.run_ids import ancestors_of, place_of
 from loopkit.views.amounts import money
 from loopkit.views.console import Line, lines
-from loopkit.views.progress import AWAITED, Part, Progress, status
+from loopkit.views.progress import WAIT_RANK, Part, Progress, status
 
 STOPS = ("waiting", "suspended", *ENDS)
-"""Events behind which a child has no work, unless another one follows."""
+"""After one of these events a child is idle until its next event."""
 
 
 class FamilyProgress:
-    """What a person who watches a run wants to know of it and of its children now."""
+    """The present progress of a run and its children, for a person who watches it."""
 
     def __init__(self) -> None:
         self._own = Progress()
         self._known: dict[str, Progress] = {}
-        """By their ids, the children that have not ended."""
+        """The children that have not ended, by id."""
         self._places: dict[str, str] = {}
-        """By their ids, where they belong."""
+        """The place of each child in the family, by id."""
         self._ids: dict[tuple[str, str], str] = {}
-        """The same children by their parents and keys."""
+        """The id of each of these children, by its parent and key."""
         self._only: dict[str, str] = {}
-        """The child of each run whose state has no other, by that run's id."""
+        """By the id of a run: its child, if the state that began it has no other."""
         self._working: dict[str, None] = {}
-        """The children that are at work."""
+        """The children that are working."""
         self._usage = Usage()
-        """What the known children have spent."""
+        """The usage of the known children."""
         self._calls = 0
         self._asking: set[str] = set()
 
     def take(self, run: str, stored: Stored) -> None:
-        """Know what has happened in a run of the family."""
+        """Take in the next event of a run of the family."""
         if run not in self._places:
             self._own = self._own.after(stored)
         else:
@@ -49,28 +49,28 @@ class FamilyProgress:
             self._end(run, stored.event)
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
-        """Know what a run did before."""
+        """Take in the earlier events of a run."""
         for stored in events:
             self.take(run, stored)
         self._working.pop(run, None)
 
     def lines(self, run: str, stored: Stored) -> Iterator[Line]:
-        """What is told of an event that comes next; that of a child begins with its place."""
+        """The lines about the next event; those about a child begin with its place."""
         place = self._places.get(run)
         if place is None:
             yield from lines(self._own, stored)
         elif stored.event.type not in ENDS:
-            # Its parent tells of the end of a child, with what it has cost.
+            # The parent's own event reports the end of a child, with its cost.
             for line in lines(self._known.get(run, Progress()), stored):
                 yield replace(line, before=f"{place} {line.before.removeprefix('  ')}")
 
     def few_lines(self, run: str, stored: Stored) -> Iterator[Line]:
-        """The same, of one among several children only where it calls for somebody."""
+        """The lines about the next event; for one of several children only if a person must act."""
         if run not in self._places or self._is_only(run) or _calls_for_somebody(stored):
             yield from self.lines(run, stored)
 
     def status(self, now: float) -> tuple[Part, ...]:
-        """The status of the family, in the order in which its parts are shown."""
+        """The parts of the status of the family, in display order."""
         only = self._only.get(self._own.run)
         if only in self._working:
             name = f"{self._own.state}/{self._known[only].state or 'starts'}"
@@ -80,7 +80,7 @@ class FamilyProgress:
         own, total = self._own, self._total(Progress())
         parts = (
             Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),
-            Part(f"{len(self._working)} running" if self._working else "", AWAITED),
+            Part(f"{len(self._working)} running" if self._working else "", WAIT_RANK),
             Part(f"{len(self._asking)} waiting" if self._asking else "", 3),
             Part(plural(total.calls, "call") if total.calls else "", 5),
             Part(", ".join(money(total.usage)), 2),
@@ -88,12 +88,12 @@ class FamilyProgress:
         return tuple(part for part in parts if part.text)
 
     def _total(self, one: Progress) -> Progress:
-        """The progress of one, with what the whole family has spent."""
+        """The progress of one run, with the usage of the whole family."""
         calls = self._own.calls + self._calls
         return replace(one, calls=calls, usage=self._own.usage.plus(self._usage))
 
     def _is_only(self, run: str) -> bool:
-        """Whether no run of its family can be at work together with a child."""
+        """Whether no other run of the family can work at the same time as a child."""
         parent = next(ancestors_of(run), "")
         return self._only.get(parent) == run and (
             parent not in self._places or self._is_only(parent)
@@ -134,6 +134,6 @@ class FamilyProgress:
 def _calls_for_somebody(stored: Stored) -> bool:
     event = stored.event
     if isinstance(event, Suspended):
-        # Whoever interrupts a family knows it.
+        # The person who interrupted the family knows already.
         return not event.is_pause
     return event.type == "waiting"

@@ -1,4 +1,4 @@
-"""Hints for a run that stopped: lines to paste, none of which leads back to the same end."""
+"""Hints for a run that stopped: commands to paste, none of which ends in the same way again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from loopkit.text.command_lines import delivery_line, resume_line
 from loopkit.views.amounts import moment
 
 MOST_ASKED = 10
-"""How many questions of children are told."""
+"""How many questions of children are listed."""
 QUESTION_WIDTH = 60
-TO_FILL_IN = "…"
-"""Stands in a line to paste for what only a person knows."""
+BLANK = "…"
+"""The placeholder in a command for words that only a person can supply."""
 
 
 def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
-    """What a person can do about a suspended run, the likeliest first.
+    """What a person can do about a suspended run, the likeliest remedy first.
 
-    `file` is the one that its machine was read from, where it is still there.
+    `file` is the file that its machine was read from, if it still exists.
     """
     stopped = run.suspended
     if stopped is None:
@@ -39,11 +39,11 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
     if stopped.remedy:
         yield from printable(stopped.remedy).splitlines()
     if stopped.reason != "limit":
-        yield from _mending(run, stopped, machine, file)
+        yield from _remedies(run, stopped, machine, file)
 
 
 async def hints_for(stored: StoredRuns, state: RunState) -> list[str]:
-    """Lines that lead on with a run that stopped, whatever stopped it."""
+    """Commands that continue a run, whatever stopped it."""
     if state.suspended is None:
         return []
     if state.waits_for_children:
@@ -53,15 +53,15 @@ async def hints_for(stored: StoredRuns, state: RunState) -> list[str]:
 
 
 def answer_hints(run: str, question: Waiting) -> Iterator[str]:
-    """The lines that answer a question, one for each open choice, with what each needs."""
+    """The commands that answer a question, one for each open choice, under a heading."""
     lines = list(_answer_lines(run, question))
-    words = f", with your own words for {TO_FILL_IN}" if TO_FILL_IN in "".join(lines) else ""
+    words = f", with your own words for {BLANK}" if BLANK in "".join(lines) else ""
     yield f"answer it{words}:"
     yield from (f"  {line}" for line in lines)
 
 
 def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
-    """The lines that bring a run on that waits: by an answer, or by what has to be delivered."""
+    """The commands that continue a waiting run: by an answer, or by a delivery."""
     if question.wanted is None:
         yield from answer_hints(run, question)
     else:
@@ -69,7 +69,7 @@ def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
 
 
 def delivery_hints(run: str, wanted: Wanted) -> Iterator[str]:
-    """Where the artifact belongs that somebody outside makes, and the line that delivers it."""
+    """Where an artifact from outside belongs, and the command that delivers it."""
     where = f" in {printable(wanted.workspace)}" if wanted.workspace else ""
     if wanted.is_left:
         what = f"the {wanted.form} {printable(wanted.path)}{where}"
@@ -81,7 +81,7 @@ def delivery_hints(run: str, wanted: Wanted) -> Iterator[str]:
 
 
 def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
-    """The lines that answer a question, one for each open choice; or that deliver an artifact."""
+    """The commands that answer a question, one for each open choice, or deliver an artifact."""
     if question.wanted is not None:
         yield delivery_line(run, is_left=question.wanted.is_left)
         return
@@ -90,26 +90,26 @@ def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
         part
         for name, field in fields.items()
         if field.required
-        for part in ("--form", f"{name}={TO_FILL_IN}")
+        for part in ("--form", f"{name}={BLANK}")
     ]
     for choice in question.choices:
         if not choice.closed:
-            comment = ["--comment", TO_FILL_IN] if choice.needs_comment else []
+            comment = ["--comment", BLANK] if choice.needs_comment else []
             yield shlex.join(["loopkit", "answer", run, choice.name, *form, *comment])
 
 
 def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
-    """What children of a run ask, each with a line that answers it."""
+    """The questions of a run's children, each with a command that answers it."""
     if not asked:
         yield _hint("resume with", resume_line(run))
         return
     first = asked[0]
     yield _hint("see what is asked", f"loopkit runs show {shlex.quote(first.state.run)}")
     for place, state, question in asked[:MOST_ASKED]:
-        told = one_line(question.text, QUESTION_WIDTH)
+        text = one_line(question.text, QUESTION_WIDTH)
         wanted = question.wanted
         names = ", ".join(choice.name for choice in question.choices if not choice.closed)
-        yield f"{place}: {told} ({names if wanted is None else f'wants {wanted.artifact}'})"
+        yield f"{place}: {text} ({names if wanted is None else f'wants {wanted.artifact}'})"
         yield f"  {next(_answer_lines(state.run, question), '')}"
     if (more := len(asked) - MOST_ASKED) > 0:
         yield _hint(f"and {more:,} more", f"loopkit runs ls {run}")
@@ -118,10 +118,10 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
         yield _hint("one answer for all", f"loopkit answer {run} {same[0]} --all")
 
 
-def _mending(
+def _remedies(
     run: RunState, stopped: Suspended, machine: Machine, file: Path | None
 ) -> Iterator[str]:
-    for agent, model in _misspelt(run, machine):
+    for agent, model in _similar_models(run, machine):
         line = resume_line(run.run, "--model", f"{agent}={model}")
         yield _hint(f"if you meant `{model}`", line)
     if not stopped.remedy.endswith(CHANGE_IT):
@@ -134,19 +134,19 @@ def _mending(
 
 
 def _then(stopped: Suspended, at_once: str, later: str) -> str:
-    """When to paste a line: not before the moment from which a provider answers again."""
+    """When to paste a command: not before the provider answers again, if that time is known."""
     if stopped.resume_at is None:
         return at_once
     return f"{later} after {moment(stopped.resume_at)}"
 
 
 def _hint(when: str, line: str) -> str:
-    """What a command is for, and the command to paste."""
+    """The purpose of a command, and the command to paste."""
     return f"{when}: {line}"
 
 
-def _misspelt(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
-    """The agents whose last try failed for good and whose model nobody sells, with a near one."""
+def _similar_models(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
+    """The agents whose last try failed for good with an unknown model, each with a similar one."""
     for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
         agent = machine.agents.get(name)
         one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""

@@ -19,11 +19,11 @@ from loopkit.text import item, one_line, plural, printable
 MOST_LINES = 60
 """How many lines of a diff are shown."""
 MOST_STEPS = 24
-"""How many states of a long way are shown, the last ones."""
+"""How many states of a long route are shown, the last ones."""
 
 
-def counted(report: Report) -> str:
-    """A verdict with what was found: `fail, 3 blocking findings, 1 warning`."""
+def verdict_text(report: Report) -> str:
+    """A verdict with the number of findings: `fail, 3 blocking findings, 1 warning`."""
     parts: list[str] = [report.verdict]
     parts += [plural(len(report.blocking), "blocking finding")] if report.blocking else []
     parts += [plural(len(report.warnings), "warning")] if report.warnings else []
@@ -32,49 +32,50 @@ def counted(report: Report) -> str:
 
 
 def weight(finding: Finding) -> str:
-    """How bad a finding is, where that is not simply an error."""
+    """The severity of a finding; empty for a blocking error."""
     if finding.severity == ERROR:
         return "" if finding.blocking else "not blocking: "
     return f"{finding.severity}: "
 
 
-def found_by(finding: Finding) -> str:
-    """Who named a finding that several reviewers share."""
+def reviewers_of(finding: Finding) -> str:
+    """The reviewers of a panel that reported a finding; empty without a panel."""
     return f" (found by {', '.join(finding.reviewers)})" if finding.reviewers else ""
 
 
 def origins_of(finding: Finding) -> str:
-    """Who has to mend it, where the machine has origins, and whether nobody has said so."""
+    """The states that have to fix a finding, if the machine has origins, and whether they are
+    assumed."""
     if not finding.origins:
         return ""
-    told = "origin assumed" if finding.defaulted else "origin"
-    return f" ({told}: {', '.join(finding.origins)})"
+    label = "origin assumed" if finding.defaulted else "origin"
+    return f" ({label}: {', '.join(finding.origins)})"
 
 
 def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
-    """The verdict of each attempt that the state of a report judged, where there were several."""
+    """The verdict on each attempt that the state of a report judged, if there were several."""
     rounds = _rounds(run, report.state) if report else []
     if len(rounds) < 2:
         return
     yield "Attempts judged:"
-    given_up = _given_up(run, rounds)
+    abandoned = _attempts_given_up(run, rounds)
     for entry in rounds:
-        left = " (given up)" if entry.attempt in given_up else ""
+        status = " (given up)" if entry.attempt in abandoned else ""
         here = " (shown here)" if entry.report == report else ""
-        yield f"  {entry.report.attempt}: {counted(entry.report)}{left}{here}"
+        yield f"  {entry.report.attempt}: {verdict_text(entry.report)}{status}{here}"
 
 
-def past(finding: Finding, run: RunState, report: Report) -> str:
-    """What earlier attempts had of a finding, in a few words; nothing of a new one."""
+def history_of(finding: Finding, run: RunState, report: Report) -> str:
+    """In which earlier attempts a finding appeared, in a few words; empty for a new one."""
     if finding.status == "new":
         return ""
-    before = _before(run, report)
+    before = _earlier_rounds(run, report)
     had = [r.report.attempt for r in before if any(f.id == finding.id for f in r.report.findings)]
     if not had:
         return finding.status
     if finding.status == "regressed":
         return f"back: it was in attempt {', '.join(map(str, had))}, and gone"
-    # Of attempts in a row that had it, the first.
+    # The first of the consecutive attempts that had it.
     attempts = [r.report.attempt for r in before]
     since = had[-1]
     for attempt in reversed(attempts[: attempts.index(had[-1]) + 1]):
@@ -84,8 +85,8 @@ def past(finding: Finding, run: RunState, report: Report) -> str:
     return f"since attempt {since}"
 
 
-def resolved_lines(report: Report) -> Iterator[str]:
-    """What the attempt before still had, and what nobody looked for this time."""
+def resolution_lines(report: Report) -> Iterator[str]:
+    """The findings that this attempt resolved, and those that were not looked for this time."""
     if report.resolved:
         yield "Resolved by this attempt:"
         yield from (item(finding.message) for finding in report.resolved)
@@ -95,18 +96,18 @@ def resolved_lines(report: Report) -> Iterator[str]:
 
 
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
-    """How an artifact differs from the attempt before it, as far as that was judged."""
+    """How an artifact differs from the last earlier attempt that was judged."""
     earlier = [r for r in run.rounds if r.judged.name == artifact.name]
-    given_up = _given_up(run, earlier)
-    kept = [r.judged for r in earlier if r.attempt not in given_up]
+    abandoned = _attempts_given_up(run, earlier)
+    kept = [r.judged for r in earlier if r.attempt not in abandoned]
     before = [a for a in kept if a.attempt < artifact.attempt and a.author == artifact.author]
     if not before:
         return
     last = max(before, key=lambda version: version.attempt)
     if artifact.tree and last.tree:
         between = range(last.attempt + 1, artifact.attempt)
-        lost = {attempt for attempt, *_ in given_up}
-        is_next = all((artifact.author, attempt) in lost for attempt in between)
+        dropped = {attempt for attempt, *_ in abandoned}
+        is_next = all((artifact.author, attempt) in dropped for attempt in between)
         yield from _folder_lines(last, artifact, is_next=is_next)
         return
     if normalise(last) == normalise(artifact):
@@ -114,57 +115,57 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         return
     yield f"Changed since attempt {last.attempt}:"
     diff = list(
-        difflib.unified_diff(printed_lines(last), printed_lines(artifact), lineterm="", n=2)
+        difflib.unified_diff(artifact_lines(last), artifact_lines(artifact), lineterm="", n=2)
     )[2:]
-    yield from _shortened(diff)
+    yield from _first_lines(diff)
 
 
 def _folder_lines(last: Artifact, artifact: Artifact, *, is_next: bool) -> Iterator[str]:
-    """What the newest attempt changed in a folder, which is shown against its first state."""
+    """What the newest attempt changed in a folder; its artifact is a diff from the first state."""
     if last.tree == artifact.tree:
         yield f"It is the same as attempt {last.attempt}."
     elif is_next:
         yield f"Changed since attempt {last.attempt}:"
-        yield from _shortened(printable(artifact.fields["last_change"]).splitlines())
+        yield from _first_lines(printable(artifact.fields["last_change"]).splitlines())
 
 
-def _shortened(diff: Sequence[str]) -> Iterator[str]:
+def _first_lines(diff: Sequence[str]) -> Iterator[str]:
     yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
     if len(diff) > MOST_LINES:
         yield f"  … and {plural(len(diff) - MOST_LINES, 'more line')}"
 
 
-def way_lines(graph: Graph, run: RunState) -> Iterator[str]:
-    """The states that the run went through, with the verdicts on its way."""
+def route_lines(graph: Graph, run: RunState) -> Iterator[str]:
+    """The route of a run on one line; consecutive visits of one state are folded."""
     steps = [graph.by_id[edge].source for edge in run.route if edge in graph.by_id]
     if not steps:
         return
-    told = [one_line(step) for step in (*steps, run.state)]
-    shown = told[-MOST_STEPS:]
-    gap = ["…"] if len(told) > MOST_STEPS else []
+    names = [one_line(step) for step in (*steps, run.state)]
+    shown = names[-MOST_STEPS:]
+    gap = ["…"] if len(names) > MOST_STEPS else []
     counts = ((step, sum(1 for _ in same)) for step, same in groupby(shown))
     folded = (step if number == 1 else f"{step} ×{number}" for step, number in counts)
     yield f"Route: {' → '.join([*gap, *folded])}"
 
 
-def _before(run: RunState, report: Report) -> list[Round]:
+def _earlier_rounds(run: RunState, report: Report) -> list[Round]:
     rounds = _rounds(run, report.state)
     own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
-    given_up = _given_up(run, rounds)
-    return [entry for entry in rounds[:own] if entry.attempt not in given_up]
+    abandoned = _attempts_given_up(run, rounds)
+    return [entry for entry in rounds[:own] if entry.attempt not in abandoned]
 
 
 def _rounds(run: RunState, state: str) -> list[Round]:
     return list(run.rounds_at.get(state, ()))
 
 
-def _given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
-    """The attempts among these that no later one starts from."""
+def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
+    """The attempts of these rounds that are not part of the current line."""
     lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
     return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}
 
 
-def printed_lines(artifact: Artifact) -> list[str]:
+def artifact_lines(artifact: Artifact) -> list[str]:
     """An artifact line by line; data as indented JSON."""
     text = artifact.text
     if artifact.is_data:

@@ -1,4 +1,4 @@
-"""Progress of a run: its place and what it waits for, folded from its events."""
+"""Progress of a run: its state and what it waits for, folded from its events."""
 
 from __future__ import annotations
 
@@ -28,59 +28,61 @@ from loopkit.text import one_line, plural
 from loopkit.views.amounts import duration, money, until
 
 SEPARATOR = " · "
-AWAITED = 1
+WAIT_RANK = 1
+"""The rank of the part that says what the run waits for."""
 MODEL_WIDTH = 40
 COMMAND_WIDTH = 30
 WHOLE = 100_000
+"""The width of a text that is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What one piece of work waits for: an answer, its next try, or a provider."""
+    """What a task waits for: an answer, its next try, or a provider."""
 
     since: float
     """Unix time."""
     call: Intended | None = None
-    """The last call; none where a provider is held before the first."""
+    """The last call; None if the provider is paused before the first."""
     until: float | None = None
-    """Unix time of the next try; none while an answer is awaited."""
+    """Unix time of the next try; None while a call is in flight."""
     provider: str = ""
-    """Whom it waits for, where the provider is left alone for a while."""
+    """The provider, if it is paused; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a person who watches a run wants to know of it now."""
+    """The present progress of a run, for a person who watches it."""
 
     run: str = ""
     seq: int = 0
     state: str = ""
     attempt: int = 0
     revision: int = 0
-    """Of the revise edge that led here; 0 where none did."""
+    """The revision of the revise edge that led here; 0 if none did."""
     max_revisions: int = 0
     calls: int = 0
-    """Calls to agents, those in flight included."""
+    """Calls to agents, including those in flight."""
     usage: Usage = Usage()
-    """What is settled."""
+    """The usage of the calls that have ended."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
-    """By task, in the order in which they began."""
+    """By task, in the order of their first calls."""
     answered: Usage | None = None
-    """What the replies in this state cost, those of tools included."""
+    """The usage of the replies in this state, including those of tools."""
     asked: frozenset[str] = frozenset()
-    """The tasks in this state that somebody was asked for."""
+    """The tasks of this state for which a call was made."""
     faults: tuple[str, ...] = ()
-    """Why tries in this state failed."""
+    """The errors of failed tries in this state."""
     since: float = 0.0
     """Unix time of the last event."""
     asks_person: bool = False
     items: int = 0
-    """For how many items children are begun in this state."""
+    """The number of items for which this state begins children."""
     ended: int = 0
     """How many of these children have ended."""
 
     def after(self, stored: Stored) -> Progress:
-        """The progress once an event is stored."""
+        """The progress after an event."""
         change = FOLDS.get(stored.event.type)
         now = replace(self, seq=stored.seq, since=stored.at)
         return change(now, stored.event) if change else now
@@ -90,27 +92,27 @@ class Progress:
         return next((p.call for p in self.pending.values() if p.call and p.call.key == key), None)
 
 
-def _started(now: Progress, event: Started) -> Progress:
+def _after_started(now: Progress, event: Started) -> Progress:
     return replace(now, run=event.run)
 
 
-def _entered(now: Progress, event: Entered) -> Progress:
+def _after_entered(now: Progress, event: Entered) -> Progress:
     return replace(
         now, state=event.state, attempt=event.attempt, pending={}, answered=None, faults=(),
         asked=frozenset(), asks_person=False, items=0, ended=0,
     )  # fmt: skip
 
 
-def _decided(now: Progress, event: Decided) -> Progress:
-    told = event.revision
+def _after_decided(now: Progress, event: Decided) -> Progress:
+    back = event.revision
     return replace(
         now,
-        revision=told.revision if told else 0,
-        max_revisions=told.max_revisions if told else 0,
+        revision=back.revision if back else 0,
+        max_revisions=back.max_revisions if back else 0,
     )
 
 
-def _held(now: Progress, event: Held) -> Progress:
+def _after_held(now: Progress, event: Held) -> Progress:
     if event.instead:
         return now
     known = now.pending.get(event.task)
@@ -118,7 +120,7 @@ def _held(now: Progress, event: Held) -> Progress:
     return replace(now, pending={**now.pending, event.task: waits})
 
 
-def _intended(now: Progress, event: Intended) -> Progress:
+def _after_intended(now: Progress, event: Intended) -> Progress:
     return replace(
         now,
         calls=now.calls + event.asks_agent,
@@ -127,15 +129,16 @@ def _intended(now: Progress, event: Intended) -> Progress:
     )
 
 
-def _replied(now: Progress, event: Replied) -> Progress:
+def _after_replied(now: Progress, event: Replied) -> Progress:
     answered = event.usage if now.answered is None else now.answered.plus(event.usage)
-    return replace(_settled(now, event.key, event.usage), answered=answered)
+    return replace(_without_call(now, event.key, event.usage), answered=answered)
 
 
-def _failed(now: Progress, event: Failed) -> Progress:
+def _after_failed(now: Progress, event: Failed) -> Progress:
     call = now.call(event.key)
     after = replace(
-        _settled(now, event.key, event.usage), faults=(*now.faults, one_line(event.message, WHOLE))
+        _without_call(now, event.key, event.usage),
+        faults=(*now.faults, one_line(event.message, WHOLE)),
     )
     if call is None or event.retry_at is None:
         return after
@@ -143,58 +146,58 @@ def _failed(now: Progress, event: Failed) -> Progress:
     return replace(after, pending={**after.pending, call.task: again})
 
 
-def _in_doubt(now: Progress, event: InDoubt) -> Progress:
+def _after_in_doubt(now: Progress, event: InDoubt) -> Progress:
     call = now.call(event.key)
-    return _settled(now, event.key, call.reserved.as_held if call else Usage())
+    return _without_call(now, event.key, call.reserved.as_held if call else Usage())
 
 
-def _settled(now: Progress, key: str, usage: Usage) -> Progress:
-    """One call less in flight, and what it cost."""
+def _without_call(now: Progress, key: str, usage: Usage) -> Progress:
+    """The progress without a call in flight, and with its usage."""
     call = now.call(key)
     pending = {task: p for task, p in now.pending.items() if p.call is None or p.call is not call}
     return replace(now, pending=pending, usage=now.usage.plus(usage))
 
 
-def _worked(now: Progress, event: Worked) -> Progress:
+def _after_worked(now: Progress, event: Worked) -> Progress:
     return replace(now, pending={}, usage=now.usage.plus(Usage(time_s=event.time_s)))
 
 
-def _child_started(now: Progress, event: ChildStarted) -> Progress:
+def _after_child_started(now: Progress, event: ChildStarted) -> Progress:
     return replace(now, items=event.of if event.key else 0)
 
 
-def _child_ended(now: Progress, event: ChildEnded) -> Progress:
+def _after_child_ended(now: Progress, event: ChildEnded) -> Progress:
     calls, usage = now.calls + event.usage.agent_calls, now.usage.plus(event.usage)
     return replace(now, ended=now.ended + 1, calls=calls, usage=usage)
 
 
-def _waiting(now: Progress, _: Waiting) -> Progress:
+def _after_waiting(now: Progress, _: Waiting) -> Progress:
     return replace(now, asks_person=True)
 
 
-def _stopped(now: Progress, _: Suspended) -> Progress:
+def _after_suspended(now: Progress, _: Suspended) -> Progress:
     return replace(now, pending={})
 
 
-def _resumed(now: Progress, _: Resumed) -> Progress:
+def _after_resumed(now: Progress, _: Resumed) -> Progress:
     return replace(now, pending={}, faults=())
 
 
 FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
-    "started": _started,
-    "entered": _entered,
-    "decided": _decided,
-    "held": _held,
-    "intended": _intended,
-    "replied": _replied,
-    "failed": _failed,
-    "in_doubt": _in_doubt,
-    "child_started": _child_started,
-    "child_ended": _child_ended,
-    "worked": _worked,
-    "waiting": _waiting,
-    "suspended": _stopped,
-    "resumed": _resumed,
+    "started": _after_started,
+    "entered": _after_entered,
+    "decided": _after_decided,
+    "held": _after_held,
+    "intended": _after_intended,
+    "replied": _after_replied,
+    "failed": _after_failed,
+    "in_doubt": _after_in_doubt,
+    "child_started": _after_child_started,
+    "child_ended": _after_child_ended,
+    "worked": _after_worked,
+    "waiting": _after_waiting,
+    "suspended": _after_suspended,
+    "resumed": _after_resumed,
 }
 
 
@@ -204,20 +207,20 @@ class Part:
 
     text: str
     rank: int
-    """Where there is no room, the highest goes first."""
+    """If space runs out, the part with the highest rank is dropped first."""
     tail: str = ""
-    """What stays where the text is cut."""
+    """The end of the text, which is never cut."""
 
 
 def status(progress: Progress, now: float) -> tuple[Part, ...]:
-    """The status of a run at a Unix time, in the order in which its parts are shown."""
+    """The parts of the status of a run at a Unix time, in display order."""
     revision = f"revision {progress.revision} of {progress.max_revisions}"
     models = {p.call.model for p in progress.pending.values() if p.call}
     parts = (
         Part(progress.state or "starts", 0),
         Part(f"attempt {progress.attempt}" if progress.attempt else "", 4),
         Part(revision if progress.revision else "", 3),
-        _awaited(progress, now),
+        _wait_part(progress, now),
         Part(one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else "", 6),
         Part(plural(progress.calls, "call") if progress.calls else "", 5),
         Part(", ".join(money(progress.usage)), 2),
@@ -225,45 +228,45 @@ def status(progress: Progress, now: float) -> tuple[Part, ...]:
     return tuple(part for part in parts if part.text)
 
 
-def fitted(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str:
-    """The parts on one line, without those for which it has no room.
+def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str:
+    """The parts on one line of at most `width` cells, without those that do not fit.
 
-    What is waited for stays, shortened at worst. `measure` gives the cells that
-    a text takes on the terminal.
+    The part that says what the run waits for is shortened at most, and never dropped.
+    `measure` gives the number of cells that a text takes on the terminal.
     """
     line = SEPARATOR.join(part.text + part.tail for part in parts)
     beyond = measure(line) - width
     if beyond <= 0 or len(parts) == 1:
         return line
     least = max(parts, key=lambda part: part.rank)
-    if least.rank > AWAITED:
-        return fitted([part for part in parts if part is not least], width, measure)
-    short = _shortened(least.text, measure(least.text) - beyond, measure)
+    if least.rank > WAIT_RANK:
+        return fit([part for part in parts if part is not least], width, measure)
+    short = _shorten(least.text, measure(least.text) - beyond, measure)
     return SEPARATOR.join((short if part is least else part.text) + part.tail for part in parts)
 
 
-def _shortened(text: str, width: int, measure: Callable[[str], int]) -> str:
+def _shorten(text: str, width: int, measure: Callable[[str], int]) -> str:
     while text and measure(text) >= width:
         text = text[:-1]
     return f"{text.rstrip()}…"
 
 
-def _awaited(progress: Progress, now: float) -> Part:
-    """Whom or what the run waits for, and how long already or how long still."""
+def _wait_part(progress: Progress, now: float) -> Part:
+    """What the run waits for, and how long it has waited or has still to wait."""
     waits = list(progress.pending.values())
     if len(waits) == 1:
-        return Part(_asked(waits[0]), AWAITED, _time(waits[0], now))
+        return Part(_wait_text(waits[0]), WAIT_RANK, _wait_time(waits[0], now))
     if waits:
         oldest = _lasting(min(pending.since for pending in waits), now)
-        places = ", ".join(_place(pending, now) for pending in waits)
-        return Part(f"asks {len(waits)} judges{oldest}: {places}", AWAITED)
+        places = ", ".join(_judge_place(pending, now) for pending in waits)
+        return Part(f"asks {len(waits)} judges{oldest}: {places}", WAIT_RANK)
     if progress.asks_person:
-        return Part("waits for a person", AWAITED)
+        return Part("waits for a person", WAIT_RANK)
     lasting = _lasting(progress.since, now)
-    return Part("works" if lasting and progress.state else "", AWAITED, lasting)
+    return Part("works" if lasting and progress.state else "", WAIT_RANK, lasting)
 
 
-def _asked(pending: Pending) -> str:
+def _wait_text(pending: Pending) -> str:
     call = pending.call
     if pending.provider or call is None:
         return f"waits for {one_line(pending.provider, MODEL_WIDTH)}"
@@ -278,13 +281,13 @@ def _asked(pending: Pending) -> str:
     return f"asks {call.agent}{which}{task}"
 
 
-def _place(pending: Pending, now: float) -> str:
-    """One of several that are asked at once."""
+def _judge_place(pending: Pending, now: float) -> str:
+    """The name of one of several judges that are asked at once."""
     name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
     return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
 
 
-def _time(pending: Pending, now: float) -> str:
+def _wait_time(pending: Pending, now: float) -> str:
     if pending.until is None:
         return _lasting(pending.since, now)
     comma = "," if pending.provider else ""
@@ -292,5 +295,5 @@ def _time(pending: Pending, now: float) -> str:
 
 
 def _lasting(since: float, now: float) -> str:
-    """` 12 s`; nothing in the first second."""
+    """` 12 s`; empty in the first second."""
     return f" {duration(now - since)}" if now - since >= 1 else ""

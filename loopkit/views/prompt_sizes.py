@@ -1,4 +1,4 @@
-"""Sizes of prompts: how much each attempt and each judge was sent."""
+"""Sizes of prompts: how many characters each attempt and each judge was sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.engine.events import Entered, Event, Intended, PromptSize
 from loopkit.text import plural
 
 MOST_PROMPTS = 20
-"""How many are listed, the last ones."""
+"""How many prompts are listed, the last ones."""
 PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
 
 
@@ -26,7 +26,7 @@ def prompt_lines(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
-    """Of each piece of work what its calls sent."""
+    """The sizes of the prompts of each piece of work, by its name."""
     sizes: dict[str, list[PromptSize]] = {}
     attempt = 0
     for event in events:

@@ -19,16 +19,16 @@ from loopkit.text import indented, item, one_line, or_empty, printable
 from loopkit.views.amounts import moment
 from loopkit.views.history import (
     change_lines,
-    counted,
-    found_by,
+    history_of,
     origins_of,
-    past,
-    resolved_lines,
+    resolution_lines,
+    reviewers_of,
     round_lines,
-    way_lines,
+    route_lines,
+    verdict_text,
     weight,
 )
-from loopkit.views.versions import beside_attempt
+from loopkit.views.versions import suffix_beside_attempt
 
 WHY_WIDTH = 300
 RULE = "─" * 72
@@ -42,8 +42,8 @@ def review(engine: Engine, run: RunState) -> str:
     artifacts, report = engine.questions.contents(run)
     parts = [
         *_artifacts(run, artifacts),
-        *_judged(run, report, engine.program.report_items),
-        *came_here(engine, run),
+        *_report_with_history(run, report, engine.program.report_items),
+        *arrival_lines(engine, run),
         *_question(question),
     ]
     return "\n".join(parts)
@@ -52,7 +52,7 @@ def review(engine: Engine, run: RunState) -> str:
 def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
         by = f"attempt {artifact.attempt} by {artifact.author}"
-        yield f"{RULE}\n{name}, {by}{beside_attempt(artifact.made)}\n{RULE}"
+        yield f"{RULE}\n{name}, {by}{suffix_beside_attempt(artifact.made)}\n{RULE}"
         text = artifact.text
         if artifact.is_data:
             text = json.dumps(artifact.data, indent=2, ensure_ascii=False)
@@ -62,17 +62,19 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
         yield ""
 
 
-def _judged(run: RunState, report: Report | None, items: ReportItems | None) -> Iterator[str]:
-    """A report with what earlier attempts had of it."""
+def _report_with_history(
+    run: RunState, report: Report | None, items: ReportItems | None
+) -> Iterator[str]:
+    """A report, with the history of each finding and the verdicts on earlier attempts."""
     if report is None:
         return
-    yield f"Verdict of {report.state}: {counted(report)}{_stalling(report)}"
+    yield f"Verdict of {report.state}: {verdict_text(report)}{_stalling(report)}"
     names = short_ids(report.findings)
     for finding in report.findings:
-        yield _finding(finding, items, past(finding, run, report), names[finding.id])
-    yield from resolved_lines(report)
+        yield _finding(finding, items, history_of(finding, run, report), names[finding.id])
+    yield from resolution_lines(report)
     for answer in report.answers:
-        # Whose answer is missing, or counts otherwise than it was given.
+        # Answers that are missing, or that count differently from what was given.
         if answer.reason and answer.verdict != "not_applicable":
             yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
     yield from round_lines(run, report)
@@ -87,18 +89,18 @@ def report_lines(
 ) -> Iterator[str]:
     """A report as lines: the verdict of a state or validator, then every finding.
 
-    `items` says of a machine what its findings may say besides their message.
+    `items` are the further fields of findings in its machine.
     """
     if report is None:
         return
-    yield f"Verdict of {judged_by or report.state}: {counted(report)}{_stalling(report)}"
+    yield f"Verdict of {judged_by or report.state}: {verdict_text(report)}{_stalling(report)}"
     yield from (_finding(finding, items) for finding in report.findings)
     if report.reason:
         yield indented(report.reason, "  ")
 
 
 def _finding(finding: Finding, items: ReportItems | None, history: str = "", name: str = "") -> str:
-    """A finding on a line; `name` is how a person may call it, where its origin can change."""
+    """A finding on a line; `name` is its short id, for a finding whose origin can change."""
     kind = weight(finding)
     status = f" ({history})" if history else ""
     status += f" ({name})" if name and finding.origins else ""
@@ -107,17 +109,17 @@ def _finding(finding: Finding, items: ReportItems | None, history: str = "", nam
     where = f" [{', '.join(places)}]" if places else ""
     more = ", ".join(map(one_line, items.further(finding.item))) if items is not None else ""
     where += f" ({more})" if more else ""
-    whose = f"{found_by(finding)}{origins_of(finding)}"
+    whose = f"{reviewers_of(finding)}{origins_of(finding)}"
     return item(f"{kind}{finding.message}{where}{whose}{status}")
 
 
-def came_here(engine: Engine, run: RunState) -> Iterator[str]:
-    """What of the question is not there, how the run came here, and the attempts used."""
+def arrival_lines(engine: Engine, run: RunState) -> Iterator[str]:
+    """The missing artifacts of the question, how the run came here, and the attempts used."""
     human = engine.program.plans[run.state].human
     shown = human.show if human is not None else ()
     if absent := [name for name in shown if name != "report" and name not in run.artifacts]:
         yield f"Not written so far: {', '.join(absent)}"
-    yield from way_lines(engine.program.graph, run)
+    yield from route_lines(engine.program.graph, run)
     edge = engine.program.graph.by_id.get(run.entered_by or "")
     if edge is not None:
         condition = f", because `{edge.guard}`" if edge.guard else ""
@@ -125,19 +127,19 @@ def came_here(engine: Engine, run: RunState) -> Iterator[str]:
         yield f"Came here from {edge.source}{condition}{': ' * bool(why)}{one_line(why, WHY_WIDTH)}"
     program, spent = engine.program, run.counters
     used = [
-        f"{_counted(engine, counter)} {spent[counter]} of {most_of(program, run, counter)}"
+        f"{_counter_name(engine, counter)} {spent[counter]} of {most_of(program, run, counter)}"
         for counter in program.graph.caps
         if spent.get(counter, 0)
     ]
     if used:
         yield "Revisions: " + ", ".join(used)
-    worked = [f"{s} {n}" for s, n in run.attempts.items() if s in engine.program.graph.authors]
-    if worked:
-        yield "Attempts: " + ", ".join(worked)
+    authors = engine.program.graph.authors
+    if attempts := [f"{s} {n}" for s, n in run.attempts.items() if s in authors]:
+        yield "Attempts: " + ", ".join(attempts)
 
 
 def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
-    """Why the state before could not go on otherwise."""
+    """Why the previous state took this edge."""
     if edge.event != "done":
         yield "a limit was reached" if edge.event == "limit" else f"a {edge.event} error"
         if run.error:
@@ -154,12 +156,12 @@ def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
         yield "the last revisions made no progress"
     for back in engine.program.graph.revise_edges[edge.source]:
         if back.origin in (None, report.origin):
-            _, told = find_full_counter(engine.program, run, back, f" of `{back.target}`")
-            yield from [told] if told else []
+            _, reason = find_full_counter(engine.program, run, back, f" of `{back.target}`")
+            yield from [reason] if reason else []
 
 
-def _counted(engine: Engine, counter: str) -> str:
-    """What a counter counts: an edge as `validate → draft`, or a budget by its name."""
+def _counter_name(engine: Engine, counter: str) -> str:
+    """The name of a counter: an edge as `validate → draft`, or the name of a budget."""
     edge = engine.program.graph.by_id.get(counter)
     return f"{edge.source} → {edge.target}" if edge else counter.removeprefix("budget:")
 
@@ -179,7 +181,7 @@ def _question(question: Waiting) -> Iterator[str]:
 
 
 def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
-    """Each choice with what it takes, or why it is closed."""
+    """Each choice, whether it takes a comment, and why it is closed if it is."""
     for choice in choices:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""
@@ -187,7 +189,7 @@ def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
 
 
 def option_lines(question: Waiting, *, has_origins: bool = False) -> Iterator[str]:
-    """The options of `loopkit answer` that an answer can have besides its choice."""
+    """The options of `loopkit answer` for this question, besides the choice."""
     for name, field in (parse_record(question.form).fields or {}).items():
         yield f"  --form {name}=…   ({described(field)})"
     if question.edit is not None:

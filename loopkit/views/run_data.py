@@ -118,7 +118,7 @@ class RunData(Record, frozen=True, kw_only=True):
 
 
 def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
-    """A run in a list; `usage` is what its family has spent."""
+    """The summary of a run; `usage` is that of its family."""
     finished = state.finished
     return RunSummary(
         run=row.run,
@@ -135,8 +135,8 @@ def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
     )
 
 
-def unreadable(row: RunRow, cause: str, *, is_damaged: bool) -> RunSummary:
-    """A run whose records are not what this version wrote."""
+def unreadable_summary(row: RunRow, cause: str, *, is_damaged: bool) -> RunSummary:
+    """The summary of a run whose records can't be read, with the cause."""
     return RunSummary(
         run=row.run,
         machine=row.machine,
@@ -154,7 +154,7 @@ def run_data(
     asked: Sequence[OpenQuestion],
     children: Sequence[tuple[str, RunSummary]],
 ) -> RunData:
-    """A run with what it and its children ask, and its children by their keys."""
+    """The data of a run; `asked` are the open questions of its family, `children` by their keys."""
     begun = {
         child.started.child: child.started.state
         for inner in state.children.values()
@@ -183,8 +183,8 @@ def run_data(
     )
 
 
-def shown_version(kept: KeptVersion) -> ShownVersion:
-    """A version without its content."""
+def as_shown_version(kept: KeptVersion) -> ShownVersion:
+    """A version of an artifact as data, without its content."""
     artifact = kept.artifact
     return ShownVersion(
         artifact=artifact.name,

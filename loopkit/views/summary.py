@@ -1,4 +1,4 @@
-"""Where a run stands: its status, what it spent, its last report, and what comes next."""
+"""The summary of a run: its status, its usage, its last report, and what comes next."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from loopkit.machine.report_items import ReportItems
 from loopkit.text import indented, one_line, or_empty
 from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
-from loopkit.views.amounts import duration, spent
+from loopkit.views.amounts import duration, usage_text
 from loopkit.views.review import report_lines
-from loopkit.views.versions import made_in_words
+from loopkit.views.versions import version_suffix
 
 
 def status_of(state: RunState, *, is_driven: bool) -> str:
-    """The status in one word; `interrupted` where the process that drove the run is gone."""
+    """The status in one word; `interrupted` if the process that drove the run is gone."""
     if state.waits_for_children:
         return "waiting"
     is_under_way = state.status in ("new", "running")
@@ -24,7 +24,7 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 
 def standing_of(state: RunState) -> str:
-    """The state in which a run is, or in which it ended."""
+    """The active state of a run, or its outcome."""
     if state.finished is None:
         return state.state
     return f"{state.finished.outcome} ({'success' if state.finished.success else 'failure'})"
@@ -38,18 +38,17 @@ def summary(
     is_driven: bool,
     items: ReportItems | None = None,
 ) -> Iterator[str]:
-    """A run in lines, each a paragraph; the open question, which says more, is not in it.
+    """A run in lines, each a paragraph, without the open question, which has a view of its own.
 
-    The `hints` lead on with a run that was suspended; `usage` is what its family has spent;
-    `items` says what findings of its machine may say besides their message.
+    `hints` are the commands that continue a suspended run; `usage` is that of its family;
+    `items` are the further fields of findings in its machine.
     """
     status, place = status_of(state, is_driven=is_driven), standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
-    yield f"spent: {spent(usage)}, {duration(usage.time_s)} of work"
+    yield f"spent: {usage_text(usage)}, {duration(usage.time_s)} of work"
     yield from _answers(state)
     for name, value in state.input.items():
-        written = text_or_json(value)
-        yield f"input {name}: {one_line(or_empty(written), 80)}"
+        yield f"input {name}: {one_line(or_empty(text_or_json(value)), 80)}"
     if state.status != "waiting":
         # The open question shows the route and its report itself.
         entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
@@ -71,12 +70,13 @@ def _answers(state: RunState) -> Iterator[str]:
     for name, answer in state.answers.items():
         filled = ", ".join(f"{field} {value}" for field, value in answer.form.items())
         edited = "edited" if answer.edit is not None else ""
-        told = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
-        yield f"answer {name}: {answer.choice} (by {answer.by})" + (f": {told}" if told else "")
+        details = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
+        more = f": {details}" if details else ""
+        yield f"answer {name}: {answer.choice} (by {answer.by}){more}"
 
 
 def _trees(state: RunState) -> Iterator[str]:
-    """Where the run works, or has left its work, instead of in a workspace."""
+    """The folders in which the run works, or has left its work, instead of a workspace."""
     verb = "left its work" if state.is_over else "works"
     for isolated in state.isolated.values():
         if isolated.source not in state.merged:
@@ -87,6 +87,6 @@ def _results(state: RunState) -> Iterator[str]:
     if state.finished is None:
         return
     for name, value in state.finished.result.items():
-        label = made_in_words(state.finished.picked[name])
+        label = version_suffix(state.finished.picked[name])
         shown = text_or_json(value)
         yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"

@@ -1,4 +1,4 @@
-"""Versions of an artifact: which there are, what each was found to have, and how two differ."""
+"""Versions of an artifact: all of them, the findings in each, and how two differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from loopkit.engine.events import Artifact, Event, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.text import item, one_line
-from loopkit.views.history import counted, printed_lines
+from loopkit.views.history import artifact_lines, verdict_text
 from loopkit.views.versions import phase_and_fallback
 
 
@@ -26,7 +26,7 @@ class KeptVersion:
         """`plan 2, attempt 2 by draft: fail, 1 blocking finding`."""
         by = f"attempt {self.artifact.attempt} by {self.artifact.author}"
         edited = ", edited" if self.artifact.edited else ""
-        verdict = counted(self.report) if self.report is not None else "not judged"
+        verdict = verdict_text(self.report) if self.report is not None else "not judged"
         name = f"{self.artifact.name} {self.number}"
         return one_line(f"{name}, {by}{phase_and_fallback(self.artifact.made)}{edited}: {verdict}")
 
@@ -45,7 +45,7 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
             versions = found.setdefault(event.artifact.name, [])
             versions.append(KeptVersion(len(versions) + 1, event.artifact))
         if event.report is not None:
-            # It need not be about the last version.
+            # A report may be about an earlier version than the last.
             known = found.get(event.report.artifact, ())
             about = [each for each in known if event.report.version in (0, each.number)]
             if about:
@@ -54,10 +54,10 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
 
 
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
-    """How two versions differ, in their texts and in what was found in them."""
+    """How two versions differ, in their texts and in their findings."""
     yield f"--- {before.title}"
     yield f"+++ {after.title}"
-    old, new = printed_lines(before.artifact), printed_lines(after.artifact)
+    old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
     yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
     yield from _findings("Found only in", before, after)
     yield from _findings("Found only in", after, before)

@@ -1,4 +1,4 @@
-"""Versions of artifacts in words: which one it is, and how the run came to it."""
+"""Versions of artifacts in words: the number of a version, and how the run made it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from loopkit.engine.events import Version
 from loopkit.text import one_line, plural
 
 
-def made_in_words(version: Version) -> str:
-    """How a run came to a version, in brackets; empty for the only attempt of an author."""
+def version_suffix(version: Version) -> str:
+    """How a run made a version, in brackets; empty for the only attempt of an author."""
     attempts = [plural(version.attempts, "attempt")] if version.attempts > 1 else []
     return _in_brackets([*_number(version, version.attempts), *attempts, *_label(version)])
 
 
-def beside_attempt(version: Version) -> str:
-    """The same beside the attempt of its author, which says most of it."""
+def suffix_beside_attempt(version: Version) -> str:
+    """How a run made a version, in brackets, for a text that names the attempt already."""
     return _in_brackets([*_number(version, version.attempt), *_label(version)])
 
 
 def phase_and_fallback(version: Version) -> str:
-    """The phase of a version, and why it is a fallback."""
+    """The phase of a version, and why it is a fallback, in brackets."""
     return _in_brackets([*_label(version)])
 
 
 def _number(version: Version, attempts: int) -> Iterator[str]:
-    """Which version it is, where the attempts do not say it."""
+    """The number of a version, if it is not the number of attempts."""
     if version.version != attempts and version.version > 1:
         yield f"version {version.version}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.agents.model.received import MOST_BYTES, Received, used_in
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
-from loopkit.views.amounts import spent
+from loopkit.views.amounts import usage_text
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.support import Desk, Played, scenario
@@ -108,7 +108,7 @@ def test_what_the_provider_counted_is_what_it_costs(
         assert (failed.usage.tokens, failed.usage.held_tokens) == (tokens, 0)
         assert failed.usage.cost_usd == pytest.approx(tokens * 1000 / 1e6)
         assert failed.usage.held_usd == 0
-    assert spent(played.state.usage) == "2 calls · 70 tokens · $0.0700"
+    assert usage_text(played.state.usage) == "2 calls · 70 tokens · $0.0700"
 
 
 def test_what_nobody_counted_is_held_and_not_shown_as_spent(
@@ -124,7 +124,9 @@ def test_what_nobody_counted_is_held_and_not_shown_as_spent(
     assert failed.usage.held_tokens == intended.reserved.tokens
     assert (replied.usage.tokens, replied.usage.held_usd) == (30, 0)
     held = intended.reserved.cost_usd
-    assert spent(played.state.usage) == f"2 calls · 30 tokens · $0.0300 · up to ${held:.4f} held"
+    assert (
+        usage_text(played.state.usage) == f"2 calls · 30 tokens · $0.0300 · up to ${held:.4f} held"
+    )
 
 
 def test_what_is_held_leaves_no_room_and_is_told_apart_at_the_limit(

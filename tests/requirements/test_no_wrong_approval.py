@@ -10,7 +10,7 @@ import pytest
 
 from loopkit.engine.events import Replied, Suspended
 from loopkit.language.severities import Severities
-from loopkit.views.history import resolved_lines
+from loopkit.views.history import resolution_lines
 from tests.requirements.test_counting import CRASHED, LEVELS, found, play
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -205,7 +205,7 @@ def test_what_nobody_looked_for_is_neither_resolved_nor_does_it_come_back(
     played = play(desk, by=f"[{by}]", state=state, plans=plans, one=said, two=two)
     assert statuses(played, 2)["X"] == "unseen"
     assert statuses(played, 3)["X"] == "recurring"
-    lines = list(resolved_lines(played.reports[1]))
+    lines = list(resolution_lines(played.reports[1]))
     assert lines == ["Found before, and not looked for in this attempt:", "  - X"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.cli.batch.driving import BatchDriver, Tally
 from loopkit.text import plural
-from loopkit.views.amounts import duration, money, spent
+from loopkit.views.amounts import duration, money, usage_text
 
 MINUTE_S = 60
 WAITING = "waiting"
@@ -34,7 +34,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     """What became of a batch, and how to go on."""
     tally = driver.tally
     yield from tally.news()
-    yield " · ".join((*_lines(tally), spent(driver.account.used)))
+    yield " · ".join((*_lines(tally), usage_text(driver.account.used)))
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
         yield (

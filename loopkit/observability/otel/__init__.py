@@ -1,6 +1,6 @@
 """OpenTelemetry: traces and metrics of runs, by the conventions for GenAI.
 
-Nothing of its libraries is imported unless an application has done so, or a variable asks for it.
+Its libraries are imported only if the application has imported them, or a variable enables them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ PROTOCOL = "http/protobuf"
 
 
 def telemetry_of_application() -> Observer | None:
-    """What sends traces to the providers that the application has configured; none without any."""
+    """The observer that sends traces to the application's own providers; None if it has none."""
     if "opentelemetry.trace" not in sys.modules:
         return None
-    from loopkit.observability.otel.library import configured  # noqa: PLC0415
+    from loopkit.observability.otel.library import application_emitter  # noqa: PLC0415
     from loopkit.observability.otel.observer import TelemetryObserver  # noqa: PLC0415
 
-    emitter = configured()
+    emitter = application_emitter()
     return TelemetryObserver(emitter) if emitter is not None else None
 
 
 def telemetry_of_environment(environment: Mapping[str, str]) -> Observer | None:
-    """What sends traces and metrics where the standard variables say; none where they say nowhere.
+    """The observer that sends traces and metrics as the standard variables say; None without them.
 
-    What is wrong with them is printed to standard error.
+    A fault in the variables is printed to standard error.
     """
     traces, metrics = (_is_asked_for(environment, signal) for signal in ("TRACES", "METRICS"))
     if not (traces or metrics):

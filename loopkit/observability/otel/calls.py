@@ -1,4 +1,4 @@
-"""Spans of calls and of the work that they are made for: `chat`, `execute_tool`, `invoke_agent`."""
+"""Spans of calls and of the works that make them: `chat`, `execute_tool`, `invoke_agent`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from loopkit.outside.redaction import Redact
 from loopkit.values import Mutable
 
 NO_REPLY = "cancelled"
-"""The error of a call that the end of its run cut short."""
+"""The error of a call that had no reply when its run ended."""
 
 
 class OpenCall(Mutable):
-    """A call that was intended, and has not come to its end."""
+    """A call that has not ended."""
 
     intended: Intended
     seq: int
     since: float
     within: str = RUN_SPAN
-    """The span that it belongs to."""
+    """The name of its parent span."""
     tool_call: ToolCall | None = None
-    """Of a tool: the call as its model wrote it."""
+    """For a tool: the call as its model wrote it."""
 
 
 class OpenWork(Mutable):
     """The work of an agent, which may take several calls."""
 
     intended: Intended
-    """The first of them."""
+    """The first call."""
     seq: int
     since: float
     ended: float = 0.0
-    """When the last one ended."""
+    """The end of the last call."""
     error: str = ""
-    """Of the last one."""
+    """The error of the last call."""
     usage: Usage = Usage()
     input: int = 0
     output: int = 0
@@ -46,13 +46,13 @@ class OpenWork(Mutable):
         return f"agent:{self.seq}"
 
     def tool_call(self, task: str) -> ToolCall | None:
-        """The call of a tool that a piece of work is, as its model wrote it."""
+        """The tool call that a task makes, as its model wrote it."""
         number = task.rpartition(":")[2]
         at = int(number) - 1 if number.isdecimal() else -1
         return self.tool_calls[at] if 0 <= at < len(self.tool_calls) else None
 
     def after(self, at: float, ended: Replied | Failed | InDoubt | None, usage: Usage) -> None:
-        """Take in that one of its calls has ended."""
+        """Add a call that has ended."""
         self.ended = at
         self.usage = self.usage.plus(usage)
         self.error = error_of(ended)
@@ -64,7 +64,7 @@ class OpenWork(Mutable):
 
 
 def error_of(ended: Replied | Failed | InDoubt | None) -> str:
-    """The class of the error with which a call ended; empty where there was none."""
+    """The class of the error with which a call ended; empty without an error."""
     match ended:
         case Replied():
             return ""
@@ -75,25 +75,25 @@ def error_of(ended: Replied | Failed | InDoubt | None) -> str:
     return NO_REPLY
 
 
-def cost_of(usage: Usage) -> Attributes:
-    """What is known of a cost."""
+def cost_attributes(usage: Usage) -> Attributes:
+    """The attribute with the cost, if it is known."""
     return {} if usage.cost_usd is None else {names.COST: usage.cost_usd}
 
 
 def call_span(
     call: OpenCall, ended: Replied | Failed | InDoubt | None, redact: Redact | None
 ) -> Span:
-    """The span of a call that has ended; its run and its end are still to be written down."""
+    """The span of a call that has ended; the caller sets its run and its end."""
     intended = call.intended
-    attributes = _asked(call)
+    attributes = _request_attributes(call)
     if redact is not None:
-        attributes |= contents.asked(intended, redact)
+        attributes |= contents.request_contents(intended, redact)
     if isinstance(ended, Replied):
-        attributes |= _answered(intended, ended)
+        attributes |= _reply_attributes(intended, ended)
         if redact is not None:
-            attributes |= contents.answered(intended, ended)
+            attributes |= contents.reply_contents(intended, ended)
     if isinstance(ended, Replied | Failed) and intended.role != "tool":
-        attributes |= cost_of(ended.usage)
+        attributes |= cost_attributes(ended.usage)
     return Span(
         name=_name(intended),
         run="",
@@ -108,7 +108,7 @@ def call_span(
 
 
 def work_span(work: OpenWork, within: str) -> Span:
-    """The span of an agent's work; its run and its end are still to be written down."""
+    """The span of an agent's work; the caller sets its run and place."""
     intended = work.intended
     counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
     return Span(
@@ -126,7 +126,7 @@ def work_span(work: OpenWork, within: str) -> Span:
             names.CALLS: work.usage.agent_calls,
             **_model(intended),
             **(counted if work.input else {}),
-            **cost_of(work.usage),
+            **cost_attributes(work.usage),
         },
         error=work.error,
     )
@@ -153,7 +153,7 @@ def _model(intended: Intended) -> Attributes:
     return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
 
 
-def _asked(call: OpenCall) -> Attributes:
+def _request_attributes(call: OpenCall) -> Attributes:
     intended = call.intended
     if intended.role == "tool":
         named: Attributes = {names.TOOL_CALL: call.tool_call.id} if call.tool_call else {}
@@ -164,31 +164,31 @@ def _asked(call: OpenCall) -> Attributes:
             names.AGENT: intended.agent.partition(".")[0],
             **named,
         }
-    told: Attributes = {names.ROLE: intended.role}
+    attributes: Attributes = {names.ROLE: intended.role}
     if intended.asks_agent:
-        told[names.AGENT] = intended.agent
+        attributes[names.AGENT] = intended.agent
     if not intended.model:
-        return told
-    told |= {names.OPERATION: names.CHAT, **_model(intended)}
+        return attributes
+    attributes |= {names.OPERATION: names.CHAT, **_model(intended)}
     if intended.cap is not None:
-        told[names.REQUEST_MAX_TOKENS] = intended.cap
+        attributes[names.REQUEST_MAX_TOKENS] = intended.cap
     if intended.fallback:
-        told[names.FALLBACK] = intended.fallback
-    return told
+        attributes[names.FALLBACK] = intended.fallback
+    return attributes
 
 
-def _answered(intended: Intended, reply: Replied) -> Attributes:
+def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
     if not intended.asks_agent:
         return {} if reply.exit_code is None else {names.EXIT_CODE: reply.exit_code}
-    told: Attributes = {names.PLAYED: True} if reply.played else {}
+    attributes: Attributes = {names.PLAYED: True} if reply.played else {}
     if intended.model:
-        told[names.FINISH_REASONS] = [contents.finish_reason(reply)]
+        attributes[names.FINISH_REASONS] = [contents.finish_reason(reply)]
     if reply.model:
-        told[names.RESPONSE_MODEL] = names.model_name(reply.model)
+        attributes[names.RESPONSE_MODEL] = names.model_name(reply.model)
     if (counted := reply.counted) is not None:
-        told |= {names.INPUT_TOKENS: counted.input, names.OUTPUT_TOKENS: counted.output}
+        attributes |= {names.INPUT_TOKENS: counted.input, names.OUTPUT_TOKENS: counted.output}
         if counted.cached:
-            told[names.CACHE_READ] = counted.cached
+            attributes[names.CACHE_READ] = counted.cached
         if counted.written:
-            told[names.CACHE_CREATION] = counted.written
-    return told
+            attributes[names.CACHE_CREATION] = counted.written
+    return attributes

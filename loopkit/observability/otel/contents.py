@@ -1,4 +1,4 @@
-"""Contents of messages, which spans have only where they are asked for."""
+"""Contents of messages, which spans have only if a variable enables them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from loopkit.observability.otel.spans import Attributes
 from loopkit.outside.redaction import Redact
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The same that other instrumentations of GenAI read."""
+"""The variable that other instrumentations of GenAI read as well."""
 ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
 
 
 def are_asked_for(environment: Mapping[str, str]) -> bool:
-    """Whether spans are to have contents."""
+    """Whether spans shall have contents."""
     return environment.get(VARIABLE, "").strip().lower() in ASKED
 
 
-def asked(call: Intended, redact: Redact) -> Attributes:
-    """What was sent last, or what a tool was called with; what was said before is in its span."""
+def request_contents(call: Intended, redact: Redact) -> Attributes:
+    """The last message, or the arguments of a tool; earlier messages are in their own spans."""
     text = redact(call.prompt)
     if call.role == "tool":
         return {names.TOOL_ARGUMENTS: text}
     return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
 
 
-def answered(call: Intended, reply: Replied) -> Attributes:
-    """What came back, which is stored without secrets."""
+def reply_contents(call: Intended, reply: Replied) -> Attributes:
+    """The reply, which is stored without secrets."""
     if call.role == "tool":
         return {names.TOOL_RESULT: reply.text}
     parts = [_text(reply.text)] if reply.text else []

@@ -74,7 +74,7 @@ PROVIDERS = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""By the prefix of a model: what the conventions call its provider, where that is another word."""
+"""By the prefix of a model: the provider's name in the conventions, if it differs."""
 
 
 def provider_of(model: str) -> str:

@@ -1,4 +1,4 @@
-"""Happenings: what the span of a run says of its way, as events that take no time."""
+"""Happenings: the events in the span of a run, which show its route."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from loopkit.observability.otel.spans import Attributes, SpanEvent
 
 
 def happening(stored: Stored) -> SpanEvent | None:
-    """An event of a run as one of its span; none where that says nothing of it."""
-    told = _told(stored.event)
-    if told is None:
+    """An event of a run as an event of its span; None if the span does not show it."""
+    shown = _name_and_attributes(stored.event)
+    if shown is None:
         return None
-    name, attributes = told
+    name, attributes = shown
     return SpanEvent(f"loopkit.{name}", stored.at, attributes)
 
 
-def _told(event: Event) -> tuple[str, Attributes] | None:
+def _name_and_attributes(event: Event) -> tuple[str, Attributes] | None:
     match event:
         case Decided():
             ends: Attributes = {"loopkit.edge": event.edge, "loopkit.target": event.target}
@@ -44,8 +44,8 @@ def _told(event: Event) -> tuple[str, Attributes] | None:
         case Emitted():
             version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
             version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
-            told: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
-            return event.type, {**told, **version, names.FINDINGS: len(event.findings)}
+            head: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
+            return event.type, {**head, **version, names.FINDINGS: len(event.findings)}
         case Alerted():
             return event.type, {"loopkit.figure": event.figure, "loopkit.value": event.value}
     return None

@@ -1,4 +1,4 @@
-"""Spans of validate states, with what each validator said."""
+"""Spans of validate states, with the verdict of each validator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopkit.observability.otel.spans import RUN_SPAN, Attributes, Span, SpanEve
 def validate_span(
     entered: Entered, worked: Worked | None, own: str, start: float, end: float
 ) -> Span:
-    """The span of a validate state; of one that was suspended there is no report."""
+    """The span of a validate state; without a report if the run was suspended in it."""
     report = worked.report if worked is not None else None
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
     return Span(
@@ -21,13 +21,13 @@ def validate_span(
         within=RUN_SPAN,
         start=start,
         end=end,
-        attributes=_reported(report) if report is not None else {},
+        attributes=_report_attributes(report) if report is not None else {},
         error=failed,
         events=tuple([_evaluation(answer, end) for answer in report.answers]) if report else (),
     )
 
 
-def _reported(report: Report) -> Attributes:
+def _report_attributes(report: Report) -> Attributes:
     blocking = sum(finding.blocking for finding in report.findings)
     return {
         names.ARTIFACT: report.artifact,
@@ -39,14 +39,14 @@ def _reported(report: Report) -> Attributes:
 
 
 def _evaluation(answer: Answer, at: float) -> SpanEvent:
-    """What one validator said, as the conventions tell the result of an evaluation."""
-    told: Attributes = {
+    """The answer of a validator as the evaluation result of the conventions."""
+    attributes: Attributes = {
         names.EVALUATION_NAME: answer.validator,
         names.EVALUATION_LABEL: answer.verdict,
         names.FINDINGS: len(answer.findings),
     }
     if answer.score is not None:
-        told[names.EVALUATION_SCORE] = answer.score
+        attributes[names.EVALUATION_SCORE] = answer.score
     if answer.error_class is not None:
-        told[names.ERROR] = answer.error_class
-    return SpanEvent(names.EVALUATION, at, told)
+        attributes[names.ERROR] = answer.error_class
+    return SpanEvent(names.EVALUATION, at, attributes)

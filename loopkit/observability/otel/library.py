@@ -1,4 +1,4 @@
-"""opentelemetry-api, an optional library: spans and measures are given to its providers."""
+"""opentelemetry-api, an optional library: its providers get the spans and measures."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ SCOPE = "loopkit"
 NS = 1_000_000_000
 SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 _IDS: ContextVar[tuple[int, int]] = ContextVar("loopkit_span_ids")
-"""The trace and the span that is made now."""
+"""The ids of the trace and the span that is being created."""
 
 
 class DerivedIds:
-    """Gives the SDK ids that every process derives alike from the journal, where it asks for any.
+    """Gives the SDK ids that every process derives from the journal in the same way.
 
-    It is an `IdGenerator` of the SDK, which need not be loaded where an application has not.
+    It has the methods of the SDK's `IdGenerator`, but does not import the SDK, which an
+    application need not have loaded.
     """
 
     def generate_trace_id(self) -> int:
@@ -43,7 +44,7 @@ class DerivedIds:
 
 
 MOST_TRACES = 10_000
-"""Of which it is remembered whether the sampler takes them; of older ones it is asked again."""
+"""How many decisions of the sampler are remembered; for older traces it is asked again."""
 
 
 class Emitter:
@@ -64,7 +65,7 @@ class Emitter:
             return
         context = Context() if parent is None else _within(of, *parent)
         _IDS.set((of.trace_id, of.span_id(span.run, span.own)))
-        made = self._tracer.start_span(
+        recorded = self._tracer.start_span(
             span.name,
             context,
             trace.SpanKind.CLIENT if span.is_call else trace.SpanKind.INTERNAL,
@@ -73,13 +74,13 @@ class Emitter:
             start_time=_ns(span.start),
         )
         for event in span.events:
-            made.add_event(event.name, event.attributes, _ns(event.at))
+            recorded.add_event(event.name, event.attributes, _ns(event.at))
         if span.error:
-            made.set_status(trace.Status(trace.StatusCode.ERROR, span.error))
-        made.end(_ns(max(span.start, span.end)))
+            recorded.set_status(trace.Status(trace.StatusCode.ERROR, span.error))
+        recorded.end(_ns(max(span.start, span.end)))
 
     def _is_sampled(self, of: Trace, span: Span) -> bool:
-        """Whether the sampler takes the trace: asked once, because a child may end before it."""
+        """Whether the sampler takes the trace; asked once, as a child may end before its root."""
         if of.trace_id not in self._sampled:
             sampler = getattr(self._tracer, "sampler", None)
             asked = (Context(), of.trace_id, span.name)
@@ -102,34 +103,34 @@ class Emitter:
 
 def _own_tracer(tracers: trace.TracerProvider) -> Any:
     tracer: Any = tracers.get_tracer(SCOPE, __version__)
-    # Of our own tracer alone: those of the application keep theirs.
+    # Only for our own tracer: those of the application keep theirs.
     tracer.id_generator = DerivedIds()
     return tracer
 
 
 def _instruments(meters: metrics.MeterProvider) -> dict[str, Any]:
-    meter, made = meters.get_meter(SCOPE, __version__), {}
+    meter, instruments = meters.get_meter(SCOPE, __version__), {}
     for one in INSTRUMENTS:
-        told = one.name, one.unit, one.description
-        made[one.name] = (
-            meter.create_counter(*told)
+        head = one.name, one.unit, one.description
+        instruments[one.name] = (
+            meter.create_counter(*head)
             if one.kind == "counter"
-            else meter.create_histogram(*told, explicit_bucket_boundaries_advisory=one.boundaries)
+            else meter.create_histogram(*head, explicit_bucket_boundaries_advisory=one.boundaries)
         )
-    return made
+    return instruments
 
 
-def configured() -> Emitter | None:
-    """What the application has configured for itself; none where it has not."""
+def application_emitter() -> Emitter | None:
+    """An emitter to the providers that the application has configured; None if it has none."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
-    # Before an application configures one, there is a stand-in, and spans go nowhere.
+    # Until the application configures a provider, there is a proxy that drops spans.
     if isinstance(tracers, trace.ProxyTracerProvider):
         return None
     return Emitter(tracers, meters)
 
 
 def current_link() -> Link | None:
-    """A link to what the application is doing now; none where it has no span."""
+    """A link to the current span of the application; None if it has none."""
     context = trace.get_current_span().get_span_context()
     return trace.Link(context) if context.is_valid else None
 

@@ -1,4 +1,4 @@
-"""Measures: what a span that has ended, and a transition, add to the metrics."""
+"""Measures: what ended spans and transitions add to the metrics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TOKENS = tuple(float(4**power) for power in range(14))
 
 
 class Instrument(Value, frozen=True):
-    """A metric: what is counted, or measured."""
+    """A metric: a counter or a histogram."""
 
     name: str
     kind: Literal["counter", "histogram"]
     unit: str
     description: str
     boundaries: tuple[float, ...] = ()
-    """Between the buckets of a histogram."""
+    """The boundaries of the buckets of a histogram."""
 
 
 class Measure(Value, frozen=True):
@@ -73,7 +73,7 @@ OF_CALL = (names.MACHINE, names.ROLE, names.AGENT, names.REQUEST_MODEL)
 def measures_of_span(span: Span) -> Iterator[Measure]:
     """What a span adds to the metrics."""
     operation = str(span.attributes.get(names.OPERATION, ""))
-    # How long a call took whose process died, nobody knows.
+    # The duration of a call whose process died is unknown.
     if operation in DURATIONS and span.error != InDoubt.type:
         seconds = max(0.0, span.end - span.start)
         yield Measure(DURATIONS[operation], seconds, _of(span, *OF_DURATION))
@@ -92,12 +92,12 @@ def measures_of_span(span: Span) -> Iterator[Measure]:
 
 
 def measures_of_event(event: Event, machine: str) -> Iterator[Measure]:
-    """What an event adds that ends no span."""
+    """What an event adds to the metrics besides the spans that end with it."""
     if isinstance(event, Decided) and event.spends:
         yield Measure(REVISIONS, 1, {names.MACHINE: machine, names.STATE: event.source})
 
 
 def _of(span: Span, *kept: str) -> Attributes:
-    """So much of a span's attributes that a metric has few series."""
-    told = {name: span.attributes[name] for name in kept if name in span.attributes}
-    return told | ({names.ERROR: span.error} if span.error else {})
+    """The given attributes of a span and its error: few, to keep the number of series small."""
+    attributes = {name: span.attributes[name] for name in kept if name in span.attributes}
+    return attributes | ({names.ERROR: span.error} if span.error else {})

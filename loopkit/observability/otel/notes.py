@@ -11,7 +11,7 @@ WIDTH = 300
 
 
 def note(text: str) -> None:
-    """A line on standard error, where there is one."""
+    """Print a line to standard error, if it is open."""
     # A stream that is closed is None, with which `print` would write to standard output.
     if sys.stderr is not None:
         with suppress(OSError, ValueError):

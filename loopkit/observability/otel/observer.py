@@ -1,4 +1,4 @@
-"""The observer that makes traces and metrics of runs. Whatever fails here, the run goes on."""
+"""The observer that makes traces and metrics of runs. A failure here does not stop the run."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _LOGGER = LOGGER.getChild("telemetry")
 
 @dataclass(eq=False)
 class Family:
-    """A run and those that it has begun, for as long as one of them is in hand."""
+    """A run and its children, for as long as one of them is being driven."""
 
     born: float = 0.0
-    """When it began, in Unix time."""
+    """The Unix time at which the root began."""
 
 
 class TelemetryObserver:
     """Makes traces and metrics of all runs of an app."""
 
     def __init__(self, emitter: Emitter, end: Callable[[], None] | None = None) -> None:
-        """`end` sends what is left, where nobody else does."""
+        """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
         self._end = end
         self._has_contents = contents.are_asked_for(os.environ)
         self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
-        """By root. Those who listen to their runs hold them, and nobody else."""
+        """By root. Only the listeners of their runs hold references to them."""
 
     @property
     def families(self) -> int:
-        """How many families are in hand."""
+        """The number of families that are being driven."""
         return len(self._families)
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
         spans = RunSpans(run, active.redact if self._has_contents else None)
         for stored in await history(run):
-            # Whoever drove it then has sent what ended then.
+            # The process that drove the run then has sent these spans.
             spans.after(stored)
         root = root_of(run)
         family = self._families.get(root)
@@ -86,7 +86,7 @@ class TelemetryObserver:
 
 
 async def _born(root: str, history: History) -> float:
-    """When a run began, which another process may have driven then."""
+    """When a run began, perhaps in another process."""
     spans = RunSpans(root)
     for stored in await history(root):
         spans.after(stored)

@@ -1,4 +1,4 @@
-"""The spans of one run, folded from its events: each is made by the event that ends it."""
+"""The spans of one run, folded from its events: each is created by the event that ends it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,27 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.observability.otel import conventions as names
-from loopkit.observability.otel.calls import OpenCall, OpenWork, call_span, cost_of, work_span
+from loopkit.observability.otel.calls import (
+    OpenCall,
+    OpenWork,
+    call_span,
+    cost_attributes,
+    work_span,
+)
 from loopkit.observability.otel.happenings import happening
 from loopkit.observability.otel.judgements import validate_span
 from loopkit.observability.otel.spans import RUN_SPAN, Attributes, Span, SpanEvent
 from loopkit.outside.redaction import Redact
 
 MOST_EVENTS = 128
-"""How many events the span of a run has, the last ones; OpenTelemetry keeps no more, either."""
+"""How many events the span of a run has, the last ones; OpenTelemetry keeps no more either."""
 
 
 class RunSpans:
     """Folds the events of a run to the spans that end with them."""
 
     def __init__(self, run: str, redact: Redact | None = None) -> None:
-        """With `redact` the spans say what was asked and answered, without secrets."""
+        """With `redact` the spans have the prompts and replies, without secrets."""
         self.born = 0.0
         """When the run began; 0 before that."""
         self.machine = ""
@@ -45,7 +51,7 @@ class RunSpans:
         self._redact = redact
         self._entered: Entered | None = None
         self._since = 0, 0.0
-        """The place and the time of what began the present part of a state's work."""
+        """The number and the time of the event that began or resumed the present state's work."""
         self._revision = 0
         self._calls: dict[str, OpenCall] = {}
         self._works: dict[str, OpenWork] = {}
@@ -61,14 +67,14 @@ class RunSpans:
         return list(self._end(stored))
 
     def _begin(self, stored: Stored) -> None:
-        """Know what begins with an event."""
+        """Take in what begins with an event."""
         match stored.event:
             case Started() as event:
                 self.machine, self.born = event.machine, stored.at
             case Entered() as event:
                 self._entered, self._since = event, (stored.seq, stored.at)
             case Resumed():
-                # What is worked on from here on has spans of its own.
+                # Work after a resume has spans of its own.
                 self._since = stored.seq, stored.at
             case Decided() as event:
                 self._revision = event.revision.revision if event.revision else 0
@@ -97,8 +103,8 @@ class RunSpans:
                 outcome: Attributes = {names.OUTCOME: event.outcome, names.SUCCESS: event.success}
                 yield from self._end_run(stored, outcome, "" if event.success else event.outcome)
             case Cancelled() as event:
-                told: Attributes = {names.OUTCOME: event.type, names.SUCCESS: False}
-                yield from self._end_run(stored, told, event.type)
+                cancelled: Attributes = {names.OUTCOME: event.type, names.SUCCESS: False}
+                yield from self._end_run(stored, cancelled, event.type)
 
     def _end_call(
         self, stored: Stored, key: str, ended: Replied | Failed | InDoubt | None
@@ -112,10 +118,10 @@ class RunSpans:
             work.after(stored.at, ended, usage)
         if call.intended.role != "outside":
             span = call_span(call, ended, self._redact).replace(end=stored.at)
-            yield self._placed(span, call.intended.state, call.intended.visit)
+            yield self._with_place(span, call.intended.state, call.intended.visit)
 
     def _end_work(self, stored: Stored, worked: Worked | None) -> Iterator[Span]:
-        """The work of a state is over, for good or until the run is resumed."""
+        """The spans of a state whose work has ended, finally or until the run is resumed."""
         entered, (since, start) = self._entered, self._since
         if entered is None:
             return
@@ -126,11 +132,11 @@ class RunSpans:
             span = work_span(work, validate if is_judge else RUN_SPAN)
             if not is_judge:
                 span.attributes.update(self._attempt(entered))
-            yield self._placed(span, entered.state, entered.visit)
+            yield self._with_place(span, entered.state, entered.visit)
         has_report = worked is not None and worked.report is not None
         if has_report or any(work.intended.role == "judge" for work in works.values()):
             span = validate_span(entered, worked, validate, start, stored.at)
-            yield self._placed(span, entered.state, entered.visit)
+            yield self._with_place(span, entered.state, entered.visit)
 
     def _attempt(self, entered: Entered) -> Attributes:
         revised: Attributes = {names.REVISION: self._revision} if self._revision else {}
@@ -157,15 +163,15 @@ class RunSpans:
                 names.CALLS: self._usage.agent_calls,
                 names.TOOL_CALLS: self._usage.tool_calls,
                 names.TOKENS: self._usage.tokens,
-                **cost_of(self._usage),
+                **cost_attributes(self._usage),
                 **outcome,
             },
             error=error,
             events=tuple(self._happened),
         )
 
-    def _placed(self, span: Span, state: str, visit: int) -> Span:
-        """A span of this run with the place where its work belongs."""
+    def _with_place(self, span: Span, state: str, visit: int) -> Span:
+        """A span with this run, and the state and visit of its work."""
         place: Attributes = {
             names.RUN: self._run,
             names.MACHINE: self.machine,

@@ -27,17 +27,17 @@ from loopkit.observability.otel.notes import note
 from loopkit.text import one_line
 
 TIMEOUT_S = 1.0
-"""How long a collector may take for one request, and the end of a command for the last ones."""
+"""How long a collector may take for one request, and how long the end of a command waits."""
 DELAY_MS = 1000.0
-"""How long spans wait for others, to be sent together."""
+"""How long spans wait, so that they are sent together."""
 CAUSE_WIDTH = 300
 
 
 class OwnProviders:
-    """Providers of loopkit's own, with what has to be done at the end."""
+    """loopkit's own providers, and their shutdown."""
 
     def __init__(self, environment: Mapping[str, str], *, traces: bool, metrics: bool) -> None:
-        """Raises whatever the libraries raise where a variable makes no sense to them."""
+        """Raises whatever the libraries raise for a variable that they do not understand."""
         self._timeout_s = float(environment.get("OTEL_EXPORTER_OTLP_TIMEOUT") or TIMEOUT_S)
         self._faults = _Faults()
         resource = _resource()
@@ -46,10 +46,10 @@ class OwnProviders:
         self._faults.begin()
 
     def _tracers(self, resource: Resource, environment: Mapping[str, str]) -> TracerProvider:
-        given = "OTEL_BSP_SCHEDULE_DELAY" in environment
+        delay_ms = None if "OTEL_BSP_SCHEDULE_DELAY" in environment else DELAY_MS
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(timeout=self._timeout_s)
-        processor = BatchSpanProcessor(exporter, schedule_delay_millis=None if given else DELAY_MS)
+        processor = BatchSpanProcessor(exporter, schedule_delay_millis=delay_ms)
         provider.add_span_processor(processor)
         return provider
 
@@ -59,7 +59,7 @@ class OwnProviders:
         return MeterProvider([reader], resource=resource, shutdown_on_exit=False)
 
     def end(self) -> None:
-        """Send what is left, for as long as a request may take, and say what could not be sent."""
+        """Send what is left, for as long as a request may take, and report what was not sent."""
         work = [_in_thread(one.shutdown) for one in (self.tracers, self.meters) if one]
         until = time.monotonic() + self._timeout_s
         for thread in work:
@@ -80,12 +80,12 @@ def _resource() -> Resource:
         "service.version": __version__,
         "service.instance.id": str(uuid.uuid4()),
     }
-    # What the variables say counts more.
+    # The variables take precedence.
     return Resource.create(own).merge(OTELResourceDetector().detect())
 
 
 class _Faults(logging.Handler):
-    """What the libraries complain of: the first complaint is told at the end, the others never."""
+    """The errors that the libraries log: the first is reported, the others are dropped."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -98,13 +98,13 @@ class _Faults(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not self._first:
             self._first = one_line(record.getMessage(), CAUSE_WIDTH)
-            told = "traces or metrics were not sent: %s"
-            LOGGER.getChild("telemetry").warning(told, self._first)
+            message = "traces or metrics were not sent: %s"
+            LOGGER.getChild("telemetry").warning(message, self._first)
 
     def end(self, *, is_late: bool) -> None:
-        """Say what was wrong; a thread that goes on may complain, but nobody hears it."""
+        """Report the first error, and ignore what threads log that still run."""
         self._logger.removeHandler(self)
         self._logger.addHandler(logging.NullHandler())
         if self._first or is_late:
-            told = self._first or "the collector took too long"
-            note(f"traces or metrics were not sent completely: {told}")
+            cause = self._first or "the collector took too long"
+            note(f"traces or metrics were not sent completely: {cause}")

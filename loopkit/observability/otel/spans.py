@@ -1,4 +1,4 @@
-"""Spans as data: what is known of a piece of work once it is over."""
+"""Spans as data: pieces of work that have ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from loopkit.values import Value
 
 Attributes: TypeAlias = dict[str, str | bool | int | float | list[str]]
 RUN_SPAN = "run"
-"""The name that the span of a run has among those of that run."""
+"""The name of the root span among the spans of a run."""
 
 
 class SpanEvent(Value, frozen=True):
-    """Something that happened at one time while a span lasted."""
+    """Something that happened at one moment of a span."""
 
     name: str
     at: float
@@ -22,30 +22,30 @@ class SpanEvent(Value, frozen=True):
 
 
 class Span(Value, frozen=True):
-    """A piece of work that is over."""
+    """A piece of work that has ended."""
 
     name: str
     run: str
     own: str
-    """Which span of the run it is: from the journal alone, so that each process says the same."""
+    """Its name in the run, derived from the journal alone, so each process uses the same."""
     within: str
-    """Which span of the run it belongs to; empty for that of the run itself."""
+    """The name of its parent span; empty for the root span of the run."""
     start: float
     """Unix time."""
     end: float
     attributes: Attributes
     error: str = ""
-    """A class of errors; empty where there was none."""
+    """The class of its error; empty without one."""
     events: tuple[SpanEvent, ...] = ()
     is_call: bool = False
-    """Somebody outside of this process did the work."""
+    """Whether the work was done outside of this process."""
 
 
 class Trace(Value, frozen=True):
-    """The trace of a family of runs: every process that drives it gives the same ids."""
+    """The trace of a family of runs; every process that drives it derives the same ids."""
 
     root: str
-    """The run that nobody began."""
+    """The id of the root run."""
     born: float
     """When it began: another project may have a run of the same id."""
 

@@ -32,7 +32,7 @@ STATUS: dict[type[Exception], int] = {
     RunUnreadable: 500,
     JournalError: 503,
 }
-"""The status of each error that a request can cause; of several classes the first one counts."""
+"""The status of each error that a request can cause; the first class that matches counts."""
 
 
 TITLES = {
@@ -48,7 +48,7 @@ TITLES = {
 
 
 class BadRequest(Exception):
-    """A request that cannot be followed as it is, with the status that says so."""
+    """A request that can't be answered as it is, with the status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON. Half characters, which only damaged records hold, are replaced."""
+    """Data as JSON. Unpaired surrogates, which only damaged records contain, are replaced."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     body = text.encode(errors="replace" if is_broken(text) else "strict")
     return Response(body, status, media_type="application/json")
@@ -75,7 +75,7 @@ def error_page(
     has_nav: bool = True,
     is_signed_out: bool = False,
 ) -> Response:
-    """The same as a page; `has_nav` where the reader may go to other pages."""
+    """An error as a page; `has_nav` says whether the reader may go to other pages."""
     names = {
         "title": TITLES.get(status, "This did not work"),
         "message": message,
@@ -88,7 +88,7 @@ def error_page(
 
 
 def wants_page(headers: Headers) -> bool:
-    """Whether a browser shows the answer to a person; other programs get data."""
+    """Whether the client is a browser that shows pages; other programs get data."""
     return "text/html" in headers.get("accept", "")
 
 
@@ -100,7 +100,7 @@ def _error(
 
 
 def status_of(error: Exception) -> int | None:
-    """The status of an error that a request has caused; none where it is a bug."""
+    """The status of an error that a request has caused; None if it is a bug."""
     if isinstance(error, BadRequest):
         return error.status
     return next((code for kind, code in STATUS.items() if isinstance(error, kind)), None)
@@ -118,8 +118,8 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    told = {"code": problem.code, "message": problem.message, "path": problem.path}
-    return {**told, "help": problem.help}
+    head = {"code": problem.code, "message": problem.message, "path": problem.path}
+    return {**head, "help": problem.help}
 
 
 async def tell_http(request: Request, error: Exception) -> Response:
@@ -138,11 +138,11 @@ async def tell_known(request: Request, error: Exception) -> Response:
 
 
 def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any]:
-    """Reports a bug to whoever runs the server, and no detail of it to a client."""
+    """A handler that reports a bug with `say`, and tells the client no detail of it."""
 
     async def tell_bug(request: Request, bug: Exception) -> Response:
-        told = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-        say(f"internal error, a bug in loopkit; the server goes on\n{told}")
+        trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
+        say(f"internal error, a bug in loopkit; the server goes on\n{trace}")
         return _error(
             request, 500, "internal error: this is a bug in loopkit; its server printed it"
         )

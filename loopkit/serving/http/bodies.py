@@ -13,9 +13,9 @@ from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 
 MOST_BYTES = 10_000_000
-"""Of a body: room for an edited artifact or an input with files in it."""
+"""The size of a body: room for an edited artifact, or an input with files in it."""
 LONGEST_S = 30.0
-"""How long a client may take to send one."""
+"""The time that a client may take to send a body."""
 
 R = TypeVar("R", bound=Record)
 
@@ -25,14 +25,14 @@ async def record_of(request: Request, noun: type[R]) -> R:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest("the body has to be JSON, with `Content-Type: application/json`", 415)
-    text = decoded(await body_of(request, MOST_BYTES))
-    # Read strictly first: what one reader takes and another does not must not get any further.
+    text = decode(await body_of(request, MOST_BYTES))
+    # Read strictly first: what readers could understand differently must not get any further.
     value = parse_json(text)
     if isinstance(value, NoJson):
         raise BadRequest(f"the body is not JSON: {value.reason}")
     if is_broken(json.dumps(value, ensure_ascii=False)):
-        told = "half a surrogate pair, which is not a character"
-        raise BadRequest(f"the body does not fit: a text in it has {told}", 422)
+        fault = "half a surrogate pair, which is not a character"
+        raise BadRequest(f"the body does not fit: a text in it has {fault}", 422)
     try:
         return read_record(noun, text.removeprefix("\ufeff"))
     except ValueError as error:
@@ -40,7 +40,7 @@ async def record_of(request: Request, noun: type[R]) -> R:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """The body of a request; raises BadRequest where it is too long or takes too long."""
+    """The body of a request; raises BadRequest if it is too long or takes too long."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -57,8 +57,8 @@ async def body_of(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def decoded(body: bytes) -> str:
-    """The text of a body; raises BadRequest where it is not UTF-8."""
+def decode(body: bytes) -> str:
+    """The text of a body; raises BadRequest if it is not UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError as error:

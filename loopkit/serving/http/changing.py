@@ -1,4 +1,4 @@
-"""What can be done to runs over HTTP, with the same gates as at the command line."""
+"""The endpoints that change runs, with the same checks as the command line."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ async def answer_run(call: Call) -> Response:
     )
     run = call.path["run"]
     try:
-        taken = await call.host.answer(run, answer, body.question)
+        posted = await call.host.answer(run, answer, body.question)
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to answer the same") from twice
-    return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
+    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new).plain())
 
 
 async def reply_to_run(call: Call) -> Response:
@@ -119,10 +119,10 @@ async def reply_to_run(call: Call) -> Response:
     text = None if body.artifact is None else text_or_json(body.artifact)
     run = call.path["run"]
     try:
-        taken = await call.host.reply(run, Delivery(text=text, by=body.by), body.question)
+        posted = await call.host.reply(run, Delivery(text=text, by=body.by), body.question)
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to deliver the same") from twice
-    return json_answer(Driven(run=run, driver=taken.driver, is_new=taken.is_new).plain())
+    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new).plain())
 
 
 def _refuse_name(by: str) -> None:

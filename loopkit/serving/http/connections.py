@@ -1,7 +1,7 @@
 """Connections of clients: how many there are at once, and how long each may take.
 
-Idle connections can't keep others out: where there are too many, the one that has asked nothing
-for the longest time is closed.
+Idle connections can't keep others out: if there are too many, the one that has been idle for the
+longest time is closed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
 """How long a client may take to send the lines of a request that precede its body."""
 LONGEST_READ_S = 30.0
-"""How long a client may read nothing of an answer."""
+"""How long a client may go without reading any of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -24,7 +24,7 @@ FULL = (
 
 
 def most_connections() -> int:
-    """How many connections the limit on open files allows; half of it is left to runs."""
+    """How many connections the limit on open files allows; half of the files are for runs."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
@@ -33,17 +33,17 @@ def most_connections() -> int:
 
 @dataclass
 class Room:
-    """What the connections of one server share."""
+    """The limits and the idle connections that the connections of one server share."""
 
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S
     longest_read_s: float = LONGEST_READ_S
     idle: dict[Connection, None] = field(default_factory=dict)
-    """Connections without a request that is being answered, the longest idle one first."""
+    """The idle connections, the longest idle one first."""
 
 
 class Connection(H11Protocol):
-    """A connection that is cut off where its client takes too long, or others need the room."""
+    """A connection that is closed if its client takes too long, or if others need the room."""
 
     room: Room
     """Set for each server."""
@@ -86,18 +86,18 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def _await_reading(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, left)
+        unread = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, unread)
 
-    def _look_at_reading(self, left: int) -> None:
-        """Cut off a client that has read nothing meanwhile; one that reads slowly may go on."""
-        if self.transport.get_write_buffer_size() < left:
+    def _look_at_reading(self, unread: int) -> None:
+        """Close the connection if its client has read nothing meanwhile; it may read slowly."""
+        if self.transport.get_write_buffer_size() < unread:
             self._await_reading()
         else:
             self.transport.abort()
 
     def _look(self) -> None:
-        """Wait for a request where none is being answered; an incomplete one does not count."""
+        """Start the timer for a complete request, unless one is being answered."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked:
             self.end_wait()
@@ -109,7 +109,7 @@ class Connection(H11Protocol):
         self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
 
     def end_wait(self) -> None:
-        """Leave the connections that may be closed to make room."""
+        """Stop the timer, and leave the idle connections."""
         self.room.idle.pop(self, None)
         if self._too_late is not None:
             self._too_late.cancel()

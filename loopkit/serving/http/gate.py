@@ -1,4 +1,4 @@
-"""The gate in front of every page: refuses what `access` refuses, and says what browsers may do."""
+"""The gate in front of every page: it refuses what `access` refuses, and sets the headers."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page may load: nothing but what this server sends it."""
+"""What a page may load: only what this server sends."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Without any referrer browsers name no origin for a form, either.
+    # Without a referrer, browsers send no origin with a form either.
     "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-"""Headers of every response that does not set them itself."""
+"""The default headers of every response."""
 
 ONCE = ("host", "origin", "authorization", "cookie", "content-type", "content-length")
 """Headers that may come only once: a proxy and this server could read different ones."""
 
 
 class Gate:
-    """Lets requests through to an application."""
+    """Passes the requests that are allowed on to an application."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -54,12 +54,12 @@ class Gate:
         refusal = _ambiguity(headers) or self._access.refusal(
             scope["method"], scope["path"], headers
         )
-        answer = self._app if refusal is None else _refused(refusal, scope, headers)
+        answer = self._app if refusal is None else _refusal_response(refusal, scope, headers)
         await answer(scope, receive, _with_headers(send))
 
 
 def _ambiguity(headers: Headers) -> Refusal | None:
-    """Why a request is refused that two readers could understand differently."""
+    """Why a request is refused that a proxy and this server could read differently; or None."""
     for name in ONCE:
         if len(headers.getlist(name)) > 1:
             return Refusal(400, f"the request has `{name}` more than once")
@@ -68,7 +68,7 @@ def _ambiguity(headers: Headers) -> Refusal | None:
     return None
 
 
-def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
+def _refusal_response(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
     is_page = wants_page(headers)
     is_wanted = is_page and scope["method"] == "GET" and "authorization" not in headers
     if refusal.status == 401 and is_wanted:
@@ -78,7 +78,7 @@ def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
             refusal.status,
             refusal.message,
             has_nav=False,
-            # Of a form that somebody has filled in nothing is lost.
+            # A form that was filled in is not lost: it can be sent again after signing in.
             is_signed_out=refusal.status == 401 and "authorization" not in headers,
         )
         if is_page
@@ -86,16 +86,16 @@ def _refused(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
     )
     if refusal.status == 401:
         answer.headers["www-authenticate"] = "Bearer"
-    # What is left of the request is not read.
+    # The rest of the request is not read.
     answer.headers["connection"] = "close"
     return answer
 
 
 def _sign_in(scope: Scope) -> str:
-    """The page on which to sign in, which leads on to the one that was asked for."""
+    """The address of the sign-in page, which leads on to the requested page."""
     query = scope["query_string"].decode("latin-1")
-    wanted = quote(scope["path"]) + (f"?{query}" if query else "")
-    return LOGIN if wanted == "/" else f"{LOGIN}?{urlencode({'to': wanted})}"
+    target = quote(scope["path"]) + (f"?{query}" if query else "")
+    return LOGIN if target == "/" else f"{LOGIN}?{urlencode({'to': target})}"
 
 
 def _with_headers(send: Send) -> Send:

@@ -46,9 +46,9 @@ def document() -> dict[str, Any]:
     nouns = {noun for each in TABLE for noun in (each.takes, each.gives) if noun is not None}
     schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
     for taken in (each.takes for each in TABLE if each.takes is not None):
-        # What is sent may leave out what has a default, and names nothing else.
+        # A request may omit keys that have a default, and may not have unknown keys.
         schemas[taken.__name__] = _as_sent(schemas[taken.__name__])
-    made = {
+    api = {
         "openapi": "3.1.0",
         "info": {"title": "loopkit", "version": __version__, "description": ABOUT},
         "paths": paths,
@@ -58,8 +58,8 @@ def document() -> dict[str, Any]:
         },
         "security": [{"token": []}],
     }
-    placed: dict[str, Any] = json.loads(json.dumps(made).replace("#/definitions/", SCHEMAS))
-    return placed
+    resolved: dict[str, Any] = json.loads(json.dumps(api).replace("#/definitions/", SCHEMAS))
+    return resolved
 
 
 def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
@@ -109,11 +109,11 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
 
 def api_routes() -> Sequence[BaseRoute]:
     """The document and its page, which loads nothing from elsewhere."""
-    made = document()
-    page = _page(made)
+    api = document()
+    page = _page(api)
 
     async def show_document(_: Request) -> Response:
-        return json_answer(made)
+        return json_answer(api)
 
     async def show_page(_: Request) -> Response:
         return HTMLResponse(page)
@@ -124,10 +124,10 @@ def api_routes() -> Sequence[BaseRoute]:
     ]
 
 
-def _page(made: dict[str, Any]) -> str:
+def _page(api: dict[str, Any]) -> str:
     schemas = {
         name: (schema["description"], json.dumps(schema.get("properties", {}), indent=2))
-        for name, schema in made["components"]["schemas"].items()
+        for name, schema in api["components"]["schemas"].items()
     }
     names = {"version": __version__, "about": ABOUT, "table": TABLE, "schemas": schemas}
     return render("api.html", {"place": "/api", **names})

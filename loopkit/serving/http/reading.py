@@ -1,4 +1,4 @@
-"""What can be read of runs over HTTP."""
+"""The endpoints that read runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ from loopkit.serving.http.streams import EVENTS, OVER, Stream, place_in, stream
 from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.views.diagram import FORMATS, drawing
 from loopkit.views.event_lines import event_line
-from loopkit.views.run_data import AskedQuestion, RunData, RunSummary, ShownVersion, shown_version
+from loopkit.views.run_data import (
+    AskedQuestion,
+    RunData,
+    RunSummary,
+    ShownVersion,
+    as_shown_version,
+)
 from loopkit.views.summary import status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
 
 PING_S = 15
 """How often a quiet stream sends a comment, which shows that it is alive."""
 CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
-"""The policy for texts of models: no browser runs any of them, whatever they look like."""
+"""The policy for texts of models: browsers never run them, whatever they look like."""
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
 LISTED = Parameter("limit", "integer", "The most that are listed.", 50, 200)
@@ -93,11 +99,11 @@ async def list_questions(call: Call) -> Response:
 
 
 async def list_machines(call: Call) -> Response:
-    machines = tuple(offered(loaded) for loaded in call.site.machines)
+    machines = tuple(as_offered_machine(loaded) for loaded in call.site.machines)
     return _json(MachineList(machines=machines, may_start=call.site.host is not None))
 
 
-def offered(loaded: Loaded) -> OfferedMachine:
+def as_offered_machine(loaded: Loaded) -> OfferedMachine:
     """A machine that can be started, with the schema of its input."""
     machine = loaded.machine
     return OfferedMachine(
@@ -118,7 +124,7 @@ async def list_events(call: Call) -> Response:
     if "text/event-stream" in call.request.headers.get("accept", ""):
         return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
     limit = max(call.query["limit"], 1)
-    # One more tells whether there are more.
+    # One more than the limit shows whether there are more.
     records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
     shown = records[:limit]
     events = tuple(json.loads(event_line(run, read_record(run, one))) for one in shown)
@@ -133,18 +139,18 @@ async def follow_all(call: Call) -> Response:
 async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Response:
     cursor = call.request.headers.get("last-event-id", "") or call.query["from"] or ""
     if cursor.endswith(f".{OVER}"):
-        # Browsers come back unless they are told that there is nothing more.
+        # This status stops browsers from reconnecting.
         return Response(status_code=204)
     follower = call.site.follower
     start = place_in("0.0") if run is not None else await follower.newest()
-    after = await follower.known_place(place_in(cursor)) if cursor else start
+    after = await follower.place_or_start(place_in(cursor)) if cursor else start
     events = stream(follower, after, run, is_over=is_over)
     return Stream(events, ping=PING_S, send_timeout=call.site.longest_send_s)
 
 
 async def list_artifacts(call: Call) -> Response:
     kept = await _versions(call)
-    every = (shown_version(one) for versions in kept.values() for one in versions)
+    every = (as_shown_version(one) for versions in kept.values() for one in versions)
     return _json(VersionList(versions=tuple(every)))
 
 

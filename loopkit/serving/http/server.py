@@ -15,9 +15,9 @@ BACKLOG = 512
 AT_ONCE = 16
 """Connections that are accepted before it is checked whether there is room for them."""
 TICKS = 100
-"""Between two looks at connections, each a tenth of a second."""
+"""The interval between two checks of connections, in tenths of a second."""
 LONGEST_END_S = 1
-"""How long clients have to read what they are being sent when the server ends."""
+"""How long clients have to finish reading when the server ends."""
 
 
 class HttpServer(Server):
@@ -26,14 +26,14 @@ class HttpServer(Server):
     def __init__(
         self, app: ASGIApp, stop_work: Callable[[], None], room: Room | None = None
     ) -> None:
-        """`stop_work` lets what the application has in hand come to an end."""
+        """`stop_work` lets the application finish its current work."""
         config = Config(
             app,
             http=type("OfThisServer", (Connection,), {"room": room or Room()}),
             ws="none",
             lifespan="off",
             log_config=None,
-            # Paths and clients are nobody's business, and errors are said by the application.
+            # Paths and clients are not logged, and the application reports its errors itself.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -44,7 +44,7 @@ class HttpServer(Server):
         super().__init__(config)
         self._stop_work = stop_work
         self._closing: set[asyncio.Transport] = set()
-        """Of connections that were about to be closed when they were last looked at."""
+        """The connections that were closing at the last check."""
         self.stopping = False
 
     @contextmanager
@@ -58,7 +58,7 @@ class HttpServer(Server):
             listening.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections of clients that were cut off and do not read the rest either."""
+        """Abort connections that have been closing since the last check."""
         if counter % TICKS == 0:
             every = self.server_state.connections
             closing = {each.transport for each in every if each.transport.is_closing()}
@@ -68,7 +68,7 @@ class HttpServer(Server):
         return await super().on_tick(counter)
 
     def stop(self) -> None:
-        """End, and stop runs in hand after their step."""
+        """Stop serving, and stop runs after their current step."""
         self.stopping = True
         self._stop_work()
         self.should_exit = True

@@ -16,7 +16,7 @@ from loopkit.serving.appointments import Appointments
 from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
 from loopkit.serving.http.connections import Room
-from loopkit.serving.http.streams import told
+from loopkit.serving.http.streams import event_of_record
 from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
 
@@ -27,23 +27,23 @@ class Site:
 
     stored: StoredRuns
     host: Host | None
-    """Who starts runs and goes on with them; none where everything is read-only."""
+    """The host that drives runs; None if the site is read-only."""
     access: Access
     say: Callable[[str], None]
-    """Reports what goes wrong to whoever runs the server."""
+    """Reports faults to whoever runs the server."""
     machines: Sequence[Loaded] = ()
-    """Those that were named when the server was started; only these can be started."""
+    """The machines that can be started: those that were named when the server was started."""
     longest_send_s: float = 20.0
-    """How long a client may take to read a piece of a stream."""
+    """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
-    """How many clients there may be, and how long they may take."""
+    """The limits on the number and the times of connections."""
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
-    """The runs that forms have started, by form and input: one that is sent twice starts one."""
+    """The runs that forms have started, by form and input: a form that is sent twice starts one."""
     appointments: Appointments | None = field(init=False)
-    """The moments at which it goes on with runs by itself."""
+    """The moments at which the host continues runs by itself."""
     _following: asyncio.Task[None] | None = None
     _keeping: asyncio.Task[None] | None = None
 
@@ -52,7 +52,7 @@ class Site:
         assert isinstance(journal, SqliteJournal | JournalView)
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
-        self.follower = Follower(journal, told)
+        self.follower = Follower(journal, event_of_record)
         host = self.host
         self.appointments = None if host is None else Appointments(host, journal, self.say)
 
@@ -87,7 +87,7 @@ class Site:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
         if self._keeping is not None:
-            # It may be about to take a run, which it has to let go of.
+            # It may be about to claim a run, which it has to release.
             await self._keeping
         if self.host is not None:
             await self.host.close()
@@ -95,7 +95,7 @@ class Site:
             await self.stored.journal.close()
 
     def stop(self) -> None:
-        """End all streams, and stop runs in hand after their step."""
+        """End all streams, and stop runs after their current step."""
         self.follower.close()
         if self.appointments is not None:
             self.appointments.stop()

@@ -1,4 +1,4 @@
-"""The server of a site: its application, with everything that it answers."""
+"""The server of a site: its application, with all of its routes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from loopkit.serving.http.table import routes
 
 
 def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """Everything that a server answers. `pages` are those of a viewer, which has `/`, if any."""
+    """The application of a site. `pages` are those of a viewer, which has `/`, if there is one."""
     known = [*STATUS, BadRequest]
     app = Starlette(
         routes=[

@@ -1,7 +1,7 @@
 """Streams of events, as the browser's EventSource reads them.
 
-The id of each event is its place in the journal, so a client that was cut off goes on behind the
-last one that it has seen. One that does not read is cut off: it comes back the same way.
+The id of each event is its place in the journal, so a client that was disconnected continues after
+the last event that it has seen. A client that does not read is disconnected, and can reconnect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from loopkit.drive.archive import read_record
 from loopkit.engine.events import ENDS
 from loopkit.journal import JournalError, Place, Placed, RunUnreadable
-from loopkit.serving.following import Follower, Told
+from loopkit.serving.following import FollowedRecord, Follower
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import (
     EventSourceResponse,
@@ -28,22 +28,22 @@ from loopkit.serving.http.library import (
 from loopkit.views.event_lines import event_line
 
 LOOK_S = 2.0
-"""How often a stream in which nothing happens looks whether its run is still there."""
+"""The interval at which a quiet stream checks whether its run still exists."""
 PIECE_BYTES = 64_000
-"""So much is sent at once, unless one event is larger."""
+"""The most that is sent at once, unless one event is larger."""
 OVER = "over"
-"""Ends the id of the last event of a run, behind which nothing comes."""
+"""The ending of the id of the last event of a run."""
 
 
 class Stream(EventSourceResponse):
-    """A stream that ends where its client does not read."""
+    """A stream that ends if its client does not read."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(SendTimeoutError):
             await super().__call__(scope, receive, send)
 
 
-def told(placed: Placed) -> bytes:
+def event_of_record(placed: Placed) -> bytes:
     """A record as an event of a stream: the line that `runs logs --jsonl` prints."""
     try:
         line = event_line(placed.run, read_record(placed.run, placed.record))
@@ -54,7 +54,7 @@ def told(placed: Placed) -> bytes:
 
 
 _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"})
-"""What ends a line for some readers, as JSON may write it. The other breaks JSON has to escape."""
+"""JSON escapes of characters that some readers take for a line end; JSON escapes the others."""
 
 
 def _event(place: str, line: str, name: str = "") -> bytes:
@@ -78,12 +78,12 @@ def _is_number(text: str) -> bool:
 async def stream(
     follower: Follower, after: Place, run: str | None, *, is_over: bool = False
 ) -> AsyncIterator[bytes]:
-    """The events behind a place as they come: of all runs, or of one and its children.
+    """The events after a place as they happen: of all runs, or of one and its children.
 
-    Of one run the last is named `end`, once the run is over or was removed. The first is named
-    `ready` and holds nothing but the place at which the stream begins; it comes again where the
-    journal was replaced, before everything that is in it now. Where the journal can't be read,
-    `fault` says why before the stream ends.
+    The first event is named `ready` and has only the place at which the stream begins. If the
+    journal is replaced, `ready` comes again, before everything that is in the journal now. The last
+    event of a stream of one run is named `end`, after the run has ended or was removed. If the
+    journal can't be read, `fault` says why before the stream ends.
     """
     yield _event(str(after), "{}", "ready")
     era = follower.era
@@ -110,15 +110,15 @@ async def stream(
             if found:
                 continue
             if is_over or is_removed:
-                told = {"run": run, **({"is_removed": True} if is_removed else {})}
-                yield _event(f"{after}.{OVER}", json.dumps(told), "end")
+                last = {"run": run, **({"is_removed": True} if is_removed else {})}
+                yield _event(f"{after}.{OVER}", json.dumps(last), "end")
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await news.wait()
 
 
-def _pieces(found: Sequence[Told]) -> Iterator[bytes]:
+def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
     """The events in pieces of bounded size."""
     piece: list[bytes] = []
     size = 0

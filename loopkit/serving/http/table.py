@@ -1,4 +1,4 @@
-"""The table of an API: each endpoint once, with what it takes and gives.
+"""The table of an API: each endpoint once, with its parameters, request and response.
 
 The server and its description are both made from this table.
 """
@@ -34,18 +34,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """A request to an endpoint, with everything in it read."""
+    """A parsed request to an endpoint."""
 
     site: Site
     request: Request
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
-    """The record that the endpoint takes; none where it takes none."""
+    """The record that the endpoint takes; None if it takes none."""
 
     @property
     def host(self) -> Host:
-        """Who starts runs and goes on with them; raises BadRequest on a server without one."""
+        """The host that drives runs; raises BadRequest if the server only shows runs."""
         if self.site.host is None:
             raise BadRequest(ONLY_SHOWS, 403)
         return self.site.host
@@ -68,7 +68,7 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """What programs call it."""
+        """The id of its operation in OpenAPI."""
         return self.handle.__name__
 
 

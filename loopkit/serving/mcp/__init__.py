@@ -1,1 +1,1 @@
-"""Servers that speak MCP: what they answer is a toolbox's, whatever brings the messages."""
+"""Servers that speak MCP: a toolbox answers, whatever the transport."""

@@ -33,20 +33,20 @@ from loopkit.text import one_line
 
 NAME = "loopkit"
 REPLY = "reply"
-"""Names the one thing that is asked of a user at a time."""
+"""The id of the form: a user is asked for one at a time."""
 MOST_UNREAD = 1_000
-"""Notifications of a call that wait for a client; of more the oldest are left out."""
+"""How many notifications of a call may wait for the client; the oldest are dropped."""
 ANSWERED_WITHIN_S = 30 * 24 * 3600.0
 """How long the user of a client without a handshake may take for an answer."""
 NAME_WIDTH = 60
 LONGEST_ANSWER = 1_000_000
-"""Bytes of an answer: clients of the `mcp` package read 1,048,576 of an event over HTTP."""
+"""Bytes of an answer: clients of the `mcp` package read at most 1,048,576 bytes of an event."""
 
 Answer = types.CallToolResult | types.InputRequiredResult
 
 
 def server_of(toolbox: Toolbox) -> Server[Any]:
-    """A server that answers with the tools of a toolbox, over whatever brings the messages."""
+    """A server that offers the tools of a toolbox, over any transport."""
 
     async def list_tools(
         _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
@@ -57,15 +57,15 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
         context: ServerRequestContext[Any], called: types.CallToolRequestParams
     ) -> Answer:
         try:
-            async with _telling(context) as teller:
+            async with _report_progress(context) as teller:
                 return await _answer(toolbox, context, called, teller)
         except CallRefused as refused:
-            return _failed(f"error: {refused}")
+            return _error_result(f"error: {refused}")
         except MCPError:
             raise
         except Exception as bug:  # noqa: BLE001 - what it says is for whoever runs the server
             traceback.print_exception(bug)
-            return _failed("internal error: this is a bug in loopkit; its server printed it")
+            return _error_result("internal error: this is a bug in loopkit; its server printed it")
 
     server: Server[Any] = Server(
         NAME,
@@ -74,7 +74,7 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # What a client without a handshake hands back is what it was given for the same call.
+    # A client without a handshake must return the state that it got for the same call.
     sealing = RequestStateSecurity.ephemeral(ttl=ANSWERED_WITHIN_S)
     server.middleware.append(RequestStateBoundary(sealing, default_audience=NAME))
     return server
@@ -86,8 +86,8 @@ async def _answer(
     called: types.CallToolRequestParams,
     teller: _Teller | None,
 ) -> Answer:
-    """Call a tool, again with each reply where the user of the client is asked."""
-    program, reply = _program(context), _handed_back(called)
+    """Call a tool; each time that the user is asked, call it again with the reply."""
+    program, reply = _program(context), _reply_in_call(called)
     tell = teller.tell if teller is not None else None
     while True:
         user = f"the user of {program}"
@@ -107,41 +107,41 @@ async def _answer(
                 input_requests={REPLY: types.ElicitRequest(params=form)},
                 request_state=result.matter,
             )
-        reply = await _asked(context, result)
+        reply = await _ask_user(context, result)
         if teller is not None:
             teller.go_on()
 
 
 def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
-    """Raises CallRefused for an answer with which clients would break off the connection."""
+    """Raises CallRefused for an answer so long that clients would close the connection."""
     if (size := len(json.dumps([text, result]))) > LONGEST_ANSWER:
-        told = f"what was asked is done, but the answer has {size:,} bytes, too many for clients"
-        raise CallRefused(f"{told}; a person sees everything with `loopkit runs ls` and `show`")
+        fault = f"what was asked is done, but the answer has {size:,} bytes, too many for clients"
+        raise CallRefused(f"{fault}; a person sees everything with `loopkit runs ls` and `show`")
 
 
-def _handed_back(called: types.CallToolRequestParams) -> UserReply | None:
-    """What a client without a handshake says when it calls again."""
+def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
+    """The reply of the user in a repeated call of a client without a handshake."""
     responses = called.input_responses or {}
     if called.request_state is None:
         if responses:
             raise MCPError(types.INVALID_PARAMS, "inputResponses without their requestState")
         return None
-    told = responses.get(REPLY)
-    if not isinstance(told, types.ElicitResult):
+    reply = responses.get(REPLY)
+    if not isinstance(reply, types.ElicitResult):
         return UserReply(called.request_state)
-    return UserReply(called.request_state, told.action, told.content or {})
+    return UserReply(called.request_state, reply.action, reply.content or {})
 
 
-async def _asked(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
-    """What the user of a client says that has shaken hands."""
+async def _ask_user(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
+    """Ask the user of a client with a handshake, and return the reply."""
     try:
-        told = await context.session.elicit_form(
+        reply = await context.session.elicit_form(
             asked.message, dict(asked.schema), related_request_id=context.request_id
         )
     except (MCPError, ValueError):
-        # It can't show the form after all, or says what is no answer.
+        # It can't show the form after all, or its answer is not valid.
         return UserReply(asked.matter)
-    return UserReply(asked.matter, told.action, told.content or {})
+    return UserReply(asked.matter, reply.action, reply.content or {})
 
 
 def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
@@ -151,9 +151,9 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
         return False
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     if not is_modern and not context.session.can_send_request:
-        # The answer to its call is all that can be sent.
+        # Only the answer to its call can be sent.
         return False
-    # Earlier versions know no other kind, and name none.
+    # Earlier versions know only forms, and name no kind.
     return able.elicitation.form is not None or able.elicitation.url is None
 
 
@@ -171,39 +171,39 @@ class _Teller:
         self._unread: deque[Progress | None] = deque(maxlen=MOST_UNREAD)
         self._news = asyncio.Event()
         self._before = self._done = 0.0
-        """How far the call had come when the user was asked, and how far it has now."""
+        """The progress of the call when the user was asked, and its present progress."""
 
     def tell(self, progress: Progress) -> None:
         self._done = self._before + progress.done
         total = None if progress.total is None else self._before + progress.total
-        self._put(Progress(self._done, total, progress.message))
+        self._enqueue(Progress(self._done, total, progress.message))
 
     def go_on(self) -> None:
-        """Let the progress after an answer of the user begin behind that before it."""
+        """Continue above the progress that was reported before the user answered."""
         self._before = self._done + 1
 
     def end(self) -> None:
-        """Send what is left, and no more."""
-        self._put(None)
+        """Let `send` end after the progress that waits."""
+        self._enqueue(None)
 
-    def _put(self, progress: Progress | None) -> None:
+    def _enqueue(self, progress: Progress | None) -> None:
         self._unread.append(progress)
         self._news.set()
 
     async def send(self) -> None:
-        """Send until the end."""
+        """Send progress until `end` is called."""
         while True:
             await self._news.wait()
             self._news.clear()
             while self._unread:
-                if (told := self._unread.popleft()) is None:
+                if (news := self._unread.popleft()) is None:
                     return
-                await self._context.session.report_progress(told.done, told.total, told.message)
+                await self._context.session.report_progress(news.done, news.total, news.message)
 
 
 @asynccontextmanager
-async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller | None]:
-    """Sends the progress of a call if its client asks for it; all of it is sent before the end."""
+async def _report_progress(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller | None]:
+    """Send the progress of a call, all of it inside the context, if its client asks for it."""
     if (context.meta or {}).get("progress_token") is None:
         yield None
         return
@@ -217,7 +217,7 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller 
         sending.cancel()
 
 
-def _failed(why: str) -> types.CallToolResult:
+def _error_result(why: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=why)], is_error=True)
 
 

@@ -15,10 +15,10 @@ LONGEST_MESSAGE = 32_000_000
 
 
 async def serve(toolbox: Toolbox) -> None:
-    """Answer a client until it goes away; calls in hand are given up then.
+    """Answer a client until it disconnects; its open calls are abandoned then.
 
-    Meanwhile, what anybody prints goes to standard error. Raises OSError where nobody reads the
-    answers any more, or a message has no end.
+    Meanwhile, everything that is printed goes to standard error. Raises OSError if the client no
+    longer reads answers, or if a message is too long.
     """
     server = server_of(toolbox)
     try:

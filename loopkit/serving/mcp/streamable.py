@@ -1,6 +1,6 @@
 """A server over streamable HTTP, for both protocols of MCP, behind the gate of every server.
 
-Only messages that are strict JSON of bounded size and depth get any further than this.
+Only messages that are strict JSON of bounded size and depth reach the MCP library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from loopkit.serving.access import Access
 from loopkit.serving.http.answers import BadRequest, bug_teller, error_answer
-from loopkit.serving.http.bodies import MOST_BYTES, body_of, decoded
+from loopkit.serving.http.bodies import MOST_BYTES, body_of, decode
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.library import (
     ASGIApp,
@@ -33,12 +33,12 @@ from loopkit.text.json_text import NoJson, parse_json
 
 PATH = "/mcp"
 MOST_SESSIONS = 1_000
-"""Clients of the older protocol that have said hello and not goodbye."""
+"""Open sessions of clients of the older protocol."""
 SESSION_LASTS_S = 1_800.0
 
 
 class StreamableServer(HttpServer):
-    """Serves the tools of a toolbox until it is told to stop; calls in hand are given up then."""
+    """Serves the tools of a toolbox until it is told to stop; open calls are abandoned then."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class StreamableServer(HttpServer):
         stop_work: Callable[[], None],
         session_lasts_s: float = SESSION_LASTS_S,
     ) -> None:
-        """`session_lasts_s` is how long a client is remembered that asks nothing."""
-        # What it has to say is about clients, who could fill a log.
+        """`session_lasts_s` is how long an idle session lasts."""
+        # Its messages are about clients, who could fill a log.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._sessions = StreamableHTTPSessionManager(
             server_of(toolbox),
@@ -69,12 +69,12 @@ class StreamableServer(HttpServer):
 
 
 async def _tell_place(_: Request, __: Exception) -> Response:
-    """The answer to every other path: that of the server without anything behind it is common."""
+    """The answer to every other path; clients often request the address without a path."""
     return error_answer(404, f"there is nothing here: MCP is spoken at {PATH}")
 
 
 class _Strict:
-    """Lets messages through that every reader reads in the same way."""
+    """Passes on only messages that every JSON parser reads in the same way."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -92,14 +92,14 @@ class _Strict:
 
 async def _message_of(request: Request) -> bytes:
     body = await body_of(request, MOST_BYTES)
-    value = parse_json(decoded(body))
+    value = parse_json(decode(body))
     if isinstance(value, NoJson):
         raise BadRequest(f"the message is not JSON: {value.reason}")
     return body
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that has been read to who reads it next."""
+    """A `receive` that delivers a body again that has been read."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,1 +1,1 @@
-"""The viewer: pages on which people watch runs and answer them."""
+"""The viewer: pages on which people watch runs and answer their questions."""

@@ -1,4 +1,4 @@
-"""Answers and deliveries from the page of a run: what is refused comes back as it was typed."""
+"""Answers and deliveries from the page of a run; a refused form is shown again as it was typed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from loopkit.journal import JournalError, RunUnreadable
 from loopkit.serving.http.answers import status_of
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
-from loopkit.serving.pages.forms import to_page, typed_in
+from loopkit.serving.pages.forms import read_form, to_page
 from loopkit.serving.pages.run import page_of, run_page
-from loopkit.serving.run_pages import made
-from loopkit.views.page.answered import Faults, read_answer, read_delivery, said
-from loopkit.views.page.asked import LIMIT, Asked
+from loopkit.serving.run_pages import run_in_page_thread
+from loopkit.views.page.answered import Faults, fields_with_text, read_answer, read_delivery
+from loopkit.views.page.asked import LIMIT, QuestionForm
 from loopkit.views.page.fields import Typed
 from loopkit.views.page.run_page import RunPage
 
@@ -26,20 +26,20 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", 
 
 
 async def to_question(call: Call) -> Response:
-    """Answers a GET of the address of a form: leads to the page of the run."""
+    """Answer a GET of the address of a form with a redirect to the question of the run."""
     return to_page(call, call.path["run"], at="#h-question")
 
 
 async def answer_question(call: Call) -> Response:
-    run, typed = call.path["run"], await typed_in(call.request)
+    run, typed = call.path["run"], await read_form(call.request)
     page, question = await page_of(call, run), typed.one("question")
-    asked = await made(lambda: _open(page, question))
+    asked = await run_in_page_thread(lambda: _open(page, question))
     if asked is None or asked.question.wanted is not None:
         before = answer_to(page.facts.history, question)
         if before is not None and _is_same(before, typed):
             return to_page(call, run)
         return await _tell_late(call, typed, _who_answered(before))
-    answer, faults = await made(lambda: read_answer(asked, typed))
+    answer, faults = await run_in_page_thread(lambda: read_answer(asked, typed))
     if faults:
         return await _send_back(call, typed, faults)
     try:
@@ -50,17 +50,17 @@ async def answer_question(call: Call) -> Response:
 
 
 async def deliver_artifact(call: Call) -> Response:
-    run, typed = call.path["run"], await typed_in(call.request)
+    run, typed = call.path["run"], await read_form(call.request)
     page, question = await page_of(call, run), typed.one("question")
-    asked = await made(lambda: _open(page, question))
+    asked = await run_in_page_thread(lambda: _open(page, question))
     if asked is None or asked.question.wanted is None:
         before = reply_to(page.facts.history, question)
         again = Delivery(text=typed.one("artifact"), by=typed.one("by").strip())
         again = without_secrets(again, page.facts.engine.program.machine)
         if before is not None and (before.text, before.by) == (again.text, again.by):
             return to_page(call, run)
-        told = "This is no longer wanted." if before is None else f"{before.by} has delivered it."
-        return await _tell_late(call, typed, told)
+        late = "This is no longer wanted." if before is None else f"{before.by} has delivered it."
+        return await _tell_late(call, typed, late)
     delivery, faults = read_delivery(asked.question.wanted, typed)
     if faults:
         return await _send_back(call, typed, faults)
@@ -71,16 +71,16 @@ async def deliver_artifact(call: Call) -> Response:
     return to_page(call, run, delivery.by)
 
 
-def _open(page: RunPage, question: str) -> Asked | None:
-    """What a form was for, where that is still open."""
+def _open(page: RunPage, question: str) -> QuestionForm | None:
+    """The open question of a run, if it is the one that the form was for."""
     asked = page.asked
     return asked if asked is not None and asked.question.question == question else None
 
 
 def _is_same(before: HumanAnswer, typed: Typed) -> bool:
-    """Whether a form that was sent twice is the answer that counts."""
-    told = before.choice, before.comment, before.by
-    return told == (typed.one("choice"), typed.one("comment"), typed.one("by").strip())
+    """Whether the form repeats the answer that counts."""
+    counted = before.choice, before.comment, before.by
+    return counted == (typed.one("choice"), typed.one("comment"), typed.one("by").strip())
 
 
 def _who_answered(before: HumanAnswer | None) -> str:
@@ -90,7 +90,7 @@ def _who_answered(before: HumanAnswer | None) -> str:
 
 
 async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
-    """What was typed, with what the run says to it."""
+    """The form as it was typed, with the error."""
     if isinstance(error, RunUnreadable):
         raise error
     at = error.at if isinstance(error, AnswerRefused) else ""
@@ -103,15 +103,15 @@ async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
 
 
 async def _send_back(
-    call: Call, typed: Typed, faults: Faults, told: str = "", status: int = 422
+    call: Call, typed: Typed, faults: Faults, message: str = "", status: int = 422
 ) -> Response:
-    names = {"typed": typed, "faults": faults, "told": told}
+    names = {"typed": typed, "faults": faults, "told": message}
     return await run_page(call, call.path["run"], status, names)
 
 
-async def _tell_late(call: Call, typed: Typed, told: str) -> Response:
-    """The run as it is now, with what was typed for a question that is over."""
-    names = {"late": told, "lost": list(said(typed)), "by": typed.one("by")}
+async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
+    """The page of the run, with the texts that were typed for a question that has closed."""
+    names = {"late": message, "lost": list(fields_with_text(typed)), "by": typed.one("by")}
     return await run_page(call, call.path["run"], 409, names)
 
 

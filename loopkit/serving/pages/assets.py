@@ -17,7 +17,7 @@ async def show_asset(call: Call) -> Response:
     name = call.path["name"]
     if name not in MEDIA:
         raise BadRequest("there is nothing of that name", 404)
-    # An address with the version never gives another one.
+    # The content at an address with a version never changes.
     is_named = call.query["v"] == asset_version(name)
     headers = {"cache-control": FOR_EVER if is_named else "no-cache"}
     return Response(asset(name), media_type=MEDIA[name], headers=headers)

@@ -1,4 +1,4 @@
-"""Going on with a run, and ending it, from its page."""
+"""Resuming and cancelling a run from its page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from loopkit.agents.assignment import NotRunnable
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint
-from loopkit.serving.pages.forms import to_page, typed_in
+from loopkit.serving.pages.forms import read_form, to_page
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.pages.shown import page
 
 OURS = ("this server", "nobody")
-"""Who drives a run behind a click, so that its page says everything."""
+"""The drivers about whom the page of the run needs no message."""
 
 
 async def resume_run(call: Call) -> Response:
@@ -37,18 +37,18 @@ async def ask_whether(call: Call) -> Response:
 
 
 async def cancel_run(call: Call) -> Response:
-    run, typed = call.path["run"], await typed_in(call.request)
+    run, typed = call.path["run"], await read_form(call.request)
     try:
-        told = await call.host.cancel(run, typed.one("reason").strip())
+        message = await call.host.cancel(run, typed.one("reason").strip())
     except NotRunnable as error:
         return await run_page(call, run, 409, {"told": str(error)})
     if (await page_of(call, run)).state.is_over:
         return to_page(call, run)
-    return await run_page(call, run, 202, {"told": told})
+    return await run_page(call, run, 202, {"told": message})
 
 
 async def to_run(call: Call) -> Response:
-    """Answers a GET of the address of a form: leads to the page of the run."""
+    """Answer a GET of the address of a form with a redirect to the page of the run."""
     return to_page(call, call.path["run"])
 
 

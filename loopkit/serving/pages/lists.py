@@ -1,4 +1,4 @@
-"""The pages that list runs, and everything that waits."""
+"""The pages that list runs, and open questions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.reading import offered
+from loopkit.serving.http.reading import as_offered_machine
 from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.serving.pages.shown import page
 
@@ -22,9 +22,9 @@ async def show_runs(call: Call) -> Response:
     before = call.query["before"] or None
     place = await call.site.follower.newest()
     runs, older = await call.site.runs.summaries(machine, status, before, LISTED)
-    wanted = {"machine": machine, "status": status, "before": older}
-    query = urlencode({name: value for name, value in wanted.items() if value})
-    machines = [offered(loaded) for loaded in call.site.machines]
+    parameters = {"machine": machine, "status": status, "before": older}
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    machines = [as_offered_machine(loaded) for loaded in call.site.machines]
     names = {
         "runs": runs,
         "next": f"/?{query}" if older else "",

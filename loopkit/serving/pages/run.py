@@ -10,9 +10,9 @@ from typing import Any
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import HTMLResponse, Response
 from loopkit.serving.http.table import Call, Endpoint, Parameter
-from loopkit.serving.pages.forms import remembered_name
+from loopkit.serving.pages.forms import name_from_cookie
 from loopkit.serving.pages.shown import page
-from loopkit.serving.run_pages import made
+from loopkit.serving.run_pages import run_in_page_thread
 from loopkit.text.run_ids import ancestors_of
 from loopkit.views.page.report import html_report
 from loopkit.views.page.run_page import RunPage
@@ -23,7 +23,7 @@ MOST_ALONE = 200_000
 """Characters of a text on a page of its own."""
 MOST_STEPS = 500
 MOST_EDITED = 100_000
-"""Characters of an artifact that is there to be edited at once; a longer one is behind a link."""
+"""Characters of an artifact that is editable at once; a longer one is behind a link."""
 
 
 async def show_run(call: Call) -> Response:
@@ -33,7 +33,7 @@ async def show_run(call: Call) -> Response:
 async def run_page(
     call: Call, run: str, status: int = 200, names: dict[str, Any] | None = None
 ) -> Response:
-    """The page of a run; `names` are more for its templates."""
+    """The page of a run; `names` are further names for its template."""
     place = await call.site.follower.newest()
     shown = await page_of(call, run)
     since, until = call.query.get("since"), call.query.get("until")
@@ -61,10 +61,10 @@ async def run_page(
 
 
 def answering(call: Call) -> dict[str, Any]:
-    """What the forms of a page need before anything is typed."""
+    """The names that the forms of a page need before anything is typed."""
     return {
         "may_answer": call.site.host is not None,
-        "by": remembered_name(call.request),
+        "by": name_from_cookie(call.request),
         "is_edited": "edit" in call.request.query_params,
         "most_edited": MOST_EDITED,
         "typed": None,
@@ -76,7 +76,7 @@ def answering(call: Call) -> dict[str, Any]:
 
 
 async def page_of(call: Call, run: str) -> RunPage:
-    """What a page shows of a run; raises JournalError."""
+    """The page of a run as data; raises JournalError."""
     return await call.site.pages.page(run)
 
 
@@ -104,7 +104,7 @@ async def show_version(call: Call) -> Response:
 async def show_report(call: Call) -> Response:
     shown = await page_of(call, call.path["run"])
     facts = replace(shown.facts, now=time.time())
-    return HTMLResponse(await made(lambda: html_report(facts)))
+    return HTMLResponse(await run_in_page_thread(lambda: html_report(facts)))
 
 
 RUN: Sequence[Endpoint] = (

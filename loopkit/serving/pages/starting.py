@@ -16,7 +16,7 @@ from loopkit.language.load import Loaded
 from loopkit.serving.http.answers import BadRequest, status_of
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
-from loopkit.serving.pages.forms import to_page, typed_in
+from loopkit.serving.pages.forms import read_form, to_page
 from loopkit.serving.pages.shown import page
 from loopkit.text.json_text import canonical
 from loopkit.views.page.answered import Faults
@@ -31,27 +31,27 @@ async def show_start(call: Call) -> Response:
 
 
 async def start_run(call: Call) -> Response:
-    loaded, typed = _machine(call), await typed_in(call.request)
-    given, faults = read_fields(_fields(loaded), typed, PREFIX)
+    loaded, typed = _machine(call), await read_form(call.request)
+    inputs, faults = read_fields(_fields(loaded), typed, PREFIX)
     if faults:
         return await _page(call, loaded, typed, faults, status=422)
     try:
-        run = await _run_of(call, typed.one("once"), given)
+        run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
         faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
-        told = "; ".join(one.message for one in error.faults if not one.missing)
-        return await _page(call, loaded, typed, faults, told, 422)
+        message = "; ".join(one.message for one in error.faults if not one.missing)
+        return await _page(call, loaded, typed, faults, message, 422)
     except (NotRunnable, JournalError) as error:
-        return await _page(call, loaded, typed, told=str(error), status=status_of(error) or 500)
+        return await _page(call, loaded, typed, message=str(error), status=status_of(error) or 500)
     return to_page(call, run)
 
 
-async def _run_of(call: Call, once: str, given: dict[str, Any]) -> str:
-    """The run that a form starts; the same one for the same form, however often it is sent."""
+async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
+    """The run that a form starts: the same run, however often the same form is sent."""
     machine, starts = call.path["machine"], call.site.starts
-    key = once, digest_of(canonical([machine, given]))
+    key = once, digest_of(canonical([machine, inputs]))
     if not once or key not in starts:
-        starts[key] = asyncio.create_task(call.host.start(machine, given))
+        starts[key] = asyncio.create_task(call.host.start(machine, inputs))
         while len(starts) > MOST_STARTS:
             del starts[next(iter(starts))]
     try:
@@ -78,7 +78,7 @@ async def _page(
     loaded: Loaded,
     typed: Typed | None = None,
     faults: Faults | None = None,
-    told: str = "",
+    message: str = "",
     status: int = 200,
 ) -> Response:
     names = {
@@ -87,7 +87,7 @@ async def _page(
         "fields": _fields(loaded),
         "typed": typed,
         "faults": faults or {},
-        "told": told,
+        "told": message,
         "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
     }
     return await page(call, "start.html", names, status)

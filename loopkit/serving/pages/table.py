@@ -18,5 +18,5 @@ PAGES: Sequence[Endpoint] = (*LISTS, *ASSETS, *STARTING, *ANSWERING, *ENDING, *R
 
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
-    """The pages of a site as they are served."""
+    """The routes of all pages of a site."""
     return routes(site, PAGES)

@@ -1,1 +1,1 @@
-"""What servers offer as tools, over any protocol: machines, outside agents, validators."""
+"""The tools that servers offer, over any protocol: machines, outside agents, validators."""

@@ -1,4 +1,4 @@
-"""Arguments of tools, which nobody has checked: what is wrong is refused by its name."""
+"""Unchecked arguments of tools: a refusal names the argument that is wrong."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from loopkit.text import one_line
 
 
 def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
-    """Raises CallRefused where no tool has this name."""
+    """Raises CallRefused if there is no tool with this name."""
     if name not in known:
         raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
 
 
-def refuse_unknown(given: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
-    """Raises CallRefused for the first name that is not known."""
-    for name in given:
+def refuse_unknown(names: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
+    """Raises CallRefused for the first unknown name."""
+    for name in names:
         if name not in known:
             raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
 
@@ -29,7 +29,7 @@ def _near(name: str, known: Collection[str]) -> str:
 
 def text_argument(arguments: Mapping[str, Any], name: str, source: str) -> str:
     """An argument that is a text; `source` says where its value comes from. Raises CallRefused."""
-    given = arguments.get(name)
-    if not isinstance(given, str):
+    value = arguments.get(name)
+    if not isinstance(value, str):
         raise CallRefused(f"`{name}` has to be a text: {source}")
-    return given
+    return value

@@ -16,7 +16,7 @@ from loopkit.serving.tools.standing import RUN, STANDING
 from loopkit.serving.tools.toolbox import ServedTool
 
 MOST_CONFIGURATIONS = 10_000
-"""How many configurations are explored for a bound of the progress; above it is less exact."""
+"""Configurations that are explored for the bound of the progress; above, it is less exact."""
 _OF_RUN: Mapping[str, Any] = {
     "type": "object",
     "properties": {"run": RUN},
@@ -50,7 +50,7 @@ def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
 
 
 def machine_tools(machines: Mapping[str, Loaded]) -> dict[str, ServedTool]:
-    """A tool for each machine, by its name; raises NotRunnable where another tool has that."""
+    """A tool for each machine, by its name; raises NotRunnable if another tool has that name."""
     for name in (tool.name for tool in common_tools(machines) if tool.name in machines):
         raise NotRunnable(
             f"a machine is named `{name}`, like a tool that this server has besides; "
@@ -61,17 +61,18 @@ def machine_tools(machines: Mapping[str, Loaded]) -> dict[str, ServedTool]:
 
 def _tool(name: str, machine: Machine) -> ServedTool:
     ends = machine.states_of(FinalState).items()
-    told = ", ".join(f"`{end}` ({state.final})" for end, state in ends)
+    outcomes = ", ".join(f"`{end}` ({state.final})" for end, state in ends)
+    about = machine.description or f"Run the machine `{name}`."
     return ServedTool(
         name=name,
-        description=f"{machine.description or f'Run the machine `{name}`.'}\n\nIt ends in {told}.",
+        description=f"{about}\n\nIt ends in {outcomes}.",
         arguments=parse_record(machine.input).schema,
         result=STANDING,
     )
 
 
 def most_asked(machine: Machine) -> float | None:
-    """How many pieces of work a run can ask of agents at most; none where that is not known."""
+    """The most works that a run can request from agents; None if that is unknown."""
     measures: tuple[Measure, ...] = ("runs",)
     bounds = explore(Analysis.of_machine(machine), most=MOST_CONFIGURATIONS, measures=measures)
     return bounds.runs.worst.total

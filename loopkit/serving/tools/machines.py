@@ -1,4 +1,4 @@
-"""The machines of a server as a toolbox: each tool runs one until it ends or waits for somebody."""
+"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from loopkit.serving.tools.arguments import (
     text_argument,
 )
 from loopkit.serving.tools.machine_tools import common_tools, machine_tools, most_asked
-from loopkit.serving.tools.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, named_request
+from loopkit.serving.tools.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, request_in
 from loopkit.serving.tools.run_progress import RunProgress
 from loopkit.serving.tools.standing import standing
 from loopkit.serving.tools.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
-from loopkit.serving.tools.user_forms import answer_in, form_of, shown_to_user
+from loopkit.serving.tools.user_forms import answer_in, form_message, form_of
 from loopkit.text.run_ids import root_of
 from loopkit.views.review import review
 from loopkit.views.summary import status_of
 
 MOST_FORMS = 3
-"""How often a user is asked one question whose answers are not taken."""
+"""How often a user is asked one question whose answers are refused."""
 LED_WITHIN_S = 45.0
 """How long `next` and `submit` wait for a run that works: clients wait about a minute."""
 Answer = dict[str, Any] | UserAsked
@@ -51,11 +51,11 @@ class MachineToolbox:
         pages: str = "",
         led_within_s: float = LED_WITHIN_S,
     ) -> None:
-        """With `stops_with_call` a run stops after its step once no call waits for it any more.
+        """With `stops_with_call` a run stops after its step when no call waits for it any more.
 
         `pages` is the address of a server that shows the runs, if there is one; `led_within_s` is
-        how long `next` and `submit` wait for a run that works. Raises NotRunnable where a machine
-        has the name of another tool.
+        how long `next` and `submit` wait for a run that works. Raises NotRunnable if a machine has
+        the name of another tool.
         """
         self._host = host
         self._redact = redact
@@ -66,7 +66,7 @@ class MachineToolbox:
         self._common = common_tools(host.machines)
         self._outside = OutsideAgents(host)
         self._waiting: Counter[str] = Counter()
-        """How many calls wait for each run."""
+        """The number of calls that wait for each run."""
         self._answering: set[asyncio.Task[Answer]] = set()
         self._bounds: dict[str, asyncio.Task[float | None]] = {}
 
@@ -86,14 +86,13 @@ class MachineToolbox:
 
     @property
     def is_answering(self) -> bool:
-        """Whether work for a call goes on, of one that was cancelled too."""
+        """Whether a call is being worked on, even one that was cancelled."""
         return bool(self._answering)
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Answer:
-        """Where a run stands by now; raises CallRefused.
+        """Call a tool and return where its run stands; raises CallRefused.
 
-        What was begun for a call that is cancelled is brought to its end, so that nothing is
-        stored by half.
+        Work for a call that is cancelled is finished, so that nothing is stored by half.
         """
         call = _Call(caller)
         answering = asyncio.create_task(self._answer(name, arguments, call))
@@ -108,7 +107,7 @@ class MachineToolbox:
     def _forget(self, answering: asyncio.Task[Answer]) -> None:
         self._answering.discard(answering)
         if not answering.cancelled():
-            # Of a call that was cancelled nobody else looks at what went wrong.
+            # Marks the exception as seen: the caller of a cancelled call does not look at it.
             answering.exception()
 
     def _give_up(self, call: _Call) -> None:
@@ -117,7 +116,7 @@ class MachineToolbox:
             self._leave(call.run)
 
     def _leave(self, run: str) -> None:
-        """Stop a run for which a call waited that is cancelled, unless others wait for it."""
+        """Let one call no longer wait for a run; the run stops if it was the last one."""
         self._waiting[run] -= 1
         if self._waiting[run] > 0:
             return
@@ -127,7 +126,7 @@ class MachineToolbox:
 
     async def _answer(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
         try:
-            answer = await self._called(name, arguments, call)
+            answer = await self._dispatch(name, arguments, call)
         except (CallRefused, AnswerRefused, InvalidInput, NotRunnable, JournalError) as error:
             raise CallRefused(self._redact(str(error))) from error
         if isinstance(answer, UserAsked):
@@ -135,118 +134,118 @@ class MachineToolbox:
         plain: dict[str, Any] = redacted(answer, self._redact)
         return plain
 
-    async def _called(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
+    async def _dispatch(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
         refuse_unknown_tool(name, [*self._machines, *(tool.name for tool in self._common)])
         if name == SUBMIT.name:
-            return await self._submitted(arguments, call)
+            return await self._submit(arguments, call)
         if call.caller.reply is not None:
-            return await self._taken(call.caller.reply, call)
+            return await self._take_reply(call.caller.reply, call)
         if name == NEXT.name:
             return await self._next(arguments, call)
         if name in self._machines:
-            return await self._driven(await self._host.start(name, arguments), 0, call)
+            return await self._drive_until_stop(await self._host.start(name, arguments), 0, call)
         refuse_unknown(arguments, ("run",))
         run = root_of(text_argument(arguments, "run", "the id of a run"))
-        await self._refuse_strange(run)
+        await self._refuse_unserved(run)
         if name == "status":
             return await standing(self._host.app, run, self._pages)
-        return await self._gone_on(run, call)
+        return await self._resume(run, call)
 
-    async def _refuse_strange(self, run: str) -> None:
-        """Refuse a run of a machine that is not served."""
+    async def _refuse_unserved(self, run: str) -> None:
+        """Raises CallRefused for a run of a machine that is not served."""
         state = await self._host.app.state_of(run)
         if state.machine not in self._machines:
             raise CallRefused(f"run `{run}` is of machine `{state.machine}`, not served here")
 
-    async def _gone_on(self, run: str, call: _Call) -> Answer:
+    async def _resume(self, run: str, call: _Call) -> Answer:
         [row] = await self._host.app.journal.runs(run=run)
         if await self._host.go_on(run) != THIS_SERVER:
             return await standing(self._host.app, run, self._pages)
-        return await self._driven(run, row.seq, call)
+        return await self._drive_until_stop(run, row.seq, call)
 
     # -- what is wanted from outside ---------------------------------------------------------
 
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        """What a run wants; one that was interrupted is driven on first."""
+        """The request of a run; an interrupted run is continued first."""
         run = await self._outside.run_in(arguments)
         before = await self._length(run)
-        if await self._is_left_alone(root_of(run)):
+        if await self._is_interrupted(root_of(run)):
             await self._host.go_on(run)
-        return await self._led(run, before, call)
+        return await self._lead(run, before, call)
 
-    async def _submitted(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        """Deliver what a request asks for; the verdicts on it, and where the run stands then."""
-        run, request = named_request(arguments)
+    async def _submit(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
+        """Deliver an artifact, and return the verdicts on it and where the run stands then."""
+        run, request = request_in(arguments)
         before = await self._length(run)
         if call.caller.reply is not None:
-            answer = await self._taken(call.caller.reply, call)
+            answer = await self._take_reply(call.caller.reply, call)
         else:
             await self._outside.deliver(run, request, arguments, call.caller.program)
-            answer = await self._led(run, before, call)
+            answer = await self._lead(run, before, call)
         if isinstance(answer, UserAsked):
             return answer
         return {"verdicts": await self._outside.verdicts(run, request), "next": answer}
 
-    async def _led(self, run: str, before: int, call: _Call) -> Answer:
-        """Where a run stands once it has stopped, or has worked for long."""
+    async def _lead(self, run: str, before: int, call: _Call) -> Answer:
+        """Wait until a run stops, at most `led_within_s`, and return where it stands."""
         root = root_of(run)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._led_within_s):
-                await self._followed(root, before, call)
-        told = await standing(self._host.app, run, self._pages)
-        may_ask = call.caller.may_be_asked and "request" not in told
-        return (await self._form(root) if may_ask else None) or told
+                await self._follow(root, before, call)
+        answer = await standing(self._host.app, run, self._pages)
+        may_ask = call.caller.may_be_asked and "request" not in answer
+        return (await self._form(root) if may_ask else None) or answer
 
-    async def _is_left_alone(self, root: str) -> bool:
-        """Whether a run was interrupted, so that it only has to be driven on."""
+    async def _is_interrupted(self, root: str) -> bool:
+        """Whether a run was interrupted, so that it only has to be continued."""
         state = await self._host.app.state_of(root)
         [row] = await self._host.app.journal.runs(run=root)
         is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
         return is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted"
 
     async def _length(self, run: str) -> int:
-        """How many events the root of a run has, which has to be of a machine that is served."""
-        await self._refuse_strange(root_of(run))
+        """The number of events of the root of a run; raises CallRefused if it is not served."""
+        await self._refuse_unserved(root_of(run))
         [row] = await self._host.app.journal.runs(run=root_of(run))
         return row.seq
 
-    async def _driven(self, run: str, before: int, call: _Call) -> Answer:
-        """Wait until a run stops, and say where it stands; it had `before` events already."""
+    async def _drive_until_stop(self, run: str, before: int, call: _Call) -> Answer:
+        """Wait until a run stops, and return where it stands; it had `before` events already."""
         call.run = run
         self._waiting[run] += 1
         if call.is_given_up:
             self._leave(run)
-        await self._followed(run, before, call)
+        await self._follow(run, before, call)
         if call.is_given_up:
-            # Nobody gets the answer, and the journal may be closed.
+            # The answer is not sent, and the journal may be closed.
             return {}
         self._leave(run)
         if call.caller.may_be_asked and (asked := await self._form(run)) is not None:
             return asked
         return await standing(self._host.app, run, self._pages)
 
-    async def _followed(self, run: str, before: int, call: _Call) -> None:
-        """Wait until this process has let go of a run, and report its progress meanwhile."""
+    async def _follow(self, run: str, before: int, call: _Call) -> None:
+        """Wait until this process no longer drives a run, and report its progress meanwhile."""
         if call.caller.tell is None:
-            await self._host.stopped(run)
+            await self._host.wait_until_released(run)
             return
         progress = RunProgress(call.caller.tell, self._redact)
         with self._host.hearing(run, progress.hear):
             progress.begin(await self._history(run, before), before, await self._most_asked(run))
-            await self._host.stopped(run)
+            await self._host.wait_until_released(run)
 
     async def _history(self, run: str, before: int) -> dict[str, Sequence[Stored]]:
-        """The events of a run, and of the children with which it goes on; parents first."""
+        """The events of a run and of its unfinished children, parents first."""
         app = self._host.app
         history: dict[str, Sequence[Stored]] = {run: await app.events(run)}
-        # Children of a new run begin later, and are heard.
+        # The events of children of a new run arrive later, through `hear`.
         for child in open_children(await app.state_of(run)) if before else ():
             if await app.journal.has(child.started.child):
                 history |= await self._history(child.started.child, before)
         return history
 
     async def _most_asked(self, run: str) -> float | None:
-        """What `most_asked` says of a run that still has the definition which is served."""
+        """The `most_asked` of a run's machine; None if the run has another definition than it."""
         state = await self._host.app.state_of(run)
         loaded = self._host.machines[state.machine]
         if state.definition != loaded.digest:
@@ -268,45 +267,46 @@ class MachineToolbox:
     async def _form_of(
         self, asked: OpenQuestion, number: int = 1, refused: str = ""
     ) -> UserAsked | None:
-        """The form of a question, for the `number`-th time."""
+        """The form of a question that is asked for the `number`-th time."""
         schema = form_of(asked.question)
         if schema is None:
             return None
         app, state = self._host.app, asked.state
         engine = app.engine(await app.machine_of(state), state.definition)
-        text = shown_to_user(review(engine, state), asked.question, state.run, refused)
+        text = form_message(review(engine, state), asked.question, state.run, refused)
         matter = {"run": state.run, "question": asked.question.question, "number": number}
         return UserAsked(text, schema, json.dumps(matter))
 
-    async def _taken(self, reply: UserReply, call: _Call) -> Answer:
-        """Answer a question as the user said, and go on; it stays open where they said nothing."""
+    async def _take_reply(self, reply: UserReply, call: _Call) -> Answer:
+        """Answer a question with the user's reply, and continue; without one it stays open."""
         matter = json.loads(reply.matter)
         run, question, number = matter["run"], matter["question"], matter["number"]
         root = root_of(run)
-        await self._refuse_strange(root)
+        await self._refuse_unserved(root)
         app = self._host.app
         [row] = await app.journal.runs(run=root)
         asked = [one for one in await app.questions(root) if one.question.question == question]
         asked = [one for one in asked if one.state.run == run]
         if reply.action != "accept" or not asked:
-            # Somebody else may have answered meanwhile.
+            # Another person may have answered meanwhile.
             return await standing(app, root, self._pages)
         answer = answer_in(reply.content, asked[0].question, call.caller.user)
         try:
-            taken = await self._host.answer(run, answer, question)
+            posted = await self._host.answer(run, answer, question)
         except AnswerRefused as refused:
             again = await self._form_of(asked[0], number + 1, str(refused))
             if again is None or number >= MOST_FORMS:
                 raise
             return again
-        if taken.driver != THIS_SERVER:
-            told = f"the answer was given; {taken.driver} goes on with the run: see `status` later"
-            return {**await standing(app, root), "message": told}
-        return await self._driven(root, row.seq, call)
+        if posted.driver != THIS_SERVER:
+            driver = posted.driver
+            message = f"the answer was given; {driver} goes on with the run: see `status` later"
+            return {**await standing(app, root), "message": message}
+        return await self._drive_until_stop(root, row.seq, call)
 
 
 class _Call:
-    """A call in hand."""
+    """A call that is being answered."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller

@@ -1,7 +1,7 @@
 """Outside agents over a protocol: a client is led through a run, one artifact at a time.
 
-`next` gives the prompt of what is wanted now, `submit` takes it. Validators of the machine judge
-what is submitted; a question to a person is shown and can't be answered here.
+`next` returns the prompt for the artifact that a run waits for, `submit` delivers it. Validators of
+the machine judge what is submitted; a question to a person is shown and can't be answered here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from loopkit.serving.tools.standing import STANDING
 from loopkit.serving.tools.toolbox import CallRefused, ServedTool
 
 MOST_LISTED = 50
-"""Runs that are looked at where the client names none."""
+"""How many runs are searched if the client names none."""
 TAKEN_WITHIN_S = 45.0
-"""How long `submit` waits until the process that drives the run has taken the delivery."""
+"""How long `submit` waits until the process that drives the run accepts the delivery."""
 LOOK_AGAIN_S = 0.1
-"""How long it pauses between two looks at that."""
+"""The interval at which `submit` checks that."""
 TOLD = "`request` of `next` says which"
 _SUBMITTED: Mapping[str, Any] = {
     "type": "object",
@@ -95,7 +95,7 @@ LEADING = (
 
 
 class OutsideAgents:
-    """What runs of the machines of a host want from outside, and how it is delivered to them."""
+    """The requests of a host's runs to outside agents, and the deliveries to them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -108,12 +108,12 @@ class OutsideAgents:
         return await self._only_run()
 
     async def _only_run(self) -> str:
-        """The run that wants something, where there is only one."""
+        """The one run that waits for a delivery; raises CallRefused for none or several."""
         app = self._host.app
         wanting: list[str] = []
         for row in await app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
             if row.machine in self._host.machines:
-                # What can't be read, or was removed meanwhile, wants nothing.
+                # A run that can't be read, or was removed meanwhile, waits for nothing.
                 with suppress(UnknownRun, RunUnreadable):
                     asked = await app.questions(row.run)
                     wanting += [row.run] if any(one.question.wanted for one in asked) else []
@@ -126,16 +126,16 @@ class OutsideAgents:
     async def deliver(
         self, run: str, request: str, arguments: Mapping[str, Any], program: str
     ) -> None:
-        """Deliver what a program calls `submit` with, and wait until the run has taken it.
+        """Deliver the arguments of `submit`, and wait until the run has accepted them.
 
-        Raises AnswerRefused and NotRunnable where that is not what it waits for.
+        Raises AnswerRefused and NotRunnable if the run waits for something else.
         """
         delivery = Delivery(text=_artifact(arguments), by=program)
         await self._host.reply(run, delivery, request)
         for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
             if not await self._asks(run, request):
                 return
-            # It may be another process that drives the run, and tells nobody here.
+            # Another process may drive the run; it does not notify this one.
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _asks(self, run: str, request: str) -> bool:
@@ -143,7 +143,7 @@ class OutsideAgents:
         return state.question is not None and state.question.question == request
 
     async def verdicts(self, run: str, request: str) -> list[dict[str, Any]]:
-        """The reports of all states that have judged what was delivered to a request."""
+        """The reports of all states that have judged the delivery to a request."""
         app = self._host.app
         events = [stored.event for stored in await app.events(run)]
         machine = await app.machine_of(await app.state_of(run))
@@ -164,14 +164,14 @@ class OutsideAgents:
         ]
 
 
-def named_request(arguments: Mapping[str, Any]) -> tuple[str, str]:
+def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """The run and the request that `submit` names; raises CallRefused."""
     refuse_unknown(arguments, ("run", "request", "artifact"))
     return text_argument(arguments, "run", TOLD), text_argument(arguments, "request", TOLD)
 
 
 def has_outside_agents(machine: Machine) -> bool:
-    """Whether runs of a machine, or their children, may ask somebody outside."""
+    """Whether a machine, or a machine that its states run, has outside agents."""
     if not all(agent.is_called for agent in machine.agents.values()):
         return True
     children = machine.states_of(ChildrenState).values()
@@ -179,8 +179,8 @@ def has_outside_agents(machine: Machine) -> bool:
 
 
 def _artifact(arguments: Mapping[str, Any]) -> str | None:
-    """What is delivered as a text; none for the workspace as it is."""
-    given = arguments.get("artifact")
-    if given is None or isinstance(given, str):
-        return given
-    return json.dumps(given, ensure_ascii=False)
+    """The delivered artifact as a text; None if the workspace is delivered as it is."""
+    artifact = arguments.get("artifact")
+    if artifact is None or isinstance(artifact, str):
+        return artifact
+    return json.dumps(artifact, ensure_ascii=False)

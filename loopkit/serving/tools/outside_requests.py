@@ -1,4 +1,4 @@
-"""Requests to outside agents, as tools give them: the prompt, and how to deliver."""
+"""Requests to outside agents, as tools return them: the prompt, and how to deliver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REQUEST: Mapping[str, Any] = {
 
 
 def request_of(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
-    """The request of a run that waits for what is `wanted`."""
+    """The request of a run that waits for the `wanted` artifact."""
     optional = {
         "schema": wanted.json_schema,
         "workspace": wanted.workspace,
@@ -53,8 +53,8 @@ def request_of(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
 
 def _how(wanted: Wanted) -> str:
     if wanted.is_left:
-        told = f"put it at {wanted.path!r} in the workspace, and submit without `artifact`"
-        return told + ("; or submit a text as `artifact`" if wanted.takes_text else "")
+        how = f"put it at {wanted.path!r} in the workspace, and submit without `artifact`"
+        return how + ("; or submit a text as `artifact`" if wanted.takes_text else "")
     what = "the whole text" if wanted.form == "text" else "data that fits `schema`"
     where = ", after working in the workspace" if wanted.workspace else ""
     return f"submit {what} as `artifact`{where}"

@@ -16,21 +16,21 @@ WIDTH = 300
 
 
 class RunProgress:
-    """Turns the events of a run and its children into progress, which rises with each.
+    """Turns the events of a run and its children into progress that rises with each message.
 
-    Its whole part counts the pieces of work that agents were asked for, as the proof does; its
-    fraction rises with each message. The end is one more.
+    Its whole part counts the works that agents were asked for, as the proof does; its fraction
+    rises with each message. The end of the run adds one.
     """
 
     def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
         self._tell = tell
         self._redact = redact
         self._early: list[tuple[str, Stored]] | None = []
-        """Events that came before the history was read."""
+        """Events that arrived before the history was read; None after that."""
         self._most: float | None = None
         self._family = FamilyProgress()
         self._asked: set[tuple[str, str]] = set()
-        """The pieces of work that agents were asked for in this call, each with its run."""
+        """The tasks that agents were asked for in this call, each with its run."""
         self._told = 0
 
     def hear(self, run: str, stored: Stored) -> None:
@@ -43,10 +43,10 @@ class RunProgress:
     def begin(
         self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
     ) -> None:
-        """Know what the runs of a family have done, parents first, and report what came since.
+        """Take in the history of the runs of a family, parents first, and report the new events.
 
-        The first `before` events of the root were before this call. `most` is how many pieces of
-        work a whole run can ask of agents, where that is known.
+        The first `before` events of the root precede this call. `most` is the most works that a
+        whole run can request from agents, if that is known.
         """
         self._most = most
         known: dict[str, int] = {}
@@ -76,6 +76,6 @@ class RunProgress:
     def _report(self, done: float, text: str) -> None:
         total = None
         if self._most is not None:
-            # With limits that were raised meanwhile, a run may ask for more.
+            # If limits were raised meanwhile, a run may request more.
             total = max(self._most + 1, done)
         self._tell(Progress(done, total, one_line(self._redact(text), WIDTH)))

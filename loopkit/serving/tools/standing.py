@@ -1,4 +1,4 @@
-"""Where a run stands, as tools answer: its result, or what it waits for and who can help."""
+"""Where a run stands, as tools report it: its result, or what it waits for and what to do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.summary import status_of
 
 LONGEST_RESULT = 250_000
-"""Characters of a result as JSON: some clients take no message of more than a mebibyte, and an
-answer has everything in it twice."""
+"""Characters of a result as JSON: some clients refuse messages of more than a mebibyte, and an
+answer contains its data twice."""
 RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
 STANDING: Mapping[str, Any] = {
     "type": "object",
@@ -67,30 +67,30 @@ STANDING: Mapping[str, Any] = {
 
 
 async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
-    """The run with its family; `pages` is the address of a server that shows runs, if any does.
+    """Where a run and its family stand; `pages` is the address of a server that shows runs, if any.
 
-    Of several requests to somebody outside it is that of the run itself, else the first one.
+    Of several requests to outside agents it has that of the run itself, else the first one.
     """
     state = await app.state_of(root_of(run))
     [row] = await app.journal.runs(run=state.run)
     status = status_of(state, is_driven=row.is_driven)
     usage = await app.usage_of(state)
     asked = await app.questions(state.run)
-    told: dict[str, Any] = {"run": state.run, "machine": row.machine, "status": status}
-    told["state"] = state.state
+    answer: dict[str, Any] = {"run": state.run, "machine": row.machine, "status": status}
+    answer["state"] = state.state
     if (finished := state.finished) is not None:
-        told |= {"outcome": finished.outcome, "success": finished.success}
+        answer |= {"outcome": finished.outcome, "success": finished.success}
         if _is_short(finished.result):
-            told["result"] = finished.result
+            answer["result"] = finished.result
     if message := "\n".join(await _message(app, state, status, asked, pages)):
-        told["message"] = message
+        answer["message"] = message
     if questions := [_question(one) for one in asked if one.question.wanted is None]:
-        told["questions"] = questions
-    wanted = [(one, one.question.wanted) for one in asked]
-    requests = [request_of(one, what) for one, what in wanted if what is not None]
+        answer["questions"] = questions
+    waits = [(one, one.question.wanted) for one in asked]
+    requests = [request_of(one, what) for one, what in waits if what is not None]
     if requests:
-        told["request"] = next((one for one in requests if one["run"] == run), requests[0])
-    return {**told, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
+        answer["request"] = next((one for one in requests if one["run"] == run), requests[0])
+    return {**answer, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
 
 
 def _is_short(result: Mapping[str, Any]) -> bool:
@@ -105,15 +105,15 @@ def _question(asked: OpenQuestion) -> dict[str, Any]:
 async def _message(
     app: App, state: RunState, status: str, asked: Sequence[OpenQuestion], pages: str
 ) -> list[str]:
-    """What is waited for, and what can be done about it."""
+    """What the run waits for, and what can be done about it."""
     if status == "waiting":
         return [*_wanting(asked), *_asking(state.run, asked, pages)]
     if status == "interrupted":
         return ["nobody drives the run now; the tool `resume` goes on with it"]
     if state.finished is not None:
         report = shlex.join(["loopkit", "report", state.run, "-o", "run.html"])
-        told = f"the result is too long for an answer; a person finds it with `{report}`"
-        return [] if _is_short(state.finished.result) else [told]
+        where = f"the result is too long for an answer; a person finds it with `{report}`"
+        return [] if _is_short(state.finished.result) else [where]
     if (stopped := state.suspended) is not None:
         may_go_on = stopped.reason in ("interrupted", "transient")
         tool = ["the tool `resume` goes on with it"] if may_go_on else []
@@ -124,7 +124,7 @@ async def _message(
 
 
 def _wanting(asked: Sequence[OpenQuestion]) -> Iterator[str]:
-    """What the model that plays an agent has to do."""
+    """What an outside agent has to do."""
     if any(one.question.wanted is not None for one in asked):
         yield "the run waits for what `request` asks for; `submit` takes it"
 

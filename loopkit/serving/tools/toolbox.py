@@ -1,4 +1,4 @@
-"""Toolboxes: what a server offers as tools, and answers when they are called."""
+"""Toolboxes: the tools that a server offers, and their answers."""
 
 from __future__ import annotations
 
@@ -14,70 +14,70 @@ class ServedTool:
     name: str
     description: str
     arguments: Mapping[str, Any]
-    """JSON Schema of what it is called with."""
+    """JSON Schema of its arguments."""
     result: Mapping[str, Any]
-    """JSON Schema of what it answers."""
+    """JSON Schema of its answer."""
     changes_nothing: bool = False
-    """Whether it starts no program and asks nobody."""
+    """Whether it is read-only: it starts no program and makes no call."""
 
 
 class CallRefused(Exception):
-    """A call that can't be answered; the message tells the model why, and what to do."""
+    """A call that is refused; the message tells the model why, and what to do."""
 
 
 @dataclass(frozen=True)
 class UserAsked:
-    """What the user of a client has to say before a call is answered.
+    """A form that the user of a client has to fill in before a call is answered.
 
-    The same call is made again then, with the reply.
+    The same call is then made again, with the reply.
     """
 
     message: str
     schema: Mapping[str, Any]
     """JSON Schema of a form of single values."""
     matter: str
-    """What the reply is about; only the toolbox that asked can make one."""
+    """The subject of the reply, which only the toolbox that asked can create."""
 
 
 @dataclass(frozen=True)
 class UserReply:
-    """What the user of a client did with a form."""
+    """The reply of the user of a client to a form."""
 
     matter: str
-    """That of the question."""
+    """The `matter` of the form."""
     action: Literal["accept", "decline", "cancel"] = "cancel"
     content: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a call has come."""
+    """The progress of a call."""
 
     done: float
-    """More each time."""
+    """It rises with each report."""
     total: float | None
-    """What `done` comes to at most, where that is known."""
+    """The maximum of `done`, if it is known."""
     message: str
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls a tool, and how they are reached meanwhile."""
+    """The caller of a tool, and how to reach it during the call."""
 
     user: str = "the user of a client"
-    """What the person is called who uses the client."""
+    """The name of the person who uses the client."""
     may_be_asked: bool = False
     """Whether the client shows forms to that person."""
     tell: Callable[[Progress], None] | None = None
-    """Takes the progress of the call, and never waits; none where the client did not ask for it."""
+    """Takes the progress of the call without waiting; None if the client did not ask for it."""
     reply: UserReply | None = None
-    """Where the call was made before, and something was asked."""
+    """The reply of the user, if the call was made before and led to a form."""
     program: str = "a client"
-    """What the client calls itself, for the record."""
+    """The client's own name, for the record."""
 
 
 NOBODY = Caller()
-"""A caller that gets nothing but the answer."""
+"""A caller that gets only the answer."""
 
 
 class Toolbox(Protocol):
@@ -85,7 +85,7 @@ class Toolbox(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What the tools are for."""
+        """The purpose of the tools, for the client's model."""
 
     @property
     def offered(self) -> Sequence[ServedTool]: ...
@@ -93,4 +93,4 @@ class Toolbox(Protocol):
     async def call(
         self, name: str, arguments: Mapping[str, Any], caller: Caller
     ) -> dict[str, Any] | UserAsked:
-        """What a tool answers; raises CallRefused. The arguments have not been checked."""
+        """The answer of a tool; raises CallRefused. The arguments have not been checked."""

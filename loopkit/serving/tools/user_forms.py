@@ -12,11 +12,11 @@ from loopkit.language.datatypes.datatype import SCALARS
 CHOICE = "choice"
 COMMENT = "comment"
 LONGEST_REVIEW = 6_000
-"""Characters that are shown of what is asked about."""
+"""Characters of the review that are shown above a form."""
 
 
 def form_of(question: Waiting) -> dict[str, Any] | None:
-    """The JSON Schema of the form of a question; none where no form of single values will do."""
+    """The JSON Schema of the form of a question; None if single values are not enough for it."""
     fields = parse_record(question.form).fields or {}
     open_ones = [choice for choice in question.choices if not choice.closed]
     if not open_ones or question.wanted is not None:
@@ -35,23 +35,23 @@ def form_of(question: Waiting) -> dict[str, Any] | None:
 
 
 def _field(field: DataType) -> dict[str, Any]:
-    """A field as clients know it, which is less than JSON Schema."""
+    """A field in the part of JSON Schema that clients support."""
     shown: dict[str, Any] = {
         "type": SCALARS[field.scalar or "str"],
         "description": described(field),
     }
     if field.values:
         shown["enum"] = list(field.values)
-    told = {"minimum": field.minimum, "maximum": field.maximum, "default": field.default}
-    return shown | {name: value for name, value in told.items() if value is not None}
+    limits = {"minimum": field.minimum, "maximum": field.maximum, "default": field.default}
+    return shown | {name: value for name, value in limits.items() if value is not None}
 
 
 def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAnswer:
-    """What a filled in form says; nothing of it has been checked."""
+    """The answer in a filled-in form, which has not been checked."""
     fields = parse_record(question.form).fields or {}
-    given = {name: content[name] for name in fields if content.get(name) is not None}
-    # A client may leave an empty text in a field that nobody filled in.
-    form = {name: value for name, value in given.items() if value != "" or fields[name].required}
+    filled = {name: content[name] for name in fields if content.get(name) is not None}
+    # A client may send an empty text for a field that was not filled in.
+    form = {name: value for name, value in filled.items() if value != "" or fields[name].required}
     return HumanAnswer(
         choice=_text(content.get(CHOICE)),
         comment=_text(content.get(COMMENT)),
@@ -64,10 +64,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def shown_to_user(review: str, question: Waiting, run: str, refused: str = "") -> str:
-    """The text above a form: what is asked about, as far as it has room, and the question.
+def form_message(review: str, question: Waiting, run: str, refused: str = "") -> str:
+    """The text above a form: the review with the question, cut if it is too long.
 
-    `refused` says why the answer before this one was not taken.
+    `refused` says why the previous answer was refused.
     """
     if len(review) > LONGEST_REVIEW:
         half = LONGEST_REVIEW // 2

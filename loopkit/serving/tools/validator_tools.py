@@ -1,4 +1,4 @@
-"""Validators as tools: what each takes, and which of a machine's validators can be served."""
+"""Validators as tools: their arguments, and which of a machine's validators can be served."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from loopkit.text import one_line
 
 WISH_WIDTH = 300
 WISHES = 20
-"""Of a description: the characters of a wish, and how many are listed."""
+"""In a description: the characters of a wish, and how many wishes are listed."""
 
 
 @dataclass(frozen=True)
 class ValidatorTool:
-    """A validator as a tool, with the inputs that its client has to give."""
+    """A validator as a tool, with the inputs that its client has to supply."""
 
     validator: StandaloneValidator
     fixed: Mapping[str, Any]
-    """Inputs that the client can't choose."""
+    """Inputs that the client can't set."""
 
     @property
     def machine(self) -> Machine:
@@ -39,7 +39,7 @@ class ValidatorTool:
 
     @cached_property
     def inputs(self) -> dict[str, DataType]:
-        """The inputs that a client may give, by name: those that are read and not fixed."""
+        """The inputs that a client may supply, by name: those that are read and not fixed."""
         read = inputs_read(self.machine, self.validator.rules) - self.fixed.keys()
         fields = parse_record(self.machine.input).fields or {}
         return {name: datatype for name, datatype in fields.items() if name in read}
@@ -88,7 +88,7 @@ class ValidatorTool:
         return arguments
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The draft, data as JSON, and the input that it is judged with; raises CallRefused."""
+        """The draft, as JSON if it is data, and the input for judging it; raises CallRefused."""
         refuse_unknown(arguments, self.offered.arguments["properties"])
         return self._text_in(arguments), self._input_in(arguments)
 
@@ -103,14 +103,14 @@ class ValidatorTool:
         return json.dumps(draft, ensure_ascii=False)
 
     def _input_in(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        given = arguments.get("input", {})
-        if not isinstance(given, Mapping):
+        inputs = arguments.get("input", {})
+        if not isinstance(inputs, Mapping):
             raise CallRefused("`input` has to be an object with the inputs by name")
-        refuse_unknown(given, self.inputs, "input")
-        if missing := [name for name in self.required if name not in given]:
+        refuse_unknown(inputs, self.inputs, "input")
+        if missing := [name for name in self.required if name not in inputs]:
             raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
         try:
-            return partial_input(self.machine, {**given, **self.fixed})
+            return partial_input(self.machine, {**inputs, **self.fixed})
         except InvalidInput as error:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
 
@@ -121,7 +121,7 @@ class Choice:
 
     tools: Sequence[ValidatorTool]
     left_out: Mapping[str, str]
-    """By name, the reason for each that is not."""
+    """The reason for each validator that is not served, by name."""
 
 
 def choose(

@@ -17,7 +17,7 @@ from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, ServedToo
 from loopkit.serving.tools.validator_tools import ValidatorTool
 
 AT_ONCE = 4
-"""Drafts that are judged at the same time; the others wait."""
+"""How many drafts are judged at the same time; the others wait."""
 
 
 class ValidatorToolbox:
@@ -43,7 +43,7 @@ class ValidatorToolbox:
     async def call(
         self, name: str, arguments: Mapping[str, Any], caller: Caller = NOBODY
     ) -> dict[str, Any]:
-        """The diagnostics of a draft; raises CallRefused where there is no verdict."""
+        """The diagnostics of a draft; raises CallRefused if there is no verdict."""
         try:
             return self._plain(await self._judge(name, arguments))
         except (CallRefused, NoReport, NotRunnable, NotJudged) as error:

@@ -1,6 +1,6 @@
 """Diagrams of a machine, of the path that a run took, and of what cases cover.
 
-`drawing` says what is drawn, as data; each format makes a text of it.
+`drawing` returns the diagram as data; each format turns it into text.
 """
 
 from collections.abc import Callable, Mapping

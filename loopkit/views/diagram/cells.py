@@ -1,9 +1,8 @@
-"""Cells in layers: what a layered drawing is made of, before anything has a place.
+"""Cells in layers: the parts of a layered drawing before they have coordinates.
 
-Layers with boxes take turns with layers of labels, so that a label has as much room of its own as
-a box has. Arrows to one target share a *trunk*, one cell in each layer on the way there: lines
-that lead to the same place become one line, and there are never more cells than targets times
-layers.
+Layers of boxes alternate with layers of labels, so that labels get space just like boxes. Arrows to
+one target share a *trunk*, one cell in each layer on the way there: lines to the same target become
+one line, and there are never more cells than targets times layers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Size = tuple[float, float]
 
 @dataclass(slots=True, eq=False)
 class Cell:
-    """A box, a label, or the place where a line passes a layer."""
+    """A box, a label, or the point where a line crosses a layer."""
 
     kind: Kind
     layer: int
@@ -30,18 +29,18 @@ class Cell:
     """Its neighbours in the layer above."""
     below: list[Cell] = field(default_factory=list)
     x: float = 0.0
-    """Its middle."""
+    """The x coordinate of its middle."""
     place: float = 0.0
     """Its number in its layer."""
     is_back: bool = False
-    """Whether only lines that lead back pass it."""
+    """Whether only lines that lead back cross it."""
     trunk: list[Cell] = field(default_factory=list)
-    """The cells that are best one above the other, itself included."""
+    """The cells of its trunk, including itself, which should be in a vertical line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An arrow before it has a place."""
+    """An arrow before it has coordinates."""
 
     source: str
     target: str
@@ -51,17 +50,17 @@ class Line:
 
 @dataclass(slots=True)
 class Layers:
-    """All cells of a drawing, and the way of each line through them."""
+    """All cells of a drawing, and the route of each line through them."""
 
     rows: list[list[Cell]]
     """From top to bottom."""
     boxes: dict[str, Cell]
     ways: list[list[Cell]]
-    """Of each line the cells from its source to its target; empty from a box to itself."""
+    """The cells of each line from its source to its target; empty for a box to itself."""
 
 
 def layers_of(boxes: Mapping[str, Size], lines: Sequence[Line]) -> Layers:
-    """Boxes in layers: each line leads down, except for those that lead back."""
+    """The layers of boxes and lines: each line leads down, except for those that lead back."""
     depth = _depths(list(boxes), lines)
     cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
     rows: list[list[Cell]] = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
@@ -104,7 +103,7 @@ def _way(
 
 
 def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
-    """How far down each box is: as far as the longest way to it, or closer to what is below."""
+    """The depth of each box: the length of the longest route to it, or nearer to those below."""
     place = {name: i for i, name in enumerate(_in_order(names, lines))}
     above: dict[str, set[str]] = {name: set() for name in names}
     below: dict[str, set[str]] = {name: set() for name in names}
@@ -123,9 +122,9 @@ def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
 
 
 def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
-    """Each box behind those from which lines lead forward to it, else in the order given.
+    """Each box after those from which lines lead forward to it, else in the given order.
 
-    Where such lines close a circle, it is cut at the first box.
+    A cycle of such lines is cut at its first box.
     """
     after: dict[str, list[str]] = {name: [] for name in names}
     missing = dict.fromkeys(names, 0)
@@ -135,14 +134,14 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
             missing[line.target] += 1
     number = {name: i for i, name in enumerate(names)}
     ready = [number[name] for name in names if not missing[name]]
-    left = dict.fromkeys(names)
-    while left:
+    remaining = dict.fromkeys(names)
+    while remaining:
         if not ready:
-            heappush(ready, number[next(iter(left))])
+            heappush(ready, number[next(iter(remaining))])
         name = names[heappop(ready)]
-        if name not in left:
+        if name not in remaining:
             continue
-        del left[name]
+        del remaining[name]
         yield name
         for target in after[name]:
             missing[target] -= 1

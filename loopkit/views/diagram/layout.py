@@ -1,7 +1,7 @@
 """A drawing with coordinates: boxes with their lines of text, labels, and the paths of arrows.
 
-Arrows that lead back are turned around while layers are made, so that what is revised stands
-above what judges it. In pixels, from the upper left corner.
+Arrows that lead back are reversed while layers are assigned, so that an author is above the state
+that judges it. Coordinates are in pixels, from the upper left corner.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from loopkit.text import one_line
 from loopkit.views.diagram.cells import Cell, Line, Size, layers_of
-from loopkit.views.diagram.labels import wrapped
+from loopkit.views.diagram.labels import wrap
 from loopkit.views.diagram.marks import OF_STATES
 from loopkit.views.diagram.model import Arrow, Drawing, Node
 from loopkit.views.diagram.placing import place
@@ -25,20 +25,20 @@ PADDING = 12.0
 LABEL_PADDING = 5.0
 MARGIN = 10.0
 DOT = 6.0
-"""Half of the point at which a run starts."""
+"""The radius of the start point."""
 LOOP, LOOP_GAP = 26.0, 8.0
-"""How far an arrow from a box to itself leads away from it, and how far two are apart."""
+"""The width of an arrow from a box to itself, and the gap between two of them."""
 BETWEEN_LAYERS, STEEPEST = 20.0, 9.0
-"""The distance of two layers, which grows with how far lines lead aside between them."""
+"""The distance of two layers, and the slope of lines between them, which increases it."""
 BETWEEN_PORTS = 30.0
 COLUMNS, LABEL_COLUMNS = 32, 24
 START = ""
-"""The name of the point at which a run starts; no state has it."""
+"""The name of the start point, which no state can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node with its place."""
+    """A node with its coordinates."""
 
     node: Node
     x: float
@@ -48,13 +48,13 @@ class Box:
     title: tuple[str, ...]
     lines: tuple[str, ...]
     inner: Layout | None = None
-    """The machine inside, which begins at `inner_at`."""
+    """The machine inside, whose upper left corner is `inner_at`."""
     inner_at: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The texts of an arrow: the box around them."""
+    """The texts of an arrow, with the box around them."""
 
     x: float
     y: float
@@ -62,19 +62,19 @@ class Label:
     height: float
     lines: tuple[str, ...]
     strong: tuple[str, ...]
-    """Those that a run or cases add, below the others."""
+    """The texts that a run or cases add, below the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """An arrow with its place."""
+    """An arrow with its coordinates."""
 
     arrow: Arrow
     points: tuple[tuple[float, float], ...]
-    """Pairs of points that straight lines join; a curve joins each pair with the next."""
+    """Pairs of points: a straight line joins a pair, a curve joins it to the next."""
     label: Label | None
     has_head: bool = True
-    """Whether it leads to its target, and not only to another arrow that does."""
+    """Whether it leads to its target itself, and not to another arrow that does."""
     is_loop: bool = False
 
 
@@ -87,11 +87,11 @@ class Layout:
     boxes: tuple[Box, ...]
     paths: tuple[Path, ...]
     start: tuple[float, float]
-    """The middle of the point at which a run starts."""
+    """The middle of the start point."""
 
 
 def layout(drawing: Drawing) -> Layout:
-    """Every node of a drawing, and every arrow that does not lead to the end of all runs."""
+    """The coordinates of every node, and of every arrow except those to the end of all runs."""
     boxes = {node.name: _box(node) for node in drawing.nodes}
     arrows = [arrow for arrow in drawing.arrows if arrow.target is not None]
     labels = [_label(arrow) for arrow in arrows]
@@ -104,17 +104,17 @@ def layout(drawing: Drawing) -> Layout:
     ]
     layers = layers_of(sizes, lines)
     place(layers)
-    return _Drawn(layers.rows, layers.boxes, boxes).layout(arrows, labels, layers.ways, aside)
+    return _Coordinates(layers.rows, layers.boxes, boxes).layout(arrows, labels, layers.ways, aside)
 
 
 def _box(node: Node) -> Box:
-    """A node with the size that it needs, and no place yet."""
-    title = tuple(wrapped(one_line(node.title, 200), COLUMNS))
+    """A node with its size; its coordinates are set later."""
+    title = tuple(wrap(one_line(node.title, 200), COLUMNS))
     visited = [f"visited {node.visits}×"] if node.visits else []
     here = [f"the run is {node.here} here"] if node.here else []
     marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
     texts = (*node.texts, *visited, *here, *marked)
-    lines = tuple(line for text in texts for line in wrapped(text, COLUMNS))
+    lines = tuple(line for text in texts for line in wrap(text, COLUMNS))
     inner = layout(node.inner) if node.inner is not None else None
     widths = [*map(TITLE.width, title), *map(TEXT.width, lines)]
     height = TITLE.height(title) + TEXT.height(lines) + 2 * PADDING - 4
@@ -127,9 +127,9 @@ def _box(node: Node) -> Box:
 
 
 def _label(arrow: Arrow) -> Label:
-    lines = tuple(line for text in arrow.texts for line in wrapped(text, LABEL_COLUMNS))
+    lines = tuple(line for text in arrow.texts for line in wrap(text, LABEL_COLUMNS))
     taken = [f"taken {arrow.taken}×"] if arrow.taken else []
-    strong = tuple(line for t in (*taken, *arrow.marks) for line in wrapped(t, LABEL_COLUMNS))
+    strong = tuple(line for t in (*taken, *arrow.marks) for line in wrap(t, LABEL_COLUMNS))
     if not lines and not strong:
         return Label(0, 0, 0, 0, (), ())
     all_lines = (*lines, *strong)
@@ -140,9 +140,9 @@ def _label(arrow: Arrow) -> Label:
 def _make_room_for_loops(
     sizes: dict[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
 ) -> dict[int, float]:
-    """Widen cells, on both sides alike, by what their arrows to themselves need on the right.
+    """Widen cells on both sides by the space that their arrows to themselves need on the right.
 
-    Gives for each such arrow how far the middle of its label is below that of the box.
+    Returns how far the middle of each such arrow's label is below the middle of the box.
     """
     loops: dict[str, list[int]] = {}
     for i, arrow in enumerate(arrows):
@@ -162,8 +162,8 @@ def _make_room_for_loops(
 
 
 @dataclass(slots=True)
-class _Drawn:
-    """Cells that have their places across, on the way to coordinates."""
+class _Coordinates:
+    """The coordinates of cells whose x is known."""
 
     rows: list[list[Cell]]
     cells: dict[str, Cell]
@@ -181,7 +181,7 @@ class _Drawn:
             for cell in row:
                 cell.x -= left
         bands = list(self._bands())
-        boxes = {name: self._placed(box, bands) for name, box in self.sizes.items()}
+        boxes = {name: self._place_box(box, bands) for name, box in self.sizes.items()}
         paths = [
             self._path(arrows[i], labels[i], ways[i], until, boxes, bands)
             if ways[i]
@@ -201,9 +201,9 @@ class _Drawn:
     def _once(
         self, arrows: Sequence[Arrow], ways: Sequence[Sequence[Cell]]
     ) -> Iterator[tuple[int, int]]:
-        """Arrows by number, and how many cells each passes before another has the same way on.
+        """The number of each arrow, and how many cells it crosses before it joins another arrow.
 
-        What a run took comes first, so that it is drawn as taken.
+        Arrows that a run took come first, so that the shared part is drawn as taken.
         """
         drawn: set[tuple[Cell, Cell]] = set()
         for i in sorted(range(len(arrows)), key=lambda i: not arrows[i].taken):
@@ -213,7 +213,7 @@ class _Drawn:
             yield i, until + 1
 
     def _bands(self) -> Iterator[tuple[float, float]]:
-        """Where each layer begins and ends."""
+        """The top and the bottom of each layer."""
         top = MARGIN
         for row in self.rows:
             aside = max((abs(c.x - n.x) for c in row for n in c.above), default=-1.0)
@@ -222,7 +222,7 @@ class _Drawn:
             yield top, bottom
             top = bottom
 
-    def _placed(self, box: Box, bands: Sequence[tuple[float, float]]) -> Box:
+    def _place_box(self, box: Box, bands: Sequence[tuple[float, float]]) -> Box:
         cell = self.cells[box.node.name]
         x, y = cell.x - box.width / 2, _middle(bands[cell.layer]) - box.height / 2
         aside = (box.width - box.inner.width) / 2 if box.inner else 0.0
@@ -264,7 +264,7 @@ def _middle(band: tuple[float, float]) -> float:
 
 
 def _across(way: Sequence[Cell]) -> Iterator[float]:
-    """Where a line passes each cell: the lines of a box stand side by side."""
+    """The x at which a line crosses each cell; the lines of a box are side by side."""
     for i, cell in enumerate(way):
         if cell.kind != "box":
             yield cell.x

@@ -16,14 +16,14 @@ OF_CAPS: Mapping[Mark, str] = {"missed": "cap not reached", "impossible": "no ru
 
 @dataclass(frozen=True)
 class Marks:
-    """Each state by its name, each edge and the cap of each back edge by the id of the edge."""
+    """The marks of states by name, and of edges and the caps of back edges by the edge's id."""
 
     states: Mapping[str, Mark] = field(default_factory=dict)
     edges: Mapping[str, Mark] = field(default_factory=dict)
     caps: Mapping[str, Mark] = field(default_factory=dict)
 
     def on(self, edges: Sequence[Edge]) -> tuple[str, ...]:
-        """What is said of edges that are one arrow; nothing of what is covered."""
+        """The notes on edges that are one arrow; covered ones have none."""
         return (*_notes(self.edges, edges, OF_EDGES), *_notes(self.caps, edges, OF_CAPS))
 
 

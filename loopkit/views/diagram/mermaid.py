@@ -1,6 +1,6 @@
 """A drawing as text in Mermaid's language for state diagrams.
 
-Every name and every label is written so that nothing in it can be a word of that language.
+Every name and label is escaped, so that no part of it can be a keyword of that language.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from loopkit.text import one_line
-from loopkit.views.diagram.labels import TIE, wrapped
+from loopkit.views.diagram.labels import TIE, wrap
 from loopkit.views.diagram.marks import OF_STATES, Mark
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
 
 NODE_WIDTH = 32
 ARROW_WIDTH = 26
-"""Columns after which a label goes on in a new line; renderers wrap wider ones on their own."""
+"""The columns at which a label is wrapped; renderers wrap wider lines themselves."""
 TITLE_WIDTH = 100
-"""Columns at which the title of a box with others in it is cut."""
+"""The columns at which the title of a box with an inner machine is cut."""
 NEW_LINE = "<br/>"
 STYLES = {
     "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
@@ -39,18 +39,18 @@ STYLES = {
 }
 OF_MARKS: Mapping[Mark | None, str] = {"missed": "uncovered", "impossible": "impossible"}
 """The style of a state whose mark has one."""
-# What is kept as it is: letters, digits, blanks and a few signs that mean nothing to Mermaid, nor
-# to the Markdown that it takes labels for. Points and underscores stand inside a word only: `1.`
-# starts a list, `_` emphasis. `www.` would be a link, and `direction` with a blank and two letters
-# turns the diagram, wherever in a line it stands.
+# Not escaped: letters, digits, spaces and a few characters that have no meaning in Mermaid, nor in
+# the Markdown that it reads labels as. Points and underscores only inside a word: `1.` starts a
+# list, `_` emphasis. `www.` would be a link, and `direction` with a space and two letters turns the
+# diagram, wherever in a line it is.
 KEPT = re.compile(r"[^\W_]|[ ,=!·→×…]|(?<=[A-Za-z0-9])[._](?=[A-Za-z0-9])")
 WORDS = re.compile(r"(?i)(?<=www)\.|(?<=direction) ")
-# Mermaid turns code points into marks of its own, and in the end these into HTML, in the whole
-# picture; a text that has such a mark would be changed with them.
+# Mermaid replaces code points with placeholders of its own, and finally these with HTML, in the
+# whole picture. A text that contains such a placeholder would be changed as well.
 PLACEHOLDERS = ("\ufb02\u00b0", "\u00b6\u00df")
 NON_JOINER = "\u200c"
 Within = tuple[str, ...]
-"""The states that something is drawn in, the outermost first."""
+"""The states around a drawing, the outermost first."""
 
 
 def mermaid(drawing: Drawing) -> str:
@@ -66,7 +66,7 @@ def _head(drawing: Drawing) -> Iterator[str]:
 
 
 def _body(drawing: Drawing) -> Iterator[str]:
-    yield from _drawn(drawing, ())
+    yield from _drawing_lines(drawing, ())
     classes: dict[str, list[str]] = {}
     for within, node, marked in _nodes(drawing, (), drawing.run is not None):
         for name in _classes(node, marked):
@@ -77,7 +77,7 @@ def _body(drawing: Drawing) -> Iterator[str]:
             yield f"class {','.join(classes[name])} {name}"
 
 
-def _drawn(drawing: Drawing, within: Within) -> Iterator[str]:
+def _drawing_lines(drawing: Drawing, within: Within) -> Iterator[str]:
     for node in drawing.nodes:
         yield from _node(node, within)
     for arrow in drawing.arrows:
@@ -85,7 +85,7 @@ def _drawn(drawing: Drawing, within: Within) -> Iterator[str]:
 
 
 def _nodes(drawing: Drawing, within: Within, marked: bool) -> Iterator[tuple[Within, Node, bool]]:
-    """All nodes, with the names of those that they are in, and whether a run marks them."""
+    """All nodes, with the names of the states around them, and whether a run marks them."""
     for node in drawing.nodes:
         yield within, node, marked
         if node.inner is not None:
@@ -99,10 +99,10 @@ def _node(node: Node, within: Within) -> Iterator[str]:
     marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
     texts = (*node.texts, *visited, *here, *marked)
     if node.inner is not None:
-        # A box with others in it has a title of one line, and no more texts.
+        # A box with an inner machine has only a title of one line.
         title = f"{node.title}: {' · '.join(texts)}".replace(TIE, " ")
-        yield f'state "{_escaped(_unmarked(one_line(title, TITLE_WIDTH)))}" as {name} {{'
-        yield from (f"    {line}" for line in _drawn(node.inner, (*within, node.name)))
+        yield f'state "{_escape(_break_placeholders(one_line(title, TITLE_WIDTH)))}" as {name} {{'
+        yield from (f"    {line}" for line in _drawing_lines(node.inner, (*within, node.name)))
         yield "}"
         return
     yield f'state "{label(node.title, NODE_WIDTH)}" as {name}'
@@ -112,7 +112,7 @@ def _node(node: Node, within: Within) -> Iterator[str]:
 
 def _arrow(arrow: Arrow, within: Within) -> str:
     line = f"{_end(arrow.source, within)} --> {_end(arrow.target, within)}"
-    # Edges have no classes in state diagrams, so that a taken one can only say it.
+    # Edges have no classes in state diagrams, so a taken edge is marked in its label.
     taken = [f"<b>taken {arrow.taken}×</b>"] if arrow.taken else []
     marked = [f"<b>{label(text, ARROW_WIDTH)}</b>" for text in arrow.marks]
     lines = [*(label(text, ARROW_WIDTH) for text in arrow.texts), *taken, *marked]
@@ -132,24 +132,24 @@ def _end(name: str | None, within: Within) -> str:
 
 
 def _id(name: str, within: Within) -> str:
-    # The prefix keeps states apart from Mermaid's words and from the names of JavaScript's objects;
-    # no state has a capital letter in its name.
+    # The prefix separates states from Mermaid's keywords and JavaScript's object properties. State
+    # names have no capital letters.
     inner = "limit" if name == LIMIT else f"s_{name}"
     return "_IN_".join((inner, *reversed(within)))
 
 
 def label(text: str, width: int) -> str:
-    """Text as lines of a label; what could be a sign of Mermaid's stands as its code point."""
-    return NEW_LINE.join(_escaped(line) for line in wrapped(_unmarked(text), width))
+    """Text as lines of a label, in which characters with a meaning in Mermaid are code points."""
+    return NEW_LINE.join(_escape(line) for line in wrap(_break_placeholders(text), width))
 
 
-def _unmarked(text: str) -> str:
+def _break_placeholders(text: str) -> str:
     for pair in PLACEHOLDERS:
         text = text.replace(pair, f"{pair[0]}{NON_JOINER}{pair[1:]}")
     return text
 
 
-def _escaped(line: str) -> str:
+def _escape(line: str) -> str:
     kept = {match.start() for match in KEPT.finditer(line)}
     kept -= {match.start() for match in WORDS.finditer(line)}
     return "".join(c if i in kept else f"#{ord(c)};" for i, c in enumerate(line))

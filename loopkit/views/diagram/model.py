@@ -12,52 +12,52 @@ from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, s
 from loopkit.views.diagram.marks import Mark, Marks
 
 LIMIT = "(limit)"
-"""The node from which `limits.then` is reached; no state can have this name."""
+"""The node from which `limits.then` is reached; a state can't have this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A state, or the place that stands for every limit."""
+    """A state, or the node for all limits."""
 
     name: str
     kind: str
     """The kind of a state, `success` or `failure` for a final one, or `limit`."""
     title: str
     texts: tuple[str, ...]
-    """What stands under the title: paragraphs, in which no-break spaces tie words together."""
+    """Paragraphs under the title, in which no-break spaces tie words together."""
     visits: int = 0
-    """How often the run entered it."""
+    """How many times the run entered it."""
     here: str = ""
-    """The run's status where it stands here, such as `waiting`."""
+    """The run's status, such as `waiting`, if this is its active state."""
     mark: Mark | None = None
-    """Whether cases cover it, where that is marked."""
+    """Whether cases cover it, if that is marked."""
     inner: Drawing | None = None
-    """The machine that it runs, where that is drawn in it: of those that are equal in the first."""
+    """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One edge, or several edges that are one for a reader."""
+    """One edge, or several edges that are shown as one."""
 
     source: str | None
-    """A node, or none for the point at which every run starts."""
+    """A node, or None for the start of all runs."""
     target: str | None
-    """A node, or none for the point at which every run ends."""
+    """A node, or None for the end of all runs."""
     texts: tuple[str, ...] = ()
     """Paragraphs, as in a node."""
     edges: tuple[str, ...] = ()
     """The ids of the edges that it shows."""
     taken: int = 0
-    """How often the run took it."""
+    """How many times the run took it."""
     marks: tuple[str, ...] = ()
-    """What cases do not cover of it."""
+    """Notes on what cases do not cover of it."""
     is_back: bool = False
     """Whether it leads back to revise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A machine, with the way of a run through it or what its cases cover, where one is given."""
+    """A machine, with the path of a run through it or the coverage of its cases, if given."""
 
     machine: str
     nodes: tuple[Node, ...]
@@ -65,7 +65,7 @@ class Drawing:
     run: str | None = None
     """The run whose visits and taken arrows are counted."""
     is_marked: bool = False
-    """Whether it says what cases cover."""
+    """Whether it shows the coverage of cases."""
 
 
 def drawing(
@@ -76,7 +76,7 @@ def drawing(
 ) -> Drawing:
     """The drawing of a machine; every edge of the graph is in exactly one arrow.
 
-    A run, the status in which it is, and its marks are those of the outermost machine.
+    The run, its status and the marks are those of the outermost machine.
     """
     return _drawing(graph, run, marks, {}, status)
 
@@ -88,7 +88,7 @@ def _drawing(
     drawn: dict[str, str],
     status: str = "",
 ) -> Drawing:
-    """`drawn` are the machines that have been drawn inside of states, with the names of these."""
+    """`drawn` has, for each machine that is drawn already, the name of the state around it."""
     way, marked = run or RunState(), marks or Marks()
     nodes = [
         _with_inner(graph, node, drawn)
@@ -108,15 +108,15 @@ def _drawing(
 
 @dataclass(frozen=True, slots=True)
 class _Marking:
-    """What arrows say beside their own texts."""
+    """The data for the texts that a run or cases add to arrows."""
 
     route: Sequence[str]
     marks: Marks
 
 
 def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[Node]:
-    # Layouts walk the nodes in this order and take an edge for a way back where it closes a
-    # cycle. With the targets of `revise` first, these are the revise edges and mostly no others.
+    # Layouts visit nodes in this order, and treat an edge that closes a cycle as leading back. With
+    # the targets of `revise` first, these are mostly just the revise edges.
     revised = {edge.target for edge in graph.edges if edge.back}
     for name in sorted(graph.states, key=lambda name: name not in revised):
         texts = tuple(state_texts(graph.machine, name))
@@ -143,7 +143,7 @@ def _arrows(graph: Graph, marking: _Marking) -> Iterator[Arrow]:
             yield _arrow(name, [edge], edge_texts(graph, edge), marking)
         yield from _error_arrows(graph, name, marking)
     if limits := [edge for edge in graph.edges if edge.event == "limit"]:
-        # Drawn once, because each agent, run and validate state has this edge.
+        # Drawn once, because every agent, run and validate state has this edge.
         taken_in = [f"in {edge.source}" for edge in limits if edge.id in marking.route]
         yield _arrow(LIMIT, limits, ("at most once", *taken_in), marking)
     for name in graph.machine.finals:

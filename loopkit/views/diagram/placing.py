@@ -1,6 +1,6 @@
 """Places for cells: an order in each layer with few crossings, then coordinates without overlaps.
 
-Both are sweeps down and up over the layers, each of which looks at one layer and a neighbour.
+Both are sweeps down and up over the layers; each compares a layer with its neighbour.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from loopkit.views.diagram.cells import Cell, Layers
 
 SWEEPS = 8
 GAP = 26.0
-"""Between two neighbours, in pixels; half of it beside a line."""
+"""The gap between two neighbours, in pixels; half of it beside a line."""
 WEIGHTS = {"box": 1.0, "label": 1.0, "trunk": 12.0}
-"""How much each kind of cell keeps to its wish: long lines are straight."""
+"""The weight of the preferred position of each kind of cell: long lines become straight."""
 WIDEST = 60
-"""Layers of more cells are not searched for neighbours that had better change places."""
+"""In layers with more cells, neighbours are not swapped to avoid crossings."""
 Neighbours = Callable[[Cell], list[Cell]]
 
 
 def place(layers: Layers) -> None:
-    """Order the cells of each layer, and give each its `x`."""
+    """Order the cells of each layer, and set the `x` of each."""
     _order(layers)
     for row in layers.rows:
         _push_apart(row, [cell.x for cell in row])
@@ -30,7 +30,7 @@ def place(layers: Layers) -> None:
         for row, neighbours in _passes(layers.rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
             _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
     _straighten(layers)
-    _put_back_to_the_right(layers)
+    _mirror_back_to_the_right(layers)
 
 
 def _passes(
@@ -74,15 +74,15 @@ def _order(layers: Layers) -> None:
 
 
 def _swap(row: list[Cell]) -> None:
-    """Let neighbours change places where fewer lines cross then."""
+    """Swap neighbours where this makes fewer lines cross."""
     for i in range(len(row) - 1):
         left, right = row[i], row[i + 1]
-        if _crossed(left, right) > _crossed(right, left):
+        if _crossings_between(left, right) > _crossings_between(right, left):
             row[i], row[i + 1] = right, left
     _number(row)
 
 
-def _crossed(left: Cell, right: Cell) -> int:
+def _crossings_between(left: Cell, right: Cell) -> int:
     return sum(
         one.place > other.place
         for ones, others in ((left.above, right.above), (left.below, right.below))
@@ -97,7 +97,7 @@ def _number(row: Sequence[Cell]) -> None:
 
 
 def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
-    """How many pairs of lines cross between neighbouring layers."""
+    """The number of crossings between neighbouring layers."""
     crossings = 0
     for row in rows:
         ends: list[float] = []
@@ -113,12 +113,13 @@ def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
 
 
 def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
-    """Each cell as near to its wish as the others allow: least squares, in linear time.
+    """Move each cell as near to its preferred position as the others allow, by least squares.
 
-    Neighbours that would overlap stand side by side around the mean of their wishes.
+    Neighbours that would overlap are placed side by side around the mean of their preferred
+    positions. Takes linear time.
     """
     groups: list[tuple[float, float, int]] = []
-    """The weight, the wish of the first one, and how many there are."""
+    """Groups of adjacent cells: their weight, the position of the first, and their number."""
     offsets = list(_offsets(row))
     for cell, wish, offset in zip(row, wishes, offsets, strict=True):
         weight, start, count = WEIGHTS[cell.kind], wish - offset, 1
@@ -133,7 +134,7 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
 
 
 def _offsets(row: Sequence[Cell]) -> Iterator[float]:
-    """How far each cell is at least behind the first one of its layer."""
+    """The least distance of each cell from the first cell of its layer."""
     offset, before = 0.0, None
     for cell in row:
         offset += _distance(before, cell) if before is not None else 0.0
@@ -142,13 +143,13 @@ def _offsets(row: Sequence[Cell]) -> Iterator[float]:
 
 
 def _distance(left: Cell, right: Cell) -> float:
-    """From middle to middle of two neighbours, at least."""
+    """The least distance between the middles of two neighbours."""
     thin = (left.width == 0) + (right.width == 0)
     return (left.width + right.width) / 2 + GAP * (1 - thin / 4)
 
 
 def _straighten(layers: Layers) -> None:
-    """Make each trunk a straight line where its neighbours leave it room."""
+    """Make each trunk a straight line if its neighbours leave enough space."""
     room: dict[Cell, tuple[float, float]] = {}
     for row in layers.rows:
         for before, cell, behind in zip([None, *row], row, [*row[1:], None], strict=False):
@@ -163,8 +164,8 @@ def _straighten(layers: Layers) -> None:
                 cell.x = straight
 
 
-def _put_back_to_the_right(layers: Layers) -> None:
-    """Turn the drawing over if most of what leads back is on its left."""
+def _mirror_back_to_the_right(layers: Layers) -> None:
+    """Mirror the drawing if most lines that lead back are on its left."""
     cells = [cell for row in layers.rows for cell in row]
     middle = _mean([cell.x for cell in cells if cell.kind == "box"], 0.0)
     if sum(cell.x - middle for cell in cells if cell.is_back) < 0:

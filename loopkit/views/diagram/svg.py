@@ -1,6 +1,6 @@
-"""A drawing as SVG: shapes with classes, and a sheet of style that a page can have instead.
+"""A drawing as SVG: shapes with classes, and a style sheet.
 
-Nothing in it is a script, and nothing is fetched. In the page the sheet is that of the page.
+It has no script and fetches nothing. Inside a page, the style sheet is that of the page.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ARROWHEAD = 7.0
 
 
 def svg(drawing: Drawing) -> str:
-    """A picture that stands alone, light or dark as the reader's system is."""
+    """A self-contained picture, light or dark like the reader's system."""
     return "\n".join(_picture(drawing, style_sheet())) + "\n"
 
 
 def svg_in_page(drawing: Drawing) -> str:
-    """The same inside a page that has the style sheet."""
+    """A picture for a page that has the style sheet."""
     return "\n".join(_picture(drawing, ""))
 
 
@@ -67,7 +67,7 @@ def _picture(drawing: Drawing, style: str) -> Iterator[str]:
 def _parts(placed: Layout) -> Iterator[str]:
     x, y = placed.start
     yield f'<circle class="start" cx="{_n(x)}" cy="{_n(y)}" r="{_n(DOT)}"/>'
-    # What a run took lies above what it did not.
+    # Arrows that a run took are drawn above the others.
     for path in sorted(placed.paths, key=lambda path: path.arrow.taken > 0):
         yield from _line(path)
     for box in placed.boxes:

@@ -1,6 +1,6 @@
-"""The size of text in a drawing, never less than what a browser needs, whatever its font is.
+"""The size of text in a drawing, never less than a browser needs, whatever its font is.
 
-No font is measured: the widths are those of the widest common ones (DejaVu, Verdana).
+Fonts are not measured: the widths are those of the widest common fonts (DejaVu, Verdana).
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 NARROW = frozenset("iljtfrI.,:;'|!()[]{} ·-/\\\"`")
 WIDE = frozenset("mwMW@%")
 WIDTHS = {"narrow": 0.52, "usual": 0.76, "wide": 1.12}
-"""Of a bold letter, in units of the font's size."""
+"""The widths of bold letters, relative to the font size."""
 MONOSPACED = 0.615
 EAST_ASIAN, OTHER = 1.12, 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a line of text is set."""
+    """The style of a line of text."""
 
     size: float
-    """Of the font, in pixels."""
+    """The font size, in pixels."""
     leading: float
-    """From line to line, in pixels."""
+    """The distance from line to line, in pixels."""
     is_code: bool = False
     """Whether the font is monospaced."""
 
     def width(self, line: str) -> float:
-        """Of one line, in pixels."""
+        """The width of a line, in pixels."""
         return self.size * sum(map(self._char, line))
 
     def height(self, lines: Sequence[str]) -> float:

@@ -1,1 +1,1 @@
-"""Runs as pages: in a file that stands alone, and in the viewer that a server shows."""
+"""Runs as pages: a self-contained file, and the viewer of a server."""

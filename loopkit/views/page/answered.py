@@ -9,19 +9,19 @@ from loopkit.drive.beside_choice import TOTAL_LIMIT
 from loopkit.engine.events import Delivery, HumanAnswer, Wanted
 from loopkit.text.editing import editable, edited
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.views.page.asked import FORM, LIMIT, ORIGIN, Asked
+from loopkit.views.page.asked import FORM, LIMIT, ORIGIN, QuestionForm
 from loopkit.views.page.fields import NEEDED, Typed, read_fields
 
 LONGEST_NAME = 200
 """Characters of a name."""
-LEFT, SAID = "workspace", "text"
-"""The choices of what to deliver: the workspace as it is, or a text."""
+DELIVER_WORKSPACE, DELIVER_TEXT = "workspace", "text"
+"""What a form delivers: the workspace as it is, or a text."""
 Faults = dict[str, str]
-"""What is wrong, by the name of the field in the page."""
+"""The fault in each field, by its name on the page."""
 
 
-def read_answer(asked: Asked, typed: Typed) -> tuple[HumanAnswer, Faults]:
-    """The answer to a question, and what is wrong with what was typed."""
+def read_answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
+    """The answer in a form that was sent, and the faults in its fields."""
     form, faults = read_fields(asked.fields, typed, FORM)
     origins: dict[str, tuple[str, ...]] = {}
     for each in asked.movable:
@@ -51,8 +51,8 @@ def read_answer(asked: Asked, typed: Typed) -> tuple[HumanAnswer, Faults]:
     return answer, faults
 
 
-def _edit(asked: Asked, typed: Typed) -> str | None:
-    """The edited text; none where it was not changed."""
+def _edit(asked: QuestionForm, typed: Typed) -> str | None:
+    """The edited text; None if it was not changed."""
     if asked.edited is None or not typed.all("edit"):
         return None
     now = typed.one("edit")
@@ -60,7 +60,7 @@ def _edit(asked: Asked, typed: Typed) -> str | None:
 
 
 def read_name(typed: Typed, faults: Faults) -> str:
-    """Who sends a form; what is wrong with the name is added to the faults."""
+    """The name of the sender of a form; a fault in it is added to the faults."""
     by = typed.one("by").strip()
     if not by:
         faults["by"] = NEEDED
@@ -70,14 +70,14 @@ def read_name(typed: Typed, faults: Faults) -> str:
 
 
 def is_name(by: str) -> bool:
-    """Whether a text can be the name of somebody who answers or delivers."""
+    """Whether a text can be the name of a person who answers or delivers."""
     return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
 def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
-    """The delivery that was typed in, and what is wrong with it."""
+    """The delivery in a form that was sent, and the faults in its fields."""
     faults: Faults = {}
-    is_left = wanted.is_left and typed.one("what") != SAID
+    is_left = wanted.is_left and typed.one("what") != DELIVER_TEXT
     text = None if is_left else typed.one("artifact")
     if text is not None and not text.strip():
         faults["artifact"] = NEEDED
@@ -88,8 +88,8 @@ def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
     return Delivery(text=text, by=read_name(typed, faults)), faults
 
 
-def said(typed: Typed) -> Iterator[tuple[str, str]]:
-    """Everything that was typed, by the names of the fields, so that it is not lost."""
+def fields_with_text(typed: Typed) -> Iterator[tuple[str, str]]:
+    """The names and texts of all fields that have a text, so that what was typed is not lost."""
     for name, values in typed.pairs.items():
         if name in ("question", "by"):
             continue

@@ -1,4 +1,4 @@
-"""The open question of a run as a form: what it is about, and everything that an answer can say."""
+"""The open question of a run as a form, with its context and every field of an answer."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from loopkit.language.datatypes import parse_record
 from loopkit.machine.edges import TOTAL
 from loopkit.text import one_line
 from loopkit.views.hints import waiting_hints
-from loopkit.views.history import found_by, past, printed_lines, weight
+from loopkit.views.history import artifact_lines, history_of, reviewers_of, weight
 from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.fields import FormField, form_fields
-from loopkit.views.review import came_here
+from loopkit.views.review import arrival_lines
 from loopkit.views.version_diff import KeptVersion
-from loopkit.views.versions import beside_attempt
+from loopkit.views.versions import suffix_beside_attempt
 
 OPENING = "; `--set limits.total_revisions="
-"""Begins what the command line says of a closed choice; a page has a field for it."""
+"""The hint for the command line in the text of a closed choice; a page has a field for it."""
 FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
-"""Begin the names of the fields of a form and of the findings; and that of the limit."""
+"""The prefixes of the fields of a form and of the findings, and the name of the limit's field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownArtifact:
-    """An artifact beside the question, with what it changed."""
+    """An artifact beside the question, with its changes."""
 
     name: str
     number: int
-    """Which version it is in the run; 0 where that is not known."""
+    """The number of the version in the run; 0 if unknown."""
     by: str
     text: str
     change: Difference | None
@@ -47,18 +47,18 @@ class ShownFinding:
     finding: Finding
     text: str
     past: str
-    """What earlier attempts had of it; empty for a new one."""
+    """Its history in earlier attempts; empty for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The open question of a run, or what it waits for from outside."""
+class QuestionForm:
+    """The open question of a run, or its request to an outside agent."""
 
     run: str
     question: Waiting
     choices: Sequence[Choice]
     closed: Mapping[str, str]
-    """By choice, why it is closed, without the words of the command line."""
+    """By choice: why it is closed, without the hint for the command line."""
     artifacts: Sequence[ShownArtifact]
     report: Report | None
     findings: Sequence[ShownFinding]
@@ -66,15 +66,15 @@ class Asked:
     """How the run came here, in lines."""
     fields: Sequence[FormField]
     edited: str | None
-    """The text that an answer may replace by an edited one; none where there is nothing to edit."""
+    """The text that an answer may edit; None if the question offers none."""
     origins: Sequence[str]
-    """The states to which a finding can be given; none where the machine has no origins."""
+    """The states to which a finding can be assigned; empty if the machine has no origins."""
     movable: Sequence[ShownFinding]
-    """The findings that can be given to other states."""
+    """The findings that can be assigned to other states."""
     least_total: int
-    """The least total of revisions that opens a choice; 0 where that opens none."""
+    """The least total of revisions that opens a closed choice; 0 if no total does."""
     lines: Sequence[str]
-    """How it is answered at the command line."""
+    """The commands that answer it."""
 
     @property
     def title(self) -> str:
@@ -82,7 +82,7 @@ class Asked:
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What the fields of its page are called, but for those of the form."""
+        """The labels of the fields on its page, except for those of the form."""
         edit, wanted = self.question.edit, self.question.wanted
         return {
             "choice": "Your answer",
@@ -96,14 +96,14 @@ class Asked:
 
     @property
     def may_open(self) -> bool:
-        """Whether what is said beside a choice may open a closed one."""
+        """Whether other fields of the answer can open a closed choice."""
         return bool(self.origins or self.least_total)
 
 
-def asked(
+def question_form(
     engine: Engine, run: RunState, versions: Mapping[str, Sequence[KeptVersion]]
-) -> Asked | None:
-    """What a run waits for a person to answer."""
+) -> QuestionForm | None:
+    """The form of the open question of a run; None if it has none."""
     question = run.question
     if question is None or run.status != "waiting":
         return None
@@ -111,7 +111,7 @@ def asked(
     shown, report = engine.questions.contents(run) if is_of_state else ({}, None)
     opens = any(OPENING in choice.closed for choice in question.choices)
     origins = _origins(engine, run) if is_of_state else ()
-    return Asked(
+    return QuestionForm(
         run=run.run,
         question=question,
         choices=question.choices,
@@ -119,9 +119,9 @@ def asked(
         artifacts=list(_artifacts(shown, versions)),
         report=report,
         findings=_findings(run, report),
-        way=list(came_here(engine, run)),
+        way=list(arrival_lines(engine, run)),
         fields=form_fields(parse_record(question.form)),
-        edited=_edited(run, question.edit, shown) if question.edit is not None else None,
+        edited=_text_to_edit(run, question.edit, shown) if question.edit is not None else None,
         origins=origins,
         movable=_findings(run, run.last_report) if origins else (),
         least_total=cap_of(engine.program, run, TOTAL) + 1 if opens else 0,
@@ -130,18 +130,18 @@ def asked(
 
 
 def _origins(engine: Engine, run: RunState) -> Sequence[str]:
-    """The states to which an answer may give what was found last."""
+    """The states to which an answer may assign the findings of the last report."""
     known, report = engine.program.graph.origins, run.last_report
     return known.of_author(report.author) if known and report and report.findings else ()
 
 
-def _edited(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
+def _text_to_edit(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
     artifact = shown.get(name) or run.artifacts.get(name)
     return "" if artifact is None else _text(artifact)
 
 
 def _text(artifact: Artifact) -> str:
-    return "\n".join(printed_lines(artifact)) if artifact.is_data else artifact.text
+    return "\n".join(artifact_lines(artifact)) if artifact.is_data else artifact.text
 
 
 def _artifacts(
@@ -150,10 +150,11 @@ def _artifacts(
     for name, artifact in shown.items():
         known = versions.get(name, ())
         number = next((each.number for each in known if each.artifact == artifact), 0)
+        how = suffix_beside_attempt(artifact.made)
         yield ShownArtifact(
             name=name,
             number=number,
-            by=f"attempt {artifact.attempt} by {artifact.author}{beside_attempt(artifact.made)}",
+            by=f"attempt {artifact.attempt} by {artifact.author}{how}",
             text=_text(artifact),
             change=difference(known, number) if number else None,
         )
@@ -165,8 +166,8 @@ def _findings(run: RunState, report: Report | None) -> Sequence[ShownFinding]:
     return [
         ShownFinding(
             finding,
-            f"{weight(finding)}{finding.message}{found_by(finding)}",
-            past(finding, run, report),
+            f"{weight(finding)}{finding.message}{reviewers_of(finding)}",
+            history_of(finding, run, report),
         )
         for finding in report.findings
     ]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from loopkit.text import printable, shortened
 from loopkit.text.line_diff import hunks
-from loopkit.views.history import printed_lines
+from loopkit.views.history import artifact_lines
 from loopkit.views.version_diff import KeptVersion
 
 MOST_LINES = 400
@@ -33,7 +33,7 @@ class Difference:
     """The number of the version that it is compared with."""
     lines: Sequence[DiffLine]
     left_out: int = 0
-    """How many lines are too many to be shown."""
+    """The number of lines that are not shown."""
 
     @property
     def added(self) -> int:
@@ -45,14 +45,14 @@ class Difference:
 
 
 def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
-    """What a version changed; none of the first one."""
+    """The changes of a version; None for the first one."""
     if number < 2:
         return None
     before, after = versions[number - 2], versions[number - 1]
     if after.artifact.tree and before.artifact.tree:
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
-        old, new = ("\n".join((*printed_lines(each.artifact), "")) for each in (before, after))
+        old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
         changed = [] if old == new else list(hunks(old, new))
     shown = [
         DiffLine(KINDS.get(line[:1], "same"), shortened(line, LINE_WIDTH))

@@ -1,4 +1,4 @@
-"""Everything that is read of a run before it becomes a page."""
+"""Everything that is read about a run to make its page."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from loopkit.views.hints import hints_for
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run, its events, and what is known of it besides."""
+    """A run, its events, and what the journal has about it besides."""
 
     state: RunState
     history: Sequence[Stored]
     engine: Engine
-    """Of the definition that holds now."""
+    """The engine of the present definition."""
     usage: Usage
-    """What its family has spent."""
+    """The usage of its family."""
     now: float
     """Unix time."""
     is_driven: bool = False
     hints: Sequence[str] = ()
-    """Lines that lead on with a run that was suspended."""
+    """The commands that continue it, if it is suspended."""
     children: Mapping[str, RunState] = field(default_factory=dict)
     """The states of children that have not ended."""
     asked: Sequence[OpenQuestion] = ()
-    """What the run and its children ask now."""
+    """The open questions of the run and its children."""
 
 
 async def read_facts(
     stored: StoredRuns, state: RunState, history: Sequence[Stored], engine: Engine, now: float
 ) -> RunFacts:
-    """All that a page shows of a run, whose state is the one after this history."""
+    """Everything that the page of a run needs; `state` is its state after this history."""
     begun = (child.started.child for child in open_children(state)[:MOST_SHOWN])
     rows = await stored.journal.runs(run=state.run)
     return RunFacts(

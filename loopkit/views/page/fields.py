@@ -1,7 +1,6 @@
-"""The fields of a form: how each is filled in on a page, and what is read of what was typed.
+"""The fields of a form: the control of each on a page, and the value that is read from it.
 
-What nobody has changed is read as it was, whatever browsers do to ends of lines and to characters
-that no page shows.
+An unchanged field keeps its value, whatever browsers do to line ends and invisible characters.
 """
 
 from __future__ import annotations
@@ -21,52 +20,52 @@ from loopkit.text.json_text import NoJson, parse_json
 Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400
 ONE_LINE = 200
-"""A text of at most so many characters is one line, where its schema says so."""
+"""A text whose schema limits it to so many characters gets a field of one line."""
 MOST_RADIOS = 6
-"""Up to so many values are shown beside each other; more are in a list."""
+"""Up to this number, values are radio buttons; above it, a list."""
 YES, NO = "true", "false"
 NEEDED = "is needed"
 _INT = re.compile(r"[+-]?[0-9]+")
 _NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_LEFT_OUT = object()
-"""Stands for a field that is not given."""
+_OMITTED = object()
+"""The value of a field that is omitted."""
 
 
 class Typed:
-    """What was sent with a form: for each name all values, in their order."""
+    """The content of a form that was sent: all values of each name, in order."""
 
     def __init__(self, pairs: Mapping[str, Sequence[str]]) -> None:
         self.pairs = pairs
 
     def all(self, name: str) -> Sequence[str]:
-        """Everything that was sent under a name."""
+        """All values of a name."""
         return self.pairs.get(name, ())
 
     def one(self, name: str) -> str:
-        """What was sent under a name, with plain ends of lines; empty for nothing."""
+        """The first value of a name, with plain line ends; empty without one."""
         return plain_ends(next(iter(self.all(name)), ""))
 
 
 class NotFilledIn(Exception):
-    """Why what was typed into a field is no value of it."""
+    """Why the text in a field is not a value of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form, and how it is filled in."""
+    """A field of a form, and its control on a page."""
 
     name: str
     control: Control
     about: str
-    """What it is for and what it takes, as far as its control does not show that; may be empty."""
+    """Its description and what it takes, unless its control shows that; may be empty."""
     values: tuple[str, ...]
-    """Those to choose from."""
+    """The values to choose from."""
     value: str
-    """What stands there before anybody fills it in."""
+    """The text in it before it is filled in."""
     picked: tuple[str, ...]
-    """Of several values: those that are chosen before."""
+    """For a list of choices: those that are chosen before it is filled in."""
     is_required: bool
-    """Whether something has to be typed or chosen."""
+    """Whether it has to be filled in."""
     minimum: float | None
     maximum: float | None
     is_whole: bool
@@ -74,22 +73,22 @@ class FormField:
 
     @property
     def as_list(self) -> bool:
-        """Whether there are too many values to stand beside each other."""
+        """Whether there are too many values for radio buttons."""
         return len(self.values) > MOST_RADIOS
 
     @property
     def options(self) -> Sequence[tuple[str, str]]:
-        """What there is to choose from: each value with the word that stands for it."""
+        """The values to choose from, each with its label."""
         if self.control == "bool":
             return [(YES, "yes"), (NO, "no")]
         return [(value, value) for value in self.values]
 
     def shown(self, typed: Typed | None, name: str) -> str:
-        """What stands in it: what was typed, else what stood there before."""
+        """The text in it: the one that was typed, else its initial text."""
         return self.value if typed is None else typed.one(name)
 
     def chosen(self, typed: Typed | None, name: str) -> Sequence[str]:
-        """Of several values, those that are chosen."""
+        """The values that are chosen in a list of choices."""
         return self.picked if typed is None else typed.all(name)
 
 
@@ -107,7 +106,7 @@ def _field(name: str, datatype: DataType) -> FormField:
         control=control,
         about=_about(datatype, control),
         values=words.values if words is not None else (),
-        value="" if default is None else _written(default, control),
+        value="" if default is None else _field_text(default, control),
         picked=tuple(default) if control == "choices" and default else (),
         is_required=_needs_something(datatype, control),
         minimum=datatype.minimum,
@@ -130,15 +129,15 @@ def _about(datatype: DataType, control: Control) -> str:
         "json": ["as JSON"],
     }
     words = [*kinds.get(control, ()), *(["optional"] if datatype.optional else [])]
-    told = ", ".join(words)
-    parts = [str(datatype.schema.get("description", "")), told[:1].upper() + told[1:]]
+    text = ", ".join(words)
+    parts = [str(datatype.schema.get("description", "")), text[:1].upper() + text[1:]]
     return one_line(" ".join(part for part in parts if part), ABOUT_WIDTH)
 
 
 def _needs_something(datatype: DataType, control: Control) -> bool:
     if control in ("lines", "choices"):
         return False
-    # A text may be empty on purpose where another one stood there; nothing else is anything then.
+    # A text may be emptied on purpose if it has a default; other kinds have no empty value.
     return datatype.required if control in ("line", "text") else not datatype.optional
 
 
@@ -159,13 +158,13 @@ def _control(datatype: DataType) -> Control:
 def _text_control(datatype: DataType) -> Control:
     default, schema = datatype.default or "", datatype.schema
     longest = schema.get("maxLength")
-    # No format is checked, so that a control of its own would promise what nobody keeps.
+    # Formats are not checked, so a special control would promise too much.
     is_short = schema.get("format") == "date" or (isinstance(longest, int) and longest <= ONE_LINE)
     return "line" if is_short and default == " ".join(default.splitlines()) else "text"
 
 
 def _list_control(datatype: DataType) -> Control:
-    """A list of words to choose from, or of single values of which each stands on a line."""
+    """The control of a list: choices, single values one on each line, or else JSON."""
     items, default = datatype.items, datatype.default or []
     assert items is not None
     if items.optional or items.scalar not in ("str", "int", "num") or "" in items.values:
@@ -177,11 +176,11 @@ def _list_control(datatype: DataType) -> Control:
 
 
 def _is_line(value: object) -> bool:
-    """Whether a value can stand on a line of its own."""
+    """Whether a value fits on one line."""
     return not isinstance(value, str) or (value.strip() == value and len(value.splitlines()) == 1)
 
 
-def _written(value: object, control: Control) -> str:
+def _field_text(value: object, control: Control) -> str:
     if control == "lines":
         assert isinstance(value, list)
         return "\n".join(one if isinstance(one, str) else json.dumps(one) for one in value)
@@ -193,8 +192,8 @@ def _written(value: object, control: Control) -> str:
 def read_fields(
     fields: Sequence[FormField], typed: Typed, prefix: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was typed into fields, by their names, and what is wrong, by the names in the page."""
-    given: dict[str, Any] = {}
+    """The values of fields by name, and the faults by the names of the fields on the page."""
+    values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for field in fields:
         name = f"{prefix}{field.name}"
@@ -203,19 +202,19 @@ def read_fields(
         except NotFilledIn as error:
             faults[name] = str(error)
             continue
-        if value is not _LEFT_OUT:
-            given[field.name] = value
-    return given, faults
+        if value is not _OMITTED:
+            values[field.name] = value
+    return values, faults
 
 
 def read_field(field: FormField, sent: Sequence[str]) -> object:
-    """The value that was typed into a field, or `_LEFT_OUT`; raises NotFilledIn."""
+    """The value that was typed into a field, or `_OMITTED`; raises NotFilledIn."""
     datatype = field.datatype
     text = plain_ends(sent[0]) if sent else ""
     if field.control == "choices":
         value: object = list(sent)
         if not sent and datatype.optional:
-            return _LEFT_OUT
+            return _OMITTED
     elif datatype.has_default and text == printable(field.value) and datatype.default is not None:
         return datatype.default
     elif not text.strip() and not (text and field.control in ("text", "line")):
@@ -228,19 +227,19 @@ def read_field(field: FormField, sent: Sequence[str]) -> object:
 
 
 def _nothing(field: FormField) -> object:
-    """The value of a field that was left empty; raises NotFilledIn where it needs one."""
+    """The value of a field that was left empty; raises NotFilledIn if it is required."""
     datatype = field.datatype
     if field.is_required:
         raise NotFilledIn(NEEDED)
     if field.control == "lines" and not (datatype.optional and datatype.default is None):
         return []
     if datatype.optional:
-        return _LEFT_OUT if datatype.default is None or datatype.is_left_out else None
+        return _OMITTED if datatype.default is None or datatype.is_left_out else None
     return ""
 
 
 def _fault(value: object, datatype: DataType) -> str:
-    """What is wrong with a value, in words that say what the field takes where there are any."""
+    """What is wrong with a value, in words that say what the field takes; empty if nothing is."""
     try:
         return first_misfit(value, datatype)
     except NotJudged as error:
@@ -248,16 +247,16 @@ def _fault(value: object, datatype: DataType) -> str:
 
 
 def _number(text: str, datatype: DataType) -> object:
-    written = text.strip()
+    number_text = text.strip()
     try:
-        if _INT.fullmatch(written):
-            return int(written)
-        if _NUM.fullmatch(written):
-            number = float(written)
+        if _INT.fullmatch(number_text):
+            return int(number_text)
+        if _NUM.fullmatch(number_text):
+            number = float(number_text)
             return int(number) if datatype.scalar == "int" and number.is_integer() else number
     except ValueError as error:
-        raise NotFilledIn(f"has more digits than can be read: {len(written):,}") from error
-    raise NotFilledIn(misfit(written, datatype) or "takes a number")
+        raise NotFilledIn(f"has more digits than can be read: {len(number_text):,}") from error
+    raise NotFilledIn(misfit(number_text, datatype) or "takes a number")
 
 
 def _json(text: str, _: DataType) -> object:

@@ -9,7 +9,7 @@ from typing import Literal
 from loopkit.engine.findings import Finding, Report
 
 MOST_ROUNDS = 12
-"""How many rounds have a column, the last ones."""
+"""How many rounds have a column: the last ones."""
 Cell = Literal["", "new", "open", "back", "resolved", "not looked for", "withdrawn"]
 OF_STATUS: dict[str, Cell] = {
     "new": "new",
@@ -22,27 +22,27 @@ OF_STATUS: dict[str, Cell] = {
 
 @dataclass(slots=True)
 class FindingRow:
-    """One finding of a validate state, as it was worded last."""
+    """A finding of a validate state, in its last wording."""
 
     finding: Finding
     cells: list[Cell]
-    """What each round says of it, oldest first."""
+    """Its status in each round, oldest first."""
 
     @property
     def now(self) -> Cell:
-        """What the last round that says anything says of it."""
+        """Its last status that is not empty."""
         return next((cell for cell in reversed(self.cells) if cell), "")
 
 
 @dataclass(slots=True)
 class FindingTable:
-    """All that a validate state has found in the versions of one artifact."""
+    """The findings of a validate state in all versions of one artifact."""
 
     state: str
     artifact: str
     rounds: list[Report] = field(default_factory=list)
     rows: dict[str, FindingRow] = field(default_factory=dict)
-    """By id, in the order in which they were found."""
+    """By id, in the order of discovery."""
 
     @property
     def skipped(self) -> int:
@@ -50,7 +50,7 @@ class FindingTable:
         return max(len(self.rounds) - MOST_ROUNDS, 0)
 
     def take(self, report: Report) -> None:
-        """The next round."""
+        """Add the next round."""
         for finding in report.findings:
             self._note(finding, OF_STATUS.get(finding.status, "open"))
         for finding in report.resolved:
@@ -72,7 +72,7 @@ class FindingTable:
 
 
 def finding_tables(reports: Iterable[Report]) -> list[FindingTable]:
-    """A table for each validate state and artifact that had anything found, in their order."""
+    """A table for each validate state and artifact with findings, in order of appearance."""
     tables: dict[tuple[str, str], FindingTable] = {}
     for report in reports:
         key = report.state, report.artifact

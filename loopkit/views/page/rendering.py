@@ -1,4 +1,4 @@
-"""Templates of pages. Everything that is put into one is escaped, and has no control characters."""
+"""Templates of pages. Every value in them is escaped, and stripped of control characters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from markupsafe import Markup
 from loopkit.engine.events import Usage
 from loopkit.text import one_line, plural, printable
 from loopkit.text.editing import editable
-from loopkit.views.amounts import cost, duration, expense, money, spent
+from loopkit.views.amounts import cost, duration, money, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
-from loopkit.views.history import counted, origins_of, weight
+from loopkit.views.history import origins_of, verdict_text, weight
 from loopkit.views.page.changes import Difference
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
-"""What may mean something in Markdown: each may stand behind a backslash."""
+"""Characters that may have a meaning in Markdown; a backslash escapes each of them."""
 MARKDOWN_WIDTH = 300
 LINE_WIDTH = 300
 NO_ID = re.compile(r"[^\w.-]")
@@ -39,7 +39,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, most: int) -> Excerpt:
-    """A text of at most so many characters, three quarters of them from its beginning."""
+    """At most `most` characters of a text, three quarters of them from its beginning."""
     if len(text) <= most:
         return Excerpt(text)
     tail = most // 4
@@ -52,7 +52,7 @@ def moment(at: float) -> str:
 
 
 def iso(at: float) -> str:
-    """The same for a machine."""
+    """A Unix time in ISO 8601, in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
@@ -62,12 +62,12 @@ def money_in_words(usage: Usage) -> str:
 
 
 def markdown(text: object) -> str:
-    """A text on one line, in which nothing is a sign of Markdown or HTML."""
+    """A text on one line, with everything escaped that Markdown or HTML could interpret."""
     return MARKS.sub(r"\\\g<0>", one_line(str(text), MARKDOWN_WIDTH))
 
 
 def fence(text: str) -> str:
-    """Backticks that nothing in a text closes."""
+    """A fence of more backticks than any run of them in a text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(longest + 1, 3)
 
@@ -86,22 +86,22 @@ TONES: dict[str, Tone] = {
 
 
 def tone_of(status: str, success: bool | None) -> Tone:
-    """How a status looks."""
+    """The tone in which a status is shown."""
     return TONES.get(status, "good" if success else "bad")
 
 
 def beginning(text: str) -> str:
-    """What a text begins with, on one line."""
+    """The beginning of a text, on one line."""
     return one_line(text, LINE_WIDTH)
 
 
 def asset_url(name: str) -> str:
-    """Where a server has a style sheet or script: elsewhere as soon as it is another one."""
+    """The address of a style sheet or script, which changes with its content."""
     return f"/assets/{name}?v={asset_version(name)}"
 
 
 def anchor(name: str) -> str:
-    """The name of a field as part of an id, in which there is no blank."""
+    """The name of a field as part of an HTML id, which may not have blanks."""
     return NO_ID.sub("_", name)
 
 
@@ -111,7 +111,7 @@ def in_lines(value: Any) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """What is put into a page: text without escape sequences, overrides and broken characters."""
+    """A value for a page: text without escape sequences, bidi overrides or unpaired surrogates."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return HALVES.sub("�", printable(value))
     return value
@@ -120,7 +120,7 @@ def _clean(value: Any) -> Any:
 @cache
 def environment() -> Environment:
     """The templates of this package; HTML is escaped, a missing name is an error."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("loopkit.views.page"),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
@@ -129,29 +129,29 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
+    templates.filters |= {
         "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
-        "counted": counted, "diff_text": diff_text, "duration": duration, "editable": editable,
-        "excerpt": excerpt, "expense": expense, "fence": fence, "iso": iso, "json": in_lines,
+        "counted": verdict_text, "diff_text": diff_text, "duration": duration, "editable": editable,
+        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "iso": iso, "json": in_lines,
         "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
-        "plural": plural, "spent": spent, "tone": tone_of, "weight": weight,
+        "plural": plural, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip
-    return made
+    return templates
 
 
 def render(template: str, names: Mapping[str, Any]) -> str:
-    """A template of this package with these names."""
+    """Fill in a template of this package."""
     return environment().get_template(template).render(names)
 
 
 @cache
 def asset(name: str) -> str:
-    """A style sheet or script of pages, whole: `page.css` has the style of diagrams, too."""
+    """The text of a style sheet or script; `page.css` includes the style of diagrams."""
     text = files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
     return text + style_sheet() if name == "page.css" else text
 
 
 @cache
 def asset_version(name: str) -> str:
-    """A digest of it, short enough for an address."""
+    """A digest of a style sheet or script, short enough for an address."""
     return hashlib.sha256(asset(name).encode()).hexdigest()[:16]

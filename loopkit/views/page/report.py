@@ -1,6 +1,6 @@
 """A run as one file: HTML that needs nothing else, or Markdown.
 
-Texts share the room that there is: a run of a few steps is told whole, one of thousands is cut.
+Texts share the space: those of a run with a few steps are whole, those of a long run are cut.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import RunPage
 
 ROOM = 60_000
-"""Characters of prompts and replies together, about."""
+"""The approximate characters of all prompts and replies together."""
 LEAST, MOST = 300, 8_000
 """Characters of one of these texts."""
 SHOWN, VERSION, INPUT = 20_000, 6_000, 2_000
-"""Characters of a part of the result or of an artifact that is asked about, of a version, and of
-an input."""
+"""The characters of a part of the result or of an artifact beside the question; of a version; and
+of an input."""
 MOST_STEPS, MOST_VERSIONS = 200, 30
-"""How many steps, and how many versions of each artifact, the last ones."""
+"""How many steps and how many versions of each artifact are shown: the last ones."""
 
 
 class Texts(NamedTuple):
-    """How many characters of each kind of text there is room for."""
+    """The characters that are shown of each kind of text."""
 
     shown: int
     versions: int
@@ -36,7 +36,7 @@ class Texts(NamedTuple):
 
 
 def html_report(facts: RunFacts) -> str:
-    """A page that stands alone: no script, and nothing is fetched."""
+    """A self-contained page: it has no script and fetches nothing."""
     page = RunPage(facts)
     style = asset("page.css")
     names = _names(page) | {
@@ -48,7 +48,7 @@ def html_report(facts: RunFacts) -> str:
 
 
 def markdown_report(facts: RunFacts) -> str:
-    """The same as a document to be read in a pull request or an issue."""
+    """A run as a Markdown document, to be read in a pull request or an issue."""
     page = RunPage(facts)
     return render("report.md", _names(page) | {"mermaid": mermaid(page.drawing)})
 
@@ -65,9 +65,9 @@ def _names(page: RunPage) -> dict[str, object]:
 
 
 def csp_hash(text: str) -> str:
-    """How a Content-Security-Policy names an inline style or script."""
+    """The source expression of an inline style or script in a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 REPORTS: Mapping[str, Callable[[RunFacts], str]] = {".html": html_report, ".md": markdown_report}
-"""The writer for each ending of a file's name."""
+"""The writer for each file extension."""

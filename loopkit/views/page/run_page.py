@@ -1,4 +1,4 @@
-"""A run as a page: everything that is shown of it, in the order in which it is read."""
+"""A run as a page: everything that a page shows, in reading order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from loopkit.text import plural
 from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import is_child, root_of
-from loopkit.views.children_table import Row, rows_of, shown_of
+from loopkit.views.children_table import Row, rows_of, rows_to_show
 from loopkit.views.diagram import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
-from loopkit.views.history import counted
-from loopkit.views.page.asked import Asked, asked
+from loopkit.views.history import verdict_text
+from loopkit.views.page.asked import QuestionForm, question_form
 from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.finding_rows import FindingTable, finding_tables
@@ -25,11 +25,11 @@ from loopkit.views.page.rendering import Tone, tone_of
 from loopkit.views.page.steps import Note, Step, Steps, steps_of
 from loopkit.views.summary import standing_of, status_of
 from loopkit.views.version_diff import KeptVersion, versions_of
-from loopkit.views.versions import made_in_words
+from loopkit.views.versions import version_suffix
 
 
 def path_of(run: str) -> str:
-    """Where a server has the page of a run."""
+    """The path of the page of a run on a server."""
     return f"/runs/{quote(run)}"
 
 
@@ -41,13 +41,13 @@ class Versions:
     all: Sequence[KeptVersion]
 
     def change(self, number: int) -> Difference | None:
-        """What a version changed of the one before it; none of the first one."""
+        """The changes of a version from the one before it; None for the first one."""
         return difference(self.all, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A text with its name: an input, a part of the result."""
+    """A named text: an input, or a part of the result."""
 
     name: str
     text: str
@@ -65,10 +65,10 @@ class ChildRows:
 
 
 class RunPage:
-    """What a page shows of a run. Each part is made when it is asked for, and once."""
+    """The content of the page of a run. Each part is made once, when it is first used."""
 
     def __init__(self, facts: RunFacts, steps: Steps | None = None) -> None:
-        """`steps` are those of its history, where they are known."""
+        """`steps` are those of its history, if they are known already."""
         self.facts = facts
         self._steps = steps
         self.state = facts.state
@@ -86,7 +86,7 @@ class RunPage:
 
     @property
     def is_live(self) -> bool:
-        """Whether something may happen without anybody's doing."""
+        """Whether the run may continue without anyone acting."""
         return self.status in ("new", "running")
 
     @property
@@ -101,7 +101,7 @@ class RunPage:
 
     @property
     def standing(self) -> str:
-        """The state in which it is, or how it ended."""
+        """The active state, or the outcome."""
         return standing_of(self.state)
 
     @property
@@ -111,7 +111,7 @@ class RunPage:
 
     @property
     def last(self) -> float:
-        """Unix time of the last event; what a process only claims is none."""
+        """Unix time of the last event, claims aside."""
         events = reversed(self.facts.history)
         return next((each.at for each in events if not isinstance(each.event, Claimed)), self.began)
 
@@ -125,11 +125,11 @@ class RunPage:
 
     @cached_property
     def longest(self) -> float:
-        """The seconds of the longest step in which nobody was asked."""
+        """The seconds of the longest step that did not ask a person."""
         return max((self.work_seconds(step) for step in self.steps.all), default=0.0)
 
     def work_seconds(self, step: Step) -> float:
-        """How long a step has lasted; 0 where a person was asked, whose time is not the run's."""
+        """The duration of a step in seconds; 0 if it asked a person, whose time does not count."""
         if step.waiting is not None or (step.work is not None and step.work.answer is not None):
             return 0.0
         if step.seconds is not None:
@@ -137,18 +137,18 @@ class RunPage:
         return max(self.facts.now - step.began, 0.0) if self.is_live else 0.0
 
     def kind(self, state: str) -> str:
-        """The kind of a state, as diagrams have it; empty where there is no such state now."""
+        """The kind of a state in diagrams; empty if the present machine has no such state."""
         found = self.facts.engine.program.graph.states.get(state)
         return found.drawn_as if found is not None else ""
 
     def words(self, step: Step) -> str:
-        """What a step came to, in a few words."""
+        """The result of a step, in a few words."""
         work = step.work
         if work is None:
             standing = self.status if step is self.steps.all[-1] else ""
             return "; ".join([step.waits or standing, *(note.text for note in step.notes)])
         if work.report is not None:
-            return counted(work.report)
+            return verdict_text(work.report)
         if work.answer is not None:
             return f"{work.answer.choice} (by {work.answer.by})"
         if work.artifact is not None and work.outcome == "done":
@@ -156,7 +156,7 @@ class RunPage:
         return work.error or work.outcome
 
     def guard(self, edge: str) -> str:
-        """The guard of a transition, or what it catches."""
+        """The guard of a transition, or the error or limit that it catches."""
         found = self.facts.engine.program.graph.by_id.get(edge)
         if found is None:
             return ""
@@ -173,7 +173,7 @@ class RunPage:
         return [Versions(name, versions) for name, versions in self._versions.items()]
 
     def artifact(self, name: str) -> Versions | None:
-        """The versions of an artifact; none where it has none."""
+        """The versions of an artifact; None if it has none."""
         return next((each for each in self.artifacts if each.name == name), None)
 
     @cached_property
@@ -182,27 +182,27 @@ class RunPage:
         return finding_tables(work.report for work in works if work.report is not None)
 
     @cached_property
-    def asked(self) -> Asked | None:
-        return asked(self.facts.engine, self.state, self._versions)
+    def asked(self) -> QuestionForm | None:
+        return question_form(self.facts.engine, self.state, self._versions)
 
     @property
     def asked_elsewhere(self) -> list[OpenQuestion]:
-        """What its children ask."""
+        """The open questions of its children."""
         return [each for each in self.facts.asked if each.state.run != self.run]
 
     @cached_property
     def diagram(self) -> str:
-        """SVG, to be shown with the style sheet of diagrams."""
+        """SVG, which needs the style sheet of diagrams."""
         return svg_in_page(self.drawing)
 
     @property
     def drawing(self) -> Drawing:
-        """Its path through its machine."""
+        """Its machine, with its path."""
         return drawing(self.facts.engine.program.graph, self.state, status=self.status)
 
     @property
     def stopped(self) -> list[str]:
-        """Why it stopped, in a line, and then what leads on; empty where it did not."""
+        """Why it stopped, on the first line, then how to continue; empty if it did not stop."""
         if self.state.suspended is not None:
             return [self.state.suspended.message, *self.facts.hints]
         if self.status == "interrupted":
@@ -229,7 +229,7 @@ class RunPage:
         if finished is None:
             return []
         return [
-            Value(name, text_or_json(value), made_in_words(finished.picked[name]).strip(" ()"))
+            Value(name, text_or_json(value), version_suffix(finished.picked[name]).strip(" ()"))
             for name, value in finished.result.items()
         ]
 
@@ -239,7 +239,7 @@ class RunPage:
 
     def _children(self) -> Iterator[ChildRows]:
         for name, rows in rows_of(self.state):
-            shown = shown_of(rows)
+            shown = rows_to_show(rows)
             first = next(iter(self.state.children[name].values()))
             yield ChildRows(name, first.started.of, shown, len(rows) - len(shown))
 

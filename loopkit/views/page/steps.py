@@ -30,17 +30,17 @@ NOTED = frozenset(
     ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
      "repaired", "resumed", "refused", "merged", "cancelled")
 )  # fmt: skip
-"""Events that get a line of their own, as on the console."""
+"""Events that are shown as a line of their own, as on the console."""
 NOTE_WIDTH = 400
 CallStatus = Literal["open", "answered", "failed", "in doubt"]
 
 
 @dataclass(slots=True)
 class Call:
-    """One try of a call, and what came of it."""
+    """One try of a call, and its result."""
 
     seq: int
-    """Of its intent; the address of its texts has this number."""
+    """The number of its first event, which is in the address of its texts."""
     began: float
     """Unix time."""
     intent: Intended
@@ -51,17 +51,17 @@ class Call:
 
     @property
     def usage(self) -> Usage:
-        """What it cost; nothing while that is not known."""
+        """Its usage; zero while it is unknown."""
         settled = self.reply or self.failure
         return settled.usage if settled is not None else Usage()
 
     @property
     def model(self) -> str:
-        """Who answered, else who was asked."""
+        """The model that answered, else the one that was asked."""
         return (self.reply.model if self.reply else "") or self.intent.model
 
     def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
-        """What came of it; nobody knows when a call in doubt has ended."""
+        """Set the result; the end of a call in doubt is unknown."""
         match event:
             case Replied():
                 self.status, self.reply, self.ended = "answered", event, at
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened meanwhile, in a line."""
+    """An event during a step, on one line."""
 
     at: float
     text: str
@@ -82,30 +82,30 @@ class Note:
 
 @dataclass(slots=True)
 class Step:
-    """One visit of a state."""
+    """One visit to a state."""
 
     seq: int
-    """Of the record with which it began."""
+    """The number of its first record."""
     state: str
     attempt: int
     began: float
     """Unix time."""
     last: int = 0
-    """The last record that says anything of it."""
+    """The number of its last record."""
     ended: float | None = None
     calls: list[Call] = field(default_factory=list)
     work: Worked | None = None
     decision: Decided | None = None
     waiting: Waiting | None = None
     question: str = ""
-    """The id of the last question that it has asked."""
+    """The id of its last question."""
     notes: list[Note] = field(default_factory=list)
     children: list[ChildStarted] = field(default_factory=list)
     ended_children: list[ChildEnded] = field(default_factory=list)
 
     @property
     def waits(self) -> str:
-        """For whom it waits, in words; empty where it does not."""
+        """What it waits for, in words; empty if it does not wait."""
         if self.waiting is None:
             return ""
         whom = "a person" if self.waiting.wanted is None else "somebody outside"
@@ -113,7 +113,7 @@ class Step:
 
     @property
     def usage(self) -> Usage:
-        """What its calls and children cost, with the seconds of its work."""
+        """The usage of its calls and children, with the seconds of its work."""
         total = Usage(time_s=self.work.time_s if self.work else 0.0)
         for call in self.calls:
             total = total.plus(call.usage)
@@ -123,11 +123,11 @@ class Step:
 
     @property
     def seconds(self) -> float | None:
-        """From its beginning to its end; none while it lasts."""
+        """The duration of the step; None until it ends."""
         return None if self.ended is None else self.ended - self.began
 
     def take(self, stored: Stored) -> None:
-        """An event that happens while the state is active."""
+        """Add an event that happens while the state is active."""
         match stored.event:
             case Intended() as intent:
                 self.calls.append(Call(stored.seq, stored.at, intent))
@@ -155,10 +155,10 @@ class Steps:
 
     all: list[Step] = field(default_factory=list)
     before: list[Note] = field(default_factory=list)
-    """What happened before the first one."""
+    """The events before the first step."""
 
     def take(self, stored: Stored, progress: Progress) -> None:
-        """The next event, with the progress before it."""
+        """Add the next event; `progress` is that before it."""
         event = stored.event
         if isinstance(event, Entered):
             self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
@@ -172,21 +172,21 @@ class Steps:
 
 
 class GrowingSteps:
-    """The steps of a run that may go on."""
+    """The steps of a run that may continue."""
 
     def __init__(self) -> None:
         self.steps = Steps()
         self._progress = Progress()
 
     def take(self, history: Iterable[Stored]) -> None:
-        """What happens next."""
+        """Add the next events."""
         for stored in history:
             self.steps.take(stored, self._progress)
             self._progress = self._progress.after(stored)
 
 
 def steps_of(history: Iterable[Stored]) -> Steps:
-    """The steps that these events make."""
+    """The steps of a history."""
     growing = GrowingSteps()
     growing.take(history)
     return growing.steps

@@ -1,4 +1,4 @@
-"""The figures of a plan as text: how many calls a run makes, and what they may cost."""
+"""The figures of a plan as text: the number of calls of a run, and their cost."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Row = tuple[str, str, str, str]
 
 
 def calls_and_cost(plan: Plan) -> Iterator[str]:
-    """The fewest and the most calls and what they may cost, each by state and by agent."""
+    """The minimum and maximum of calls and cost, by state and by agent, with notes."""
     yield from figures(plan)
     yield ""
     yield from _notes(plan)
 
 
 def figures(plan: Plan) -> Iterator[str]:
-    """The same without a word about them."""
+    """The minimum and maximum of calls and cost, without notes."""
     yield from columns(list(_rows(plan)), "<>>>")
 
 
 def typical_cost(plan: Plan) -> Iterator[str]:
-    """What a run costs as a rule after each number of revisions, by state."""
+    """The typical cost of a run after each number of revisions, by state, with notes."""
     table = list(typical_figures(plan))
     if not table:
         return
@@ -52,11 +52,11 @@ def typical_cost(plan: Plan) -> Iterator[str]:
 
 
 def typical_figures(plan: Plan) -> Iterator[str]:
-    """The same without a word about it; nothing where it is not known."""
+    """The typical cost of a run, without notes; empty if it is unknown."""
     shown = plan.typical
     states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
     if not states or all(typical.usd is None for typical in plan.typical):
-        # What is missing for it is told beside the most.
+        # The missing prices are listed beside the maximum.
         return
     yield "What a run typically costs, by its revisions:"
     rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
@@ -85,26 +85,26 @@ def _rows(plan: Plan) -> Iterator[Row]:
     yield "", "fewest", "most", "may cost"
     yield "agent runs", *_range(bounds.runs, count), ""
     cost = bounds.cost.worst
-    yield "calls", *_range(bounds.calls, count), _edge(cost, "at most", usd)
+    yield "calls", *_range(bounds.calls, count), _range_end(cost, "at most", usd)
     calls = bounds.calls.worst
     yield from _by("at", calls.by_state, cost.by_state)
     yield from _by("of", calls.by_agent, cost.by_agent)
     if bounds.tool_calls is not None:
-        yield "tool calls", "0", _edge(bounds.tool_calls, "at most", count), ""
+        yield "tool calls", "0", _range_end(bounds.tool_calls, "at most", count), ""
 
 
-def _range(found: Range, told: Callable[[float | None], str]) -> tuple[str, str]:
-    least = "never" if found.best is None else _edge(found.best, "at least", told)
-    return least, _edge(found.worst, "at most", told)
+def _range(found: Range, as_text: Callable[[float | None], str]) -> tuple[str, str]:
+    least = "never" if found.best is None else _range_end(found.best, "at least", as_text)
+    return least, _range_end(found.worst, "at most", as_text)
 
 
-def _edge(extreme: Extreme, how: str, told: Callable[[float | None], str]) -> str:
-    """One end of a range; where it is not exact, between what is known and what is not excluded."""
+def _range_end(extreme: Extreme, how: str, as_text: Callable[[float | None], str]) -> str:
+    """One end of a range; if it is not exact, between the known and the possible value."""
     ends = [extreme.total] if extreme.known is None else sorted({extreme.known, extreme.total or 0})
-    said = list(dict.fromkeys(told(end) for end in ends))
-    if len(said) > 1:
-        return f"between {said[0]} and {said[1]}"
-    return said[0] if extreme.is_exact or extreme.known is not None else f"{how} {said[0]}"
+    texts = list(dict.fromkeys(as_text(end) for end in ends))
+    if len(texts) > 1:
+        return f"between {texts[0]} and {texts[1]}"
+    return texts[0] if extreme.is_exact or extreme.known is not None else f"{how} {texts[0]}"
 
 
 def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Iterator[Row]:
@@ -128,7 +128,7 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 
 def unknowns(plan: Plan) -> Iterator[str]:
-    """What is assumed of the models of a machine, and what is not known of them."""
+    """The assumptions about the models of a machine, and what is unknown about them."""
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
     for model, cap in plan.answer_caps.items():

@@ -13,29 +13,29 @@ from loopkit.text import plural
 from loopkit.views.plan.figures import usd
 
 PastRun = tuple[RunState, Sequence[Event]]
-"""Where a run stands, and its events."""
+"""The state of a run, and its events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The runs that came to their end with nobody played."""
+    """The finished runs whose agents no scenario played."""
 
     calls: Sequence[int]
-    """Of each run, the newest first."""
+    """The calls of each run, newest first."""
     usd: Sequence[float | None]
     outcomes: Mapping[str, int]
     by_state: Mapping[str, float]
-    """USD at each state, in the mean."""
+    """The mean cost at each state, in USD."""
 
 
 def past_of(runs: Iterable[PastRun]) -> Past | None:
-    """None where no run has ended."""
+    """The calls and costs of finished runs; None if there are none."""
     ended = [(state, events) for state, events in runs if state.finished and not state.script]
     if not ended:
         return None
     by_state: dict[str, float] = defaultdict(float)
     for _, events in ended:
-        for name, amount in _paid(events):
+        for name, amount in _call_costs(events):
             by_state[name] += amount / len(ended)
     return Past(
         calls=[state.usage.agent_calls for state, _ in ended],
@@ -45,8 +45,8 @@ def past_of(runs: Iterable[PastRun]) -> Past | None:
     )
 
 
-def _paid(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
-    """(state, USD) of each call that was paid."""
+def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
+    """The state and the cost in USD of each call that had a cost."""
     states = {event.key: event.state for event in events if isinstance(event, Intended)}
     for event in events:
         if isinstance(event, Replied | Failed) and (amount := usd_without_held(event.usage)):
@@ -54,7 +54,7 @@ def _paid(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
 
 
 def past_text(past: Past, machine: str) -> Iterator[str]:
-    """What the runs took, for a person."""
+    """The calls and costs of past runs, for a person."""
     count = len(past.calls)
     known = [amount for amount in past.usd if amount is not None]
     yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"

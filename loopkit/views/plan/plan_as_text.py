@@ -27,24 +27,24 @@ LONGEST_PROMPT = 4_000
 
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
-    """The whole plan, for a person to read before the run is paid."""
+    """The whole plan, for a person to read before a run costs anything."""
     parts = [
         "\n".join(_head(plan)),
         "\n".join(calls_and_cost(plan)),
         "\n".join(typical_cost(plan)),
-        "\n".join(_expected(plan.bounds)),
+        "\n".join(_expectation(plan.bounds)),
         *_work(plan, inputs),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[str]:
-    """What a run goes through, whom it asks, and the runs that it starts."""
-    yield "\n".join(_worst_way(plan.bounds))
+    """The path with the most calls, the limits, the agents, the commands, and the child runs."""
+    yield "\n".join(_worst_path(plan.bounds))
     yield "\n".join(_limits(plan.machine.limits, inputs))
     yield "\n".join(_agents(plan))
     yield "\n".join(_commands(plan))
-    # Agents between which a state chooses are sent the same.
+    # The alternative agents of a state get the same prompt.
     yield "\n\n".join(dict.fromkeys(_prompts(plan)))
     by_plan: dict[int, list[str]] = {}
     for name, child in plan.children.items():
@@ -62,11 +62,11 @@ def _child(plan: Plan, names: Sequence[str]) -> str:
         *_work(child, {}),
     ]
     body = "\n\n".join(part for part in parts if part)
-    started = "\n".join(_started(plan, name) for name in names)
-    return f"{started}\n{indented(body, '  ')}"
+    heading = "\n".join(_child_heading(plan, name) for name in names)
+    return f"{heading}\n{indented(body, '  ')}"
 
 
-def _started(plan: Plan, name: str) -> str:
+def _child_heading(plan: Plan, name: str) -> str:
     child, state = plan.children[name], plan.machine.states[name]
     if not isinstance(state, EachState):
         return f"`{name}` runs {state.about}. Each run:"
@@ -88,7 +88,7 @@ def _head(plan: Plan) -> Iterator[str]:
         )
 
 
-def _expected(bounds: Bounds) -> Iterator[str]:
+def _expectation(bounds: Bounds) -> Iterator[str]:
     means = bounds.expected
     if means is None:
         return
@@ -108,7 +108,7 @@ def _mean(cost: Fraction | None) -> str:
     return usd(None if cost is None else float(cost))
 
 
-def _worst_way(bounds: Bounds) -> Iterator[str]:
+def _worst_path(bounds: Bounds) -> Iterator[str]:
     worst = bounds.calls.worst
     if not worst.way or not worst.known:
         return
@@ -132,8 +132,8 @@ def _event(step: Taken) -> str:
 
 
 def _limits(limits: Limits, inputs: Mapping[str, object]) -> Iterator[str]:
-    told = {name: getattr(limits, name) for name in type(limits).model_fields}
-    written = {name: told[name] for name in told if name in limits.model_fields_set and told[name]}
+    values = {name: getattr(limits, name) for name in limits.model_fields_set}
+    written = {name: values[name] for name in type(limits).model_fields if values.get(name)}
     if written:
         yield "Limits:"
     for name, value in written.items():
@@ -172,7 +172,7 @@ def _agent(asking: Asking) -> str:
 
 
 def _who(asking: Asking, agent: Agent) -> str:
-    """A ladder of models, or a program as it is written on a command line."""
+    """A ladder of models, or a program with its arguments."""
     if not agent.is_called:
         return "from outside"
     if isinstance(agent, ModelAgent):

@@ -30,7 +30,7 @@ from loopkit.views.plan.sizes import Sizes
 from loopkit.views.plan.typical import ANSWER_TOKENS, Typical, Typically
 
 MOST_FOLLOWED = 50_000
-"""Configurations that are looked at to find the shortest ways."""
+"""Configurations that are explored to find the shortest paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,11 @@ class Asking:
     who: tuple[str, ...]
     """The models of the ladder, or the program with its arguments."""
     call_usd: float | None
-    """What one call costs at most; None where that is not known."""
+    """The maximum cost of one call; None if unknown."""
     times: int = 1
-    """How often it is asked for one artifact or report at most, retries and a judge's re-asks left
-    out."""
+    """The most calls for one artifact or report, without retries and a judge's re-asks."""
     prompt: str | None = None
-    """The first prompt, filled in; None where it takes something that the run has to make first."""
+    """The first prompt, filled in; None if it uses something that the run has to make first."""
     fallback: int = 0
     """Which of the agent's fallbacks this is; 0 is the agent itself."""
 
@@ -60,7 +59,7 @@ class Running:
     place: str
     argv: tuple[str, ...]
     is_filled: bool
-    """Whether the arguments are filled in, because they take nothing but the input."""
+    """Whether the arguments are filled in, because they use only the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,37 +67,37 @@ class ChildPlan:
     """The runs that a state starts."""
 
     plan: Plan
-    """What is known of each of them."""
+    """The plan of each of them."""
     fewest: int
     most: int
-    """How many there are."""
+    """The number of runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is known of a run before it starts."""
+    """Everything that is known about a run before it starts."""
 
     machine: Machine
     bounds: Bounds
     asked: tuple[Asking, ...]
     commands: tuple[Running, ...]
     assumed_windows: Mapping[str, int]
-    """The tokens in that are assumed at most, for each model whose window is in no list."""
+    """The input tokens that are assumed at most, for each model whose window is unknown."""
     answer_caps: Mapping[str, int]
-    """The tokens out that are asked for at most because of a limit, for each model that could
-    give more."""
+    """The output tokens that are requested at most because of a limit, for each model that could
+    produce more."""
     answer_tokens: int
-    """The length of an answer that is assumed for what a run typically costs."""
+    """The length of an answer that is assumed for the typical cost."""
     shorter_answers: Mapping[str, int]
-    """The longest answer of each agent that can't give so long a one."""
+    """The longest answer of each agent whose answers must be shorter."""
     from_cache: Mapping[str, float]
-    """Of each author whose session is sent again, the share of the price of input that a token out
-    of the provider's cache costs."""
+    """For each author whose session is sent again: the price of a cached token as a share of the
+    price of an input token."""
     is_limited: bool
     """Whether money or tokens are limited, by the machine or one that runs it."""
     typical: tuple[Typical, ...]
-    """What a run costs as a rule, by the number of revisions after which it succeeds; of very many
-    numbers the first few, one of those behind, and the most."""
+    """The typical cost of a run, by the number of revisions before its success. If there are very
+    many numbers: the first few, one of the others, and the largest."""
     children: Mapping[str, ChildPlan]
     """The runs that its states start, by the names of these."""
 
@@ -111,7 +110,7 @@ def plan_of(
 ) -> Plan:
     """The plan of a sound machine with as much of the input as is known.
 
-    What runs typically cost is told for answers of so many tokens.
+    The typical cost assumes answers of `answer_tokens`.
 
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
@@ -119,10 +118,10 @@ def plan_of(
 
 
 class _Planning:
-    """The plans of a family of machines; equal ones are made once."""
+    """The plans of a family of machines; equal plans are made once."""
 
     def __init__(self, answer_tokens: int, is_limited: bool) -> None:
-        """`is_limited` says whether the run that has no parent is, and with it all others."""
+        """`is_limited` says whether the root run, and with it every other, has a limit."""
         self._answer_tokens = answer_tokens
         self._is_limited = is_limited
         self._known: dict[str, Plan] = {}
@@ -151,13 +150,13 @@ class _Planning:
         return Plan(
             machine=machine,
             bounds=bounds,
-            asked=tuple(_asked(program, inputs, is_limited)),
+            asked=tuple(_askings(program, inputs, is_limited)),
             commands=tuple(_commands(program, inputs)),
-            assumed_windows=dict(_assumed(machine)),
-            answer_caps=dict(_capped(machine)) if is_limited else {},
+            assumed_windows=dict(_window_assumptions(machine)),
+            answer_caps=dict(_caps_on_answers(machine)) if is_limited else {},
             answer_tokens=self._answer_tokens,
-            shorter_answers=dict(_shorter(machine, self._answer_tokens, is_limited)),
-            from_cache=dict(_cached(machine)),
+            shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, is_limited)),
+            from_cache=dict(_cache_shares(machine)),
             typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
             is_limited=is_limited,
             children=children,
@@ -176,34 +175,34 @@ class _Planning:
 
     def _children(self, analysis: Analysis, inputs: Given) -> Iterator[tuple[str, ChildPlan]]:
         for name, state in analysis.machine.states_of(ChildrenState).items():
-            given = given_to_child(state, inputs)
-            key = definition_key(state, given)
+            child_inputs = given_to_child(state, inputs)
+            key = definition_key(state, child_inputs)
             if key not in self._known:
-                self._known[key] = self.plan(state.child, given)
+                self._known[key] = self.plan(state.child, child_inputs)
             yield name, ChildPlan(self._known[key], *child_counts(analysis.graph, state, inputs))
 
 
-def _assumed(machine: Machine) -> Iterator[tuple[str, int]]:
+def _window_assumptions(machine: Machine) -> Iterator[tuple[str, int]]:
     for agent, model in _models(machine):
         if (window := assumed_window(agent, model)) is not None:
             yield model, window
 
 
-def _capped(machine: Machine) -> Iterator[tuple[str, int]]:
+def _caps_on_answers(machine: Machine) -> Iterator[tuple[str, int]]:
     for agent, model in _models(machine):
         caps = answer_caps(agent, model)
         if caps is not None and (caps.most is None or caps.usual < caps.most):
             yield model, caps.usual
 
 
-def _shorter(machine: Machine, answer: int, is_limited: bool) -> Iterator[tuple[str, int]]:
+def _shorter_answers(machine: Machine, answer: int, is_limited: bool) -> Iterator[tuple[str, int]]:
     for name, agent in machine.model_agents.items():
         lengths = [longest_answer(agent, m, is_limited=is_limited) for m in agent.model]
         if (least := min((n for n in lengths if n is not None), default=answer)) < answer:
             yield name, least
 
 
-def _cached(machine: Machine) -> Iterator[tuple[str, float]]:
+def _cache_shares(machine: Machine) -> Iterator[tuple[str, float]]:
     authors, models = chain.from_iterable(machine.authoring.values()), machine.model_agents
     for name in dict.fromkeys(authors):
         agent = models.get(name)
@@ -221,30 +220,32 @@ def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
 
 
 def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
-    """What one call of an agent costs at most, whatever it is sent."""
+    """The maximum cost of one call of an agent, for any prompt."""
     if isinstance(agent, ModelAgent):
         return dearest_call(agent, is_limited=is_limited)
     return agent.call_usd
 
 
-def _asked(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
+def _askings(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
     authors = program.machine.states_of(AgentState)
     for name in program.machine.states:
         if (author := authors.get(name)) is not None:
-            prompt = _filled(program, inputs, name, author.prompt)
+            prompt = _fill_in(program, inputs, name, author.prompt)
             for agent in author.asks:
                 times = 1 + program.machine.agents[agent].most_rounds
-                yield from _asking(
+                yield from _askings_at(
                     program.machine, agent, name, is_limited, times=times, prompt=prompt
                 )
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
                     place, times = f"{name} · {validator}", rule.most_samples
-                    yield from _asking(program.machine, rule.asks, place, is_limited, times=times)
+                    yield from _askings_at(
+                        program.machine, rule.asks, place, is_limited, times=times
+                    )
 
 
-def _asking(
+def _askings_at(
     machine: Machine,
     agent: str,
     place: str,
@@ -259,7 +260,7 @@ def _asking(
         shown = None if number else prompt
         yield Asking(agent, place, one.called, _call_usd(one, is_limited), times, shown, number)
     if not in_turn:
-        # Somebody outside writes it.
+        # An outside agent writes it.
         yield Asking(agent, place, (), 0.0, times, prompt)
 
 
@@ -267,18 +268,18 @@ def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
     running = program.machine.states_of(CommandState)
     for name in program.machine.states:
         if (state := running.get(name)) is not None:
-            yield _running(program, inputs, name, name, state.run)
+            yield _command(program, inputs, name, name, state.run)
         for agent in program.machine.states[name].asks:
             for tool, asked in program.agents_asked[name, agent].tools.items():
-                yield from _run_by_tool(f"{name} · {agent}.{tool}", asked)
+                yield from _tool_commands(f"{name} · {agent}.{tool}", asked)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.program:
                     place = f"{name} · {validator}"
-                    yield _running(program, inputs, name, place, rule.program)
+                    yield _command(program, inputs, name, place, rule.program)
 
 
-def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
+def _tool_commands(place: str, asked: ToolAsked) -> Iterator[Running]:
     if isinstance(asked.tool, CommandTool):
         yield Running(place, asked.tool.command, is_filled=False)
     for _, rules in asked.rules.fixed if asked.rules else ():
@@ -287,17 +288,17 @@ def _run_by_tool(place: str, asked: ToolAsked) -> Iterator[Running]:
                 yield Running(place, rule.program, is_filled=False)
 
 
-def _running(
+def _command(
     program: Program, inputs: Mapping[str, Any], state: str, place: str, argv: tuple[str, ...]
 ) -> Running:
-    filled = [_filled(program, inputs, state, element) for element in argv]
+    filled = [_fill_in(program, inputs, state, element) for element in argv]
     known = tuple(element for element in filled if element is not None)
     is_filled = len(known) == len(argv)
     return Running(place, known if is_filled else argv, is_filled)
 
 
-def _filled(program: Program, inputs: Mapping[str, Any], state: str, text: str) -> str | None:
-    """A template filled in as on the first visit of a state; None where it takes more."""
+def _fill_in(program: Program, inputs: Mapping[str, Any], state: str, text: str) -> str | None:
+    """A template filled in for the first visit to a state; None if it uses more than the input."""
     run = RunState(input=dict(inputs), state=state)
     later = program.graph.states.keys() | program.graph.artifacts.keys()
     if program.template(text).names & later:
@@ -305,5 +306,5 @@ def _filled(program: Program, inputs: Mapping[str, Any], state: str, text: str) 
     try:
         return render(program, run, text)
     except TemplateError:
-        # It takes an input that is not given yet.
+        # It uses an input that is not known yet.
         return None

@@ -1,4 +1,4 @@
-"""Assumed sizes of prompts in tokens: what is known of them, and answers of one length."""
+"""Assumed sizes of prompts in tokens: their known parts, and answers of one length."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopkit.validators.judges.prompt import judge_prompt
 
 BYTES_A_TOKEN = 4
 FINDINGS_SHARE = 4
-"""What a judge finds is taken to be so much shorter than an answer."""
+"""The findings of a judge are assumed to be shorter than an answer by this factor."""
 _WORD = "word "
 
 
@@ -32,12 +32,12 @@ def tokens_of(text: str) -> int:
 
 
 class Sizes:
-    """Of all that is sent in runs of a machine, with as much of the input as is known."""
+    """Sizes of everything that runs of a machine send, with as much of the input as is known."""
 
     def __init__(
         self, program: Program, inputs: Mapping[str, Any], answer: int, *, is_limited: bool
     ) -> None:
-        """`answer` is how many tokens an answer of an agent has that can be so long."""
+        """`answer` is the assumed number of tokens of an answer, unless its agent allows fewer."""
         self.findings = ceil(answer / FINDINGS_SHARE)
         self._answer = answer
         self._is_limited = is_limited
@@ -48,17 +48,17 @@ class Sizes:
         artifacts, states = program.graph.artifacts, program.graph.states
         self._written = {
             **dict.fromkeys(("report", "reports"), answer),
-            **{name: self.written_in(name) for name in states},
-            **{name: max(map(self.written_in, by)) for name, by in artifacts.items()},
+            **{name: self.artifact_size(name) for name in states},
+            **{name: max(map(self.artifact_size, by)) for name, by in artifacts.items()},
         }
 
     def answer(self, agent: ModelAgent, model: str) -> int:
-        """Of an answer: as many as are assumed, or as many as it can have."""
+        """The size of an answer: the assumed size, or the maximum of the model if that is less."""
         longest = longest_answer(agent, model, is_limited=self._is_limited)
         return self._answer if longest is None else min(self._answer, longest)
 
-    def written_in(self, state: str) -> int:
-        """Of what a state leaves."""
+    def artifact_size(self, state: str) -> int:
+        """The size of the artifact of a state."""
         agents = self._program.machine.agents_at(state)
         lengths = [
             self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
@@ -66,15 +66,15 @@ class Sizes:
         return max(lengths, default=self._answer)
 
     def prompt(self, state: str, text: str) -> int:
-        """Of a template: filled in with what is known, and with answers for what agents write."""
+        """The size of a template, filled in with the input, and with answers for artifacts."""
         key = (state, text)
         if key not in self._prompts:
-            self._prompts[key] = self._filled(state, text)
+            self._prompts[key] = self._prompt_size(state, text)
         return self._prompts[key]
 
-    def _filled(self, state: str, text: str) -> int:
+    def _prompt_size(self, state: str, text: str) -> int:
         template = self._program.template(text)
-        written = {**self._written, "previous": self.written_in(state)}
+        written = {**self._written, "previous": self.artifact_size(state)}
         names: dict[str, object] = {
             **{name: self._words(written.get(name, self.findings)) for name in template.names},
             **dict.fromkeys(_NUMBERS, 1),
@@ -84,17 +84,17 @@ class Sizes:
         try:
             return tokens_of(template.render(names))
         except TemplateError:
-            # It takes parts of what only a run makes, or an input that is not given.
+            # It uses fields that only a run knows, or an input that is not known.
             paths = {path[:2] for path in template.paths if path[0] in {*written, "input"}}
             return tokens_of(text) + sum(written.get(path[0], self._answer) for path in paths)
 
     def feedback(self, edge: Edge) -> int:
-        """Of what an edge back tells the author."""
+        """The size of the feedback that a revise edge gives the author."""
         return self.findings if edge.feedback is None else self.prompt(edge.target, edge.feedback)
 
     def judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
-        """Of what the judge of a rule is asked in a state, the form of its answer included, and
-        what it found before."""
+        """The size of a judge's prompt, with the schema of its answer and, if `again`, its earlier
+        findings."""
         key = (state, validator, number, again)
         if key not in self._asked:
             asked = self._program.rules_asked[state]

@@ -21,17 +21,17 @@ ANSWER_TOKENS = 1_000
 
 
 _Place = tuple[str, str, str, int]
-"""A state, who is asked there for what, and by which rule of it."""
+"""A state, and the agent, the validator and the rule of a call in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """A run that succeeds after so many revisions."""
+    """A run that succeeds after a number of revisions."""
 
     revisions: int
     calls: int
     by_state: Mapping[str, float | None]
-    """USD; none where a price is unknown."""
+    """USD; None if a price is unknown."""
 
     children: Mapping[str, int]
     """How many runs of other machines each state starts."""
@@ -48,9 +48,9 @@ class Typically:
     def __init__(
         self, program: Program, sizes: Sizes, children: Mapping[str, Typical | None]
     ) -> None:
-        """`children` are what a run of another machine costs, by the states that start one.
+        """`children` are the typical runs of other machines, by the states that start them.
 
-        It is none where no such run succeeds.
+        They are None if no such run succeeds.
         """
         self._program = program
         self._sizes = sizes
@@ -58,7 +58,7 @@ class Typically:
         self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
-        """What the calls on a way cost."""
+        """The typical cost of the calls on a path."""
         by_state: dict[str, float | None] = {}
         calls = 0
         for state, number, usd in self.calls(way):
@@ -69,9 +69,9 @@ class Typically:
         return Typical(revisions, calls, by_state, started)
 
     def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
-        """What one answer costs after so many revisions of what is worked on.
+        """The cost of one answer after a number of revisions of its artifact.
 
-        Of the runs that a state starts, what their calls cost in the mean.
+        For a state that starts runs, the mean cost of one of their calls.
         """
         if state in self._children:
             return self._call_of_child(state, work)
@@ -89,7 +89,7 @@ class Typically:
         return work.usual_calls * typical.usd / typical.calls
 
     def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
-        """(state, number, USD) of the calls on a way, in order."""
+        """(state, number, USD) of the calls on a path, in order."""
         walk = _Walk(self._program, self._sizes)
         for visit in way:
             if visit.state in self._children:
@@ -109,19 +109,19 @@ class Typically:
 
 @dataclass(slots=True)
 class _Walk:
-    """A run on its way: what has been said in each state."""
+    """A run on its path: the prompts that were sent in each state."""
 
     program: Program
     sizes: Sizes
     revised: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """How often the work of each author was revised."""
+    """The number of revisions of each author."""
     authors: dict[str, str] = field(default_factory=dict)
-    """Which state wrote each artifact last."""
+    """The last author of each artifact."""
     turns: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The tokens of each prompt that an agent was sent in a state, oldest first."""
+    """The tokens of each prompt to an agent in a state, oldest first."""
 
     def costs(self, visit: Visit) -> Iterator[float | None]:
-        """Of each call on a visit."""
+        """The cost in USD of each call on a visit."""
         entered = visit.entered_by
         if entered is not None and entered.back:
             self.revised[visit.state] += 1
@@ -137,7 +137,7 @@ class _Walk:
                 yield from self._author(visit.state, entered, work.agent, agent)
 
     def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
-        """Of all calls for one thing: first, and after each revision of what is worked on."""
+        """The cost in USD of all calls for one work: at first, and after each revision."""
         graph = self.program.graph
         judged = self.program.machine.states[name].judges
         authors = graph.artifacts.get(judged or "", (name,))
@@ -156,15 +156,15 @@ class _Walk:
     ) -> Iterator[float | None]:
         turns, asked = self.turns[name, asks], self.program.agents_asked[name, asks]
         sent = self._turn(name, entered, agent)
-        told = [] if agent.session == "fresh" else _resent_turns(turns, agent)
+        resent = [] if agent.session == "fresh" else _resent_turns(turns, agent)
         turns.append(sent)
         model = self._model(agent, name)
         answer = self.sizes.answer(agent, model)
-        again = sum(turn + agent.usual_calls * answer for turn in told)
+        again = sum(turn + agent.usual_calls * answer for turn in resent)
         schema = tokens_of(json.dumps(asked.schema)) if asked.schema else 0
         for number in range(agent.usual_calls):
-            # What it gave to a tool is sent again with what that said of it, which is little.
-            whole = again + sent + schema + _offered(agent, asked) + number * answer
+            # The arguments of a tool are sent again with its result, which is short.
+            whole = again + sent + schema + _tool_tokens(agent, asked) + number * answer
             yield self._usd(agent, model, whole)
 
     def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
@@ -177,7 +177,7 @@ class _Walk:
         if agent.session != "fresh":
             return feedback
         named = self.program.template(state.prompt).names
-        previous = 0 if "previous" in named else self.sizes.written_in(name)
+        previous = 0 if "previous" in named else self.sizes.artifact_size(name)
         return prompt + previous + (0 if "feedback" in named else feedback)
 
     def _judge(self, name: str, work: AgentCalls, agent: ModelAgent) -> float | None:
@@ -191,12 +191,12 @@ class _Walk:
         return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
 
     def _model(self, agent: ModelAgent, author: str) -> str:
-        """The rung that is asked; of a ladder that climbs when work stalls, the first."""
+        """The model of the rung that is asked; the first, if the ladder climbs when work stalls."""
         return agent.model_after(self.revised[author] if agent.climb == "revision" else 0)
 
 
-def _offered(agent: ModelAgent, asked: AgentAsked) -> int:
-    """The tokens by which a model is told of its tools."""
+def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
+    """The tokens of the descriptions of an agent's tools."""
     if agent.tool_use == "runner":
         return 0
     return sum(

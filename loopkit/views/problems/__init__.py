@@ -28,6 +28,6 @@ FORMATS: Mapping[str, Callable[[Examined], str]] = {
     "sarif": as_sarif,
     "github": as_github,
 }
-"""Each gives the whole output without a line end; nothing at all is printed for an empty one."""
+"""Each returns the whole output without a line end; an empty output is not printed at all."""
 
 __all__ = ["FORMATS", "Examined"]

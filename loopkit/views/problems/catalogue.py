@@ -1,4 +1,4 @@
-"""The catalogue of codes: a sentence for each, the same as in `docs/checks.md`, for tools."""
+"""The catalogue of codes: a sentence for each, as in `docs/checks.md`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loopkit import checks
 
 @lru_cache(maxsize=1)
 def meanings() -> Mapping[str, str]:
-    """The meaning of every code: those of each module of `loopkit.checks` stand in it."""
+    """The meaning of every code; the modules of `loopkit.checks` define their own."""
     modules = [import_module(f"{checks.__name__}.{m.name}") for m in iter_modules(checks.__path__)]
     of_checks = (getattr(module, "MEANINGS", {}) for module in modules)
     return {code: text for each in (OF_READING, *of_checks) for code, text in each.items()}
@@ -106,4 +106,4 @@ OF_READING: Mapping[str, str] = {
     "may-be-missing": "On some path a value does not exist where it is used.",
     "no-effect": "A setting has no effect where it is written.",
 }
-"""Those of reading a file, and those that several rooms find."""
+"""The codes of reading a file, and those that several packages report."""

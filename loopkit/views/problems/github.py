@@ -21,10 +21,10 @@ def _command(problem: Problem) -> str:
     if (span := problem.span) is not None:
         place = {"file": span.file, "line": str(span.line), "col": str(span.column)}
         properties = {**place, **properties}
-    told = ",".join(f"{key}={_escaped(value, IN_PROPERTIES)}" for key, value in properties.items())
+    joined = ",".join(f"{key}={_escape(value, IN_PROPERTIES)}" for key, value in properties.items())
     text = problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
-    return f"::{COMMANDS[problem.severity]} {told}::{_escaped(text, IN_DATA)}"
+    return f"::{COMMANDS[problem.severity]} {joined}::{_escape(text, IN_DATA)}"
 
 
-def _escaped(text: str, codes: Mapping[str, str]) -> str:
+def _escape(text: str, codes: Mapping[str, str]) -> str:
     return "".join(codes.get(char, char) for char in text)

@@ -8,7 +8,7 @@ from typing import Any
 from loopkit.language import Machine
 from loopkit.scenario import Scenario
 from loopkit.views.schemas.events import event_schema
-from loopkit.views.schemas.exact import told_once
+from loopkit.views.schemas.exact import with_exact_unions
 from loopkit.views.schemas.generate import DRAFT_07, draft_07_of
 from loopkit.views.schemas.records import records_of
 from loopkit.views.stats.statistics import MachineStats, RunStats
@@ -21,12 +21,12 @@ STATS = (
 
 def machine_schema() -> dict[str, Any]:
     """The JSON Schema of machine files."""
-    return {"$schema": DRAFT_07, **told_once(draft_07_of(Machine))}
+    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(Machine))}
 
 
 def scenario_schema() -> dict[str, Any]:
     """The JSON Schema of scenario files."""
-    return {"$schema": DRAFT_07, **told_once(draft_07_of(Scenario))}
+    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(Scenario))}
 
 
 def stats_schema() -> dict[str, Any]:

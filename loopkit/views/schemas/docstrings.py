@@ -15,7 +15,7 @@ from loopkit.engine.records import Record
 def docstrings(noun: type[BaseModel | Record]) -> dict[str, str]:
     """The text below each field of a noun, by the name that files give the field.
 
-    Pydantic can read these itself, but only while the classes are made, which would
+    Pydantic can read these itself, but only when the classes are created, which would
     cost every command 40 ms.
     """
     described: dict[str, str] = {}

@@ -15,7 +15,7 @@ HEAD: dict[str, dict[str, str]] = {
     "epoch": {"type": "integer", "description": "Which owner of the run wrote it."},
     "time": {"type": "number", "description": "Unix time at which it was stored."},
 }
-"""Keys of every event besides its own."""
+"""The keys that every event has besides its own."""
 DESCRIPTION = (
     "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`, or the result, the "
     "last line of the former; `type` says which keys it has, `version` is that of the format. "

@@ -1,7 +1,7 @@
-"""One message for one mistake: the schema decides first which form is meant, then judges by it.
+"""One message for one mistake: a schema that first decides which form is meant, then checks it.
 
-A validator that tries every form of an `anyOf` can only say that none fits. So forms are told
-apart by `if`: by their JSON type, and among objects by the key that each alone carries.
+A validator that tries every form of an `anyOf` can only say that none fits. So `if` selects the
+form: by its JSON type, and among objects by the key that only this form has.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from loopkit.views.schemas.generate import TAGS
 
 Schema = dict[str, Any]
 KEY_OF_FORM = {"edge": "revise", "exit": "target"}
-"""Where the key that tells a form is not its tag."""
+"""The identifying key of each form whose key is not its tag."""
 FORM_WITHOUT_KEY = frozenset({"choice", "classes", "model"})
-"""The form of an object that has none of the keys."""
+"""The forms of objects that have no identifying key."""
 ORDER = ("object", "array", "string", "integer", "number", "")
-"""In which order types are told apart; the last one is taken for what was meant."""
+"""The order in which types are tested; the last one of a union is the default."""
 FORWARD = ("guard", "target", "emit")
-"""Keys of a transition that does not revise."""
+"""The keys of a transition that does not revise."""
 
 
-def told_once(schema: Schema) -> Schema:
-    """The schema with its unions told apart; wherever a key is unknown, nothing else is told."""
+def with_exact_unions(schema: Schema) -> Schema:
+    """The schema, in which each union selects one form, and an unknown key is the only error."""
     definitions: Mapping[str, Schema] = schema.get("definitions", {})
-    made: Schema = _Rewriting(definitions).of(schema)
-    return made
+    rewritten: Schema = _Rewriting(definitions).of(schema)
+    return rewritten
 
 
 class _Rewriting:
-    """The rewriting of one schema, whose references it can follow."""
+    """The rewriting of one schema; it can resolve the references in it."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -40,12 +40,12 @@ class _Rewriting:
         match value:
             case {"anyOf": list() as forms, **rest}:
                 tags = cast("list[str]", rest.pop(TAGS, [""] * len(forms)))
-                return {**self._told_apart(list(zip(tags, forms, strict=True))), **rest}
+                return {**self._distinguish(list(zip(tags, forms, strict=True))), **rest}
             case {"type": "object", "properties": dict() as properties, **rest} if (
                 rest.get("additionalProperties") is False
             ):
-                made = {key: self.of(inner) for key, inner in value.items() if key != "properties"}
-                return _closed({**made, "properties": self._each(properties)})
+                noun = {key: self.of(inner) for key, inner in value.items() if key != "properties"}
+                return _with_names_checked_first({**noun, "properties": self._each(properties)})
             case dict():
                 return self._each(value)
             case list():
@@ -56,8 +56,8 @@ class _Rewriting:
     def _each(self, value: Schema) -> Schema:
         return {key: self.of(inner) for key, inner in value.items()}
 
-    def _told_apart(self, forms: list[tuple[str, Schema]]) -> Schema:
-        """A chain of conditions; the last form is the one that is told when none is meant."""
+    def _distinguish(self, forms: list[tuple[str, Schema]]) -> Schema:
+        """A chain of conditions on the type; the last form applies if none matches."""
         by_type: dict[str, list[tuple[str, Schema]]] = {}
         for tag, form in forms:
             by_type.setdefault(self._type(form), []).append((tag, form))
@@ -69,19 +69,19 @@ class _Rewriting:
         return rules
 
     def _one_of(self, kind: str, forms: list[tuple[str, Schema]]) -> Schema:
-        """What is said of the forms of one type."""
+        """The schema of the forms of one type."""
         if kind == "object":
             return self._by_key(dict(forms))
-        made = [self.of(form) for _, form in forms]
-        return made[0] if len(made) == 1 else {"anyOf": made}
+        rewritten = [self.of(form) for _, form in forms]
+        return rewritten[0] if len(rewritten) == 1 else {"anyOf": rewritten}
 
     def _by_key(self, forms: Mapping[str, Schema]) -> Schema:
         if len(forms) == 1:
             return cast("Schema", self.of(*forms.values()))
         rest = next((form for tag, form in forms.items() if tag in FORM_WITHOUT_KEY), None)
         keyed = {KEY_OF_FORM.get(tag, tag): form for tag, form in forms.items() if form is not rest}
-        # An editor that completes a mapping without any of the keys offers them.
-        offered = {key: {"description": self._described(form)} for key, form in keyed.items()}
+        # With these, an editor offers the keys in a mapping that has none of them.
+        offered = {key: {"description": self._description(form)} for key, form in keyed.items()}
         form_of_rest = rest or {"required": [next(iter(keyed))]}
         rules = self._without_key(forms, [self.of(form_of_rest), {"properties": offered}])
         for key, form in reversed(keyed.items()):
@@ -89,8 +89,8 @@ class _Rewriting:
         return {"type": "object", **rules}
 
     def _without_key(self, forms: Mapping[str, Schema], rest: list[Schema]) -> Schema:
-        """What is said of an object whose form no key tells: a key may be misspelt."""
-        known = {key for form in forms.values() for key in self._resolved(form)["properties"]}
+        """The schema of an object without an identifying key, which may be misspelt."""
+        known = {key for form in forms.values() for key in self._resolve(form)["properties"]}
         names = sorted(known)
         return {
             "if": {"propertyNames": {"enum": names}},
@@ -99,28 +99,28 @@ class _Rewriting:
         }
 
     def _type(self, form: Schema) -> str:
-        return str(self._resolved(form).get("type", ""))
+        return str(self._resolve(form).get("type", ""))
 
-    def _described(self, form: Schema) -> str:
-        return str(self._resolved(form).get("description", ""))
+    def _description(self, form: Schema) -> str:
+        return str(self._resolve(form).get("description", ""))
 
-    def _resolved(self, form: Schema) -> Schema:
+    def _resolve(self, form: Schema) -> Schema:
         while "$ref" in form:
             form = self._definitions[form["$ref"].rpartition("/")[2]]
         # A union of objects alone is an object as well.
-        inner = [self._resolved(one) for one in form.get("anyOf", ())]
+        inner = [self._resolve(one) for one in form.get("anyOf", ())]
         if inner and all(one.get("type") == "object" for one in inner):
             return {**form, "type": "object"}
         return form
 
 
-def _closed(noun: Schema) -> Schema:
-    """What is missing is told once every key is known: a misspelt key is not a missing one, too."""
+def _with_names_checked_first(noun: Schema) -> Schema:
+    """Require keys only if every key is known: a misspelt key is not also a missing one."""
     required = noun.get("required", [])
     noun = {key: value for key, value in noun.items() if key != "required"}
     rules = [{"required": required}] if required else []
     if {"file", *required} <= noun["properties"].keys() and required == [ModelAgent.kind]:
-        # The file of an agent may have what it needs.
+        # The file of an agent may have the required keys.
         rules = [{"anyOf": [{"required": ["file"]}, *rules]}]
     if {"next", "transitions"} <= noun["properties"].keys():
         rules.append(_either("transitions", "next"))
@@ -136,7 +136,7 @@ def _closed(noun: Schema) -> Schema:
 
 
 def _either(first: str, second: str, only_first: list[str] | None = None) -> Schema:
-    """Exactly one of two keys; the second one goes without those that belong to the first."""
+    """Exactly one of two keys; `only_first` are not allowed beside the second."""
     forbidden = dict.fromkeys(key for key in only_first or () if key != first)
     return {
         "if": {"required": [first]},

@@ -12,7 +12,7 @@ from loopkit.views.schemas.docstrings import docstrings
 
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 TAGS = "tags"
-"""Beside an `anyOf`: how its forms are called in the definition. No part of what is published."""
+"""Beside an `anyOf`: the tags of its forms in the definition. It is not published."""
 
 
 class _Generate(GenerateJsonSchema):
@@ -21,33 +21,36 @@ class _Generate(GenerateJsonSchema):
     schema_dialect = DRAFT_07
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
-        made = {
+        forms = {
             str(tag).strip("<>"): self.generate_inner(choice)
             for tag, choice in schema["choices"].items()
             if not isinstance(choice, str)
         }
-        return {"anyOf": list(made.values()), TAGS: list(made)}
+        return {"anyOf": list(forms.values()), TAGS: list(forms)}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
-        made = super().model_schema(schema)
+        noun = super().model_schema(schema)
         for field, described in docstrings(schema["cls"]).items():
-            if field in made.get("properties", {}):
-                made["properties"][field] = {**made["properties"][field], "description": described}
-        return {key: value for key, value in made.items() if key != "title"}
+            if field in noun.get("properties", {}):
+                noun["properties"][field] = {
+                    **noun["properties"][field],
+                    "description": described,
+                }
+        return {key: value for key, value in noun.items() if key != "title"}
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def draft_07_of(noun: type[BaseModel]) -> dict[str, Any]:
-    """The schema of what a file may say, as draft-07 spells it; its unions are not told apart."""
-    made = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema: dict[str, Any] = as_draft_07(_without_null(made))
+    """The draft-07 schema of a file; its unions are still plain `anyOf`."""
+    generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
+    schema: dict[str, Any] = as_draft_07(_without_null(generated))
     return schema
 
 
 def _without_null(value: Any) -> Any:
-    """Without the null of what may be left out."""
+    """A schema without the null type of optional values."""
     match value:
         case {"anyOf": [*forms], **rest} if {"type": "null"} in forms:
             kept = [form for form in forms if form != {"type": "null"}]
@@ -62,11 +65,11 @@ def _without_null(value: Any) -> Any:
 
 
 def as_draft_07(schema: Any) -> Any:
-    """`$defs` and `prefixItems` as draft-07 spells them."""
+    """A schema with `definitions` for `$defs`, and a reference beside other keys in `allOf`."""
     match schema:
         case {"$ref": str(ref), **rest}:
             moved = {"$ref": ref.replace("#/$defs/", "#/definitions/")}
-            # Draft-07 ignores what stands beside a reference.
+            # Draft-07 ignores the keys beside a reference.
             return {"allOf": [moved], **as_draft_07(rest)} if rest else moved
         case dict():
             return {

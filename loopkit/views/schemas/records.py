@@ -13,16 +13,16 @@ from loopkit.views.schemas.generate import as_draft_07
 
 
 def records_of(nouns: Iterable[type[Record]]) -> dict[str, Any]:
-    """The draft-07 definitions of records and of what they hold, by their names.
+    """The draft-07 definitions of records and of the records inside them, by name.
 
-    Every key is there, and keys that are not named may be: a later version may add some.
+    Every key is required. Unknown keys are allowed: a later version may add some.
     """
     _, made = msgspec.json.schema_components(nouns, ref_template="#/definitions/{name}")
     kinds = {noun.__name__: noun for noun in _below(Record)}
-    return {name: as_draft_07(_printed(kinds[name], made[name])) for name in sorted(made)}
+    return {name: as_draft_07(_record_schema(kinds[name], made[name])) for name in sorted(made)}
 
 
-def _printed(noun: type[Record], schema: dict[str, Any]) -> dict[str, Any]:
+def _record_schema(noun: type[Record], schema: dict[str, Any]) -> dict[str, Any]:
     described = docstrings(noun)
     properties = {
         name: {**value, "description": described[name]} if name in described else value

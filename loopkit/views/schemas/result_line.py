@@ -32,7 +32,7 @@ KEYS: dict[str, tuple[dict[str, Any], str]] = {
     "usage": ({"$ref": "#/definitions/Usage"}, "What it and its children have spent."),
     "exit": ({"type": "integer"}, "The exit code of the command."),
 }
-"""By key: its type, and what it says."""
+"""By key: its type, and its description."""
 
 
 def result_line() -> dict[str, Any]:

@@ -23,7 +23,7 @@ def header(*, of_defects: bool) -> str:
 
 
 def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
-    """What a run has to say, in lines."""
+    """The lines of a run: one, or one for each of its defects."""
     if of_defects:
         for defect in run.defects:
             yield _line([run.run, run.machine, *(_of_defect(defect))])

@@ -1,4 +1,4 @@
-"""Sums over the runs of each machine, of which none is kept."""
+"""Sums over the runs of each machine; no run is kept in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.views.stats.statistics import Group, MachineStats, RunStats
 
 
 class _Mean:
-    """What runs took, in the mean."""
+    """The mean cost and time of runs."""
 
     def __init__(self) -> None:
         self.runs = self.unpriced = 0
@@ -32,13 +32,13 @@ class _Mean:
 
 
 class _Sums:
-    """What the runs of one machine come to."""
+    """The sums of the runs of one machine."""
 
     def __init__(self) -> None:
         self.runs = self.succeeded = self.overrides = 0
         self.works = self.corrections = self.blocking = self.resolved = self.caught = 0
         self.means = {True: _Mean(), False: _Mean()}
-        """Of clean runs, and of corrected ones."""
+        """By whether the runs are clean."""
         self.phases: dict[str, Tally] = {}
 
     def add(self, run: RunStats) -> None:

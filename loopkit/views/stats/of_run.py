@@ -17,7 +17,7 @@ CHARACTERS = 1000
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
-    """What a stored run tells; raises RunUnreadable."""
+    """The statistics of a stored run; raises RunUnreadable."""
     state = state_after(row.run, history, is_counted=False)
     figures = Figures()
     for stored in history:
@@ -67,12 +67,12 @@ def phase_stats(phase: Phase) -> PhaseStats:
 
 
 def share(part: int, whole: int) -> float | None:
-    """None where there is nothing to have a share of."""
+    """The share of a part; None if the whole is 0."""
     return part / whole if whole else None
 
 
 def density(defects: int, characters: int) -> float | None:
-    """Defects in a thousand characters; none where nothing was written."""
+    """Defects per thousand characters; None without characters."""
     return defects * CHARACTERS / characters if characters else None
 
 

@@ -1,7 +1,7 @@
-"""A plot of runs over time, as SVG: how many are clean, how much is caught, and what they cost.
+"""A plot of runs over time, as SVG: the share of clean runs, the process yield, and the cost.
 
-Time is divided into spans of equal length, so that thousands of runs need no more room than ten.
-Colours are readable on light and on dark grounds, and the ground is left to the page.
+Time is divided into spans of equal length, so thousands of runs need no more space than ten.
+Colours are readable on light and dark backgrounds; the page sets the background.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from loopkit.views.stats.statistics import RunStats
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
 SPANS = 40
-"""Points of a line at most."""
+"""The most points of a line."""
 GREY, BLUE, GREEN, ORANGE = "#767676", "#3b82f6", "#16a34a", "#ea7317"
 DAY_S = 86400
 TICKS = 5
-"""Times that are named below the plot, at most."""
+"""The most times that are shown below the plot."""
 
 
 class Point(NamedTuple):
-    """What a run adds to the plot."""
+    """The data of a run for the plot."""
 
     at: float
     is_clean: bool | None
-    """None where it has not finished."""
+    """None if it has not finished."""
     blocking: int
     caught: int
     usd: float | None
@@ -81,7 +81,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the two diagrams: where it stands, and how much its height is."""
+    """One of the two diagrams: its position, and the value at its top."""
 
     top: float
     height: float
@@ -129,7 +129,7 @@ def spans_of(points: Sequence[Point]) -> list[Span]:
 
 
 def _scale(spans: Sequence[Span]) -> Callable[[Span], float]:
-    """From the time of a span to its place; a single one stands in the middle."""
+    """A function from a span to its x coordinate; a single span is in the middle."""
     if len(spans) < 2:
         return lambda _: LEFT + (WIDTH - LEFT - RIGHT) / 2
     first, last = spans[0].at, spans[-1].at
@@ -137,23 +137,23 @@ def _scale(spans: Sequence[Span]) -> Callable[[Span], float]:
 
 
 def _head(title: str, points: Sequence[Point]) -> Iterator[str]:
-    told = escape(f"{title}: {plural(len(points), 'run', ',')}")
+    heading = escape(f"{title}: {plural(len(points), 'run', ',')}")
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" role="img" font-family="sans-serif" font-size="12">'
     )
-    yield f"<title>{told}</title>"
-    yield _text(LEFT, 18, told, size=14)
+    yield f"<title>{heading}</title>"
+    yield _text(LEFT, 18, heading, size=14)
 
 
-def _grid(panel: Panel, told: Callable[[float], str]) -> Iterator[str]:
+def _grid(panel: Panel, as_text: Callable[[float], str]) -> Iterator[str]:
     for part in (0.0, 0.5, 1.0):
         y = panel.y(part * panel.most)
         yield (
             f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="{GREY}" '
             f'stroke-opacity="{1 if part == 0 else 0.35}"/>'
         )
-        yield _text(LEFT - 8, y + 4, told(part * panel.most), anchor="end")
+        yield _text(LEFT - 8, y + 4, as_text(part * panel.most), anchor="end")
 
 
 def _legend(panel: Panel, lines: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _line(
     colour: str,
     dashes: str = "none",
 ) -> Iterator[str]:
-    """A line through what is known, with a dot at each span."""
+    """A line through the known values, with a dot at each span."""
     known = [(x(span), panel.y(found)) for span in spans if (found := value(span)) is not None]
     if len(known) > 1:
         way = " ".join(f"{at:.1f},{y:.1f}" for at, y in known)
@@ -185,7 +185,7 @@ def _line(
 
 
 def _times(spans: Sequence[Span], x: Callable[[Span], float]) -> Iterator[str]:
-    """When the first and the last runs began, and some between."""
+    """The times of the first and the last span, and of some in between."""
     if not spans:
         yield _text(WIDTH / 2, HEIGHT / 2, "no runs", anchor="middle")
         return
@@ -194,8 +194,8 @@ def _times(spans: Sequence[Span], x: Callable[[Span], float]) -> Iterator[str]:
     for span in (spans[place] for place in sorted(named)):
         at, last = x(span), WIDTH - RIGHT - 50
         anchor = "end" if at > last else "start" if at < LEFT + 50 else "middle"
-        told = datetime.fromtimestamp(span.at, UTC).strftime(form)
-        yield _text(at, HEIGHT - 12, told, anchor=anchor)
+        date = datetime.fromtimestamp(span.at, UTC).strftime(form)
+        yield _text(at, HEIGHT - 12, date, anchor=anchor)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) -> str:
@@ -206,7 +206,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) 
 
 
 def _round_up(usd: float) -> float:
-    """The next of 1, 2, 5, 10 and so on, of any size; 1 for nothing."""
+    """The next larger of 1, 2, 5, 10 and so on, at any scale; 1 for 0."""
     if usd <= 0:
         return 1.0
     unit = 1.0

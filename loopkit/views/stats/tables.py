@@ -23,7 +23,7 @@ OF_DEFECTS = (
 
 
 def machine_text(stats: MachineStats) -> Iterator[str]:
-    """What is known of the runs of a machine, and a table of its states."""
+    """The figures of the runs of a machine, and a table of its states."""
     yield f"{stats.machine}: {plural(stats.runs, 'run', ',')}, {stats.finished:,} finished"
     yield from columns(list(_figures(stats)), "<<<")
     if stats.phases:
@@ -76,7 +76,7 @@ def _phase(phase: PhaseStats) -> tuple[str, ...]:
 
 
 def defect_table(runs: Iterable[RunStats]) -> Iterator[str]:
-    """Every defect of some runs; nothing where there is none."""
+    """A table of all defects of some runs; empty if there are none."""
     rows = [_defect(run.run, defect) for run in runs for defect in run.defects]
     if rows:
         yield from columns([OF_DEFECTS, *rows], "<" * len(OF_DEFECTS))
