@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.agents.refusals import misshapen
+from loopkit.agents.refusals import shape_fault
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine
 from loopkit.language.datatypes import parse_record
@@ -34,7 +34,7 @@ def misnamed_children(scenario: Scenario, bill: Playbill) -> Iterator[Misshapen]
 def _misshapen(at: DocPath, children: Children[Any], bill: Playbill) -> Iterator[Misshapen]:
     running = bill.machine.states_of(ChildrenState)
     for name, said in children.items():
-        if name in running and (fault := misshapen(name, running[name], said)):
+        if name in running and (fault := shape_fault(name, running[name], said)):
             yield (*at, CHILDREN, name), *fault
     for one in every_child(children):
         if one.state in running and one.said.children:
