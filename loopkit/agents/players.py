@@ -17,7 +17,7 @@ from loopkit.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Players:
-    """Who plays in all runs of a definition, or in the one run of a scenario."""
+    """The players in all runs of a definition, or in the one run of a scenario."""
 
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands

@@ -80,7 +80,7 @@ def _name_child(called: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Cast:
-    """Who plays in one run of a family."""
+    """The players in one run of a family."""
 
     called: str
     """The child; empty for the root."""

@@ -25,7 +25,7 @@ class Fault(Value, frozen=True):
     severity: str = ""
     """How bad it is, where the check knows; else the rule says it."""
     code: str = ""
-    """What kind of defect it is, where the check knows and the rule has no code."""
+    """The kind of defect, where the check knows it and the rule has no code."""
     key: str = ""
     """The name that its reviewer gives it, however it is worded."""
     origins: tuple[str, ...] = ()

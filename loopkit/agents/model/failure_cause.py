@@ -33,7 +33,7 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """What an exception and its causes say."""
+    """The evidence in an exception and its causes."""
 
     error: Exception
     kinds: frozenset[str]
@@ -41,7 +41,7 @@ class FailureCause:
     said: str
     """The innermost message of the failure, on one line and without the key."""
     texts: str
-    """What every exception in the chain says."""
+    """The texts of all exceptions in the chain."""
     answered: int | None = None
     """The status with which a server really answered."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
         said=_short_text(said, requests),
         texts=" ".join(str(link) for link in chain),
         answered=_number(getattr(response, "status_code", None)),
-        headers=_headers(response)
+        headers=_lower_case_headers(getattr(response, "headers", None))
         or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
         codes=codes(core),
         origin=next((origin for request in requests if (origin := _origin(request))), ""),
@@ -141,10 +141,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _is_kind(error: BaseException, name: str) -> bool:
     return any(kind.__name__ == name for kind in type(error).__mro__)
-
-
-def _headers(response: Any) -> dict[str, str]:
-    return _lower_case_headers(getattr(response, "headers", None))
 
 
 def _lower_case_headers(headers: object) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Options:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], base_url: str | None) -> Options:
-        """What the `params` and the address of an agent ask for."""
+        """The options in the `params` and the address of an agent."""
         tier = params.get("service_tier")
         location = params.get("vertex_location", params.get("vertex_ai_location"))
         hosts = {f"//{region}.api.openai.com": region for region in _REGIONS}

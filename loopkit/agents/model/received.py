@@ -12,7 +12,7 @@ from typing import Any
 from loopkit.agents.model.pricing import Used
 
 MOST_BYTES = 10_000_000
-"""Of an answer that is kept; a longer one is only read by LiteLLM."""
+"""The most of an answer that is kept; only LiteLLM reads a longer one."""
 MOST_TOKENS = 1_000_000_000
 """No call has more; a higher count is wrong."""
 COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
@@ -24,13 +24,13 @@ COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usageMetadata", ("promptTokenCount",), "candidatesTokenCount", "totalTokenCount"),
     ("", ("prompt_eval_count",), "eval_count", ""),
 )  # fmt: skip
-"""Where OpenAI and whoever speaks like it, Anthropic, Bedrock, Gemini and Ollama say what a call
-took: the record, the numbers whose sum went in, the one that came out, the one of both."""
+"""Where OpenAI and compatible servers, Anthropic, Bedrock, Gemini and Ollama count the tokens of a
+call: the record, the numbers whose sum is the input, the output, the total of both."""
 
 
 @dataclass(slots=True)
 class Received:
-    """What came back for one call; a later answer of the same call replaces an earlier one."""
+    """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
     status: int | None = None
     """None where no answer came."""

@@ -28,7 +28,7 @@ from loopkit.validators.setting import Setting
 
 
 async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Setting) -> Found:
-    """What the program finds wrong with the artifact, which it gets on stdin.
+    """The defects that the program finds in the artifact, which it gets on stdin.
 
     Its templates can use `artifact`. Raises CannotJudge if there is no verdict, and
     TemplateError.

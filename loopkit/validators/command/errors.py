@@ -16,7 +16,7 @@ from loopkit.text.patterns import compile_pattern, occurrences
 
 
 class Ending(NamedTuple):
-    """What the end of a program means."""
+    """The meaning of how a program ended."""
 
     error_class: ErrorClass
     retry_after_s: float | None = None
