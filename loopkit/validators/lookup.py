@@ -124,18 +124,18 @@ def source_of(name: str | DataFile, setting: Setting) -> object:
     """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
         data = data_in(name)
-        return _refuse_no_data(name, data)
+        return _require_data(name, data)
     value: object = setting.names
     for step in name.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     if value is None:
         raise CannotJudge(f"`{name}` is not there, so nothing can be looked up in it")
     if isinstance(value, str) and not name.startswith("input."):
-        return _refuse_no_data(name, data_of(JudgedArtifact(name, value), tolerant=True))
+        return _require_data(name, data_of(JudgedArtifact(name, value), tolerant=True))
     return value
 
 
-def _refuse_no_data(name: str | DataFile, data: object | NoData) -> object:
+def _require_data(name: str | DataFile, data: object | NoData) -> object:
     if isinstance(data, NoData):
         reason = data.reason.replace("the artifact", f"`{name}`", 1)
         raise CannotJudge(f"nothing can be looked up: {reason}")

@@ -62,7 +62,7 @@ class ModelAgentPort:
             # The answer was paid for: if only LiteLLM can't read it, it is read here.
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
-                raise _with_cost(agent, request, failure, received) from error
+                raise _add_cost(agent, request, failure, received) from error
             response = await client.read(answer, request.model)
         reply = read_reply(agent, request, response)
         if (schema := native_schema(agent, request)) is not None:
@@ -70,10 +70,10 @@ class ModelAgentPort:
         return reply
 
 
-def _with_cost(
+def _add_cost(
     agent: ModelAgent, request: Request, error: AgentError, received: Received
 ) -> AgentError:
-    """The error with the cost of the call, if the unusable answer has a token count."""
+    """Add the cost of the call to its error, if the unusable answer has a token count."""
     if (used := tokens_in(received.record)) is not None:
         error.charged, error.tokens = False, used.total
         error.cost_usd = cost(agent, request.model, used, None)
