@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from loopkit.agents.assignment import Functions, NotRunnable
-from loopkit.agents.function import Said
+from loopkit.agents.function import Returned
 from loopkit.app import App
 from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
@@ -268,7 +268,7 @@ def answer(
 
 def reply(
     run: str,
-    said: Said | None = None,
+    said: Returned | None = None,
     *,
     by: str = "person",
     question: str | None = None,

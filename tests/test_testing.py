@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from loopkit.scenario import GAP
 from loopkit.testing import NotAnExpression, scenario_files, selection
-from loopkit.testing.sequences import diff, fit, lined_up
+from loopkit.testing.sequences import align, diff, fit
 from tests.support import Desk
 from tests.warm import ran, ran_loopkit
 
@@ -320,12 +320,12 @@ def test_a_gap_stands_for_anything_between(expected: list[str], taken: list[str]
 def test_a_diff_holds_both_sides_whole_and_differs_only_where_they_do(
     expected: list[str], taken: list[str]
 ) -> None:
-    rows = lined_up(expected, taken)
+    rows = align(expected, taken)
     assert [row.name for row in rows if row.sign in " +…"] == taken
     assert [row.name for row in rows if row.sign in " -"] == [e for e in expected if e != GAP]
     assert any(row.sign in "+-" for row in rows) != fit(expected, taken)
 
 
 def test_what_was_taken_in_a_gap_is_on_one_line_of_the_diff() -> None:
-    rows = lined_up(["a", GAP, "d", "e"], ["a", "b", "c", "d", "f"])
+    rows = align(["a", GAP, "d", "e"], ["a", "b", "c", "d", "f"])
     assert diff(rows) == ("  a", "… b c", "  d", "- e", "+ f")

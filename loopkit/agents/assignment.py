@@ -28,15 +28,15 @@ PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     CommandAgent.kind: CommandAgentPort,
     OutsideAgent.kind: OutsideAgentPort,
 }
-"""What asks an agent of each kind that nobody else plays."""
+"""The port for each kind of agent that neither a scenario nor a function plays."""
 
 
 class NotRunnable(Exception):
-    """A machine that can't be started as it is asked to; the message says what to do."""
+    """A machine that can't be started with these options; the message says what to do."""
 
 
 Functions = Mapping[str, AgentFunction]
-"""By the name of the agent that each plays."""
+"""Functions, by the name of the agent that each plays."""
 
 
 def assign_agents(
@@ -45,9 +45,9 @@ def assign_agents(
     functions: Functions,
     sleep: Sleep = asyncio.sleep,
 ) -> dict[str, AgentPort]:
-    """Who plays each agent: a scenario, a function, the program or the model itself.
+    """The port of each agent: a scenario, a function, its program or its model plays it.
 
-    What the scenario delays is waited for with `sleep`.
+    `sleep` waits for the delays of the scenario.
     """
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
@@ -63,7 +63,7 @@ def assign_agents(
     return ports
 
 
-def models_called(ports: Mapping[str, AgentPort]) -> bool:
+def can_call_models(ports: Mapping[str, AgentPort]) -> bool:
     """Whether a run can ask a real model."""
     return any(isinstance(port, ModelAgentPort) for port in ports.values())
 

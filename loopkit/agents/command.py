@@ -29,7 +29,7 @@ from loopkit.text.transcript import assistant_texts, events_of, result_of
 from loopkit.validators.command.errors import Ending, ending_of
 
 STDERR_TAIL = 500
-MAX_SAID = 1_000_000
+MAX_JUDGE_CHARS = 1_000_000
 """Characters of a judge's messages in which a verdict is looked for."""
 
 
@@ -47,15 +47,15 @@ class CommandAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
-        with input_file(INPUT_FILE, request.input, self._named()) as own:
+        with input_file(INPUT_FILE, request.input, self._template_names()) as own:
             result = await self._run(request, own)
         self._refuse_errors(result)
         read = self._read(result.stdout)
-        is_cut = _is_too_much(read.said, request.role)
+        is_too_long = _is_too_long(read.said, request.role)
         reply = read.replace(
-            # Of others than judges the reply alone counts.
-            said=() if is_cut or request.role != "judge" else read.said,
-            cut_off=is_cut,
+            # For any other role, only the reply counts.
+            said=() if is_too_long or request.role != "judge" else read.said,
+            cut_off=is_too_long,
             exit_code=result.exit_code,
             stderr=_tail(result.stderr),
         )
@@ -77,7 +77,7 @@ class CommandAgentPort:
         stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
         return replace(result, stdout=stdout, stderr=stderr)
 
-    def _named(self) -> frozenset[str]:
+    def _template_names(self) -> frozenset[str]:
         """The names in all templates of the agent."""
         return frozenset[str]().union(*(parse(t).names for _, t in self._definition.templates))
 
@@ -88,8 +88,8 @@ class CommandAgentPort:
     def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:
         if self._definition.stdin is not None:
             return parse(self._definition.stdin).render(names)
-        named = {name for element in self._definition.command for name in parse(element).names}
-        return None if "prompt" in named else request.prompt
+        names_used = {name for element in self._definition.command for name in parse(element).names}
+        return None if "prompt" in names_used else request.prompt
 
     def _refuse_errors(self, result: CommandResult) -> None:
         try:
@@ -105,7 +105,7 @@ class CommandAgentPort:
         message = f"`{program}` ended with exit code {result.exit_code}" + (
             f": {said}" if said else ""
         )
-        # What a failed run cost is not known; it stays at its price.
+        # The cost of a failed run is unknown, so it counts at its price.
         return AgentError(
             ending.error_class,
             message,
@@ -127,13 +127,13 @@ class CommandAgentPort:
 
 @contextmanager
 def as_agent_errors() -> Iterator[None]:
-    """What keeps a command from having a result becomes an AgentError."""
+    """Raise an AgentError where a command does not start or takes too long."""
     try:
         yield
     except CommandNotStarted as error:
         raise AgentError("fatal", str(error)) from error
     except CommandTimeout as error:
-        # It was killed, and may have spent its whole price before.
+        # Before it was killed, it may have spent its whole price.
         raise AgentError("transient", str(error), charged=True) from error
 
 
@@ -159,16 +159,16 @@ def read_stream_json(stdout: str) -> Reply:
     )
 
 
-def _is_too_much(said: tuple[str, ...], role: Role) -> bool:
-    """Whether a judge said more than a verdict is looked for in.
+def _is_too_long(said: tuple[str, ...], role: Role) -> bool:
+    """Whether the messages of a judge are too long to search for a verdict.
 
-    To leave a part out could leave out the verdict, so that it counts as cut off.
+    They count as cut off: a part that is left out could hold the verdict.
     """
-    return role == "judge" and sum(map(len, said)) > MAX_SAID
+    return role == "judge" and sum(map(len, said)) > MAX_JUDGE_CHARS
 
 
 def _cost(value: object) -> float | None:
-    """An amount of money, else None: what is negative or no number can't be held to a limit."""
+    """An amount of money, or None: a limit can't hold for a negative or a non-numeric value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < inf else None

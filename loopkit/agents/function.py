@@ -14,13 +14,13 @@ from loopkit.language import Agent
 
 Messages: TypeAlias = list[dict[str, str]]
 """The conversation that ends with the prompt: each with `role` and `content`."""
-Said: TypeAlias = str | Mapping[str, Any] | list[Any]
+Returned: TypeAlias = str | Mapping[str, Any] | list[Any]
 """A text, or data for an agent with a `schema`."""
-AgentFunction: TypeAlias = Callable[[str, Messages], Said | Awaitable[Said]]
+AgentFunction: TypeAlias = Callable[[str, Messages], Returned | Awaitable[Returned]]
 
 
 class FunctionAgentPort:
-    """A plain or async function as an agent. What it spends is not known, but for its calls."""
+    """A plain or async function as an agent. Its calls are counted; what it spends is unknown."""
 
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
         self._name = name
@@ -38,36 +38,36 @@ class FunctionAgentPort:
         return self._most
 
     async def ask(self, request: Request) -> Reply:
-        """What the function returns; whatever it raises becomes an AgentError."""
-        messages = [{"role": said.role, "content": said.content} for said in request.messages]
+        """Return what the function returns; whatever it raises becomes an AgentError."""
+        messages = [{"role": turn.role, "content": turn.content} for turn in request.messages]
         try:
-            said = await self._call(request.prompt, messages)
+            returned = await self._call(request.prompt, messages)
         except Exception as error:
-            # Somebody else's server is not there: the next try may find it.
+            # The function did not reach a server; the next try may.
             is_transient = isinstance(error, ConnectionError | TimeoutError)
             message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
             raise AgentError("transient" if is_transient else "fatal", message) from error
-        if said is None:
+        if returned is None:
             what = f"agent `{self._name}` returned None"
             raise AgentError("fatal", f"{what}, neither text nor data: is a `return` missing?")
-        text = said if isinstance(said, str) else self._as_json(said)
+        text = returned if isinstance(returned, str) else self._as_json(returned)
         return Reply(text, cost_usd=self._price, has_no_tools=True)
 
     async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
-        # It may wait for a server, and other runs go on meanwhile.
-        said = await asyncio.to_thread(self._called, prompt, messages)
-        return await said if inspect.isawaitable(said) else said
+        # It may wait for a server, and other runs must go on meanwhile.
+        returned = await asyncio.to_thread(self._call_function, prompt, messages)
+        return await returned if inspect.isawaitable(returned) else returned
 
-    def _called(self, prompt: str, messages: Messages) -> object:
+    def _call_function(self, prompt: str, messages: Messages) -> object:
         try:
             return self._function(prompt, messages)
-        except StopIteration as ended:
-            # A future refuses this one, and would never be done. Coroutines raise the same instead.
-            raise RuntimeError("the function raised StopIteration") from ended
+        except StopIteration as error:
+            # A future refuses StopIteration and would never end. Coroutines raise RuntimeError too.
+            raise RuntimeError("the function raised StopIteration") from error
 
-    def _as_json(self, said: object) -> str:
+    def _as_json(self, returned: object) -> str:
         try:
-            return json.dumps(said, ensure_ascii=False)
+            return json.dumps(returned, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError) as error:
-            what = f"agent `{self._name}` returned {type(said).__name__}"
+            what = f"agent `{self._name}` returned {type(returned).__name__}"
             raise AgentError("fatal", f"{what}, neither text nor data: {error}") from error

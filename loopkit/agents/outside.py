@@ -1,4 +1,4 @@
-"""Outside agents: nobody can be called; the run waits until somebody delivers the artifact."""
+"""Outside agents: they can't be called; the run waits until their artifact is delivered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.language import OutsideAgent
 
 
 class OutsideAgentPort:
-    """An agent that somebody outside plays, and nobody here."""
+    """An agent that is played from outside."""
 
     def __init__(self, definition: OutsideAgent) -> None:
         self.definition = definition
@@ -20,6 +20,6 @@ class OutsideAgentPort:
         return Usage()
 
     async def ask(self, request: Request) -> Reply:
-        """There is no answer to be had; raises AgentError."""
+        """Raise AgentError, because there is nothing to call."""
         message = f"agent `{request.agent}` is played from outside and can't be called"
         raise AgentError("fatal", message)

@@ -1,4 +1,4 @@
-"""Players: who plays the agents, the commands and the person of a run, made ready once."""
+"""Players: who plays the agents, the commands and the person of a run, prepared once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.agents.assignment import Functions, assign_agents, models_called
+from loopkit.agents.assignment import Functions, assign_agents, can_call_models
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson, Timekeeper
 from loopkit.language import Machine
@@ -17,17 +17,17 @@ from loopkit.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Players:
-    """Who plays in all runs of a definition, or in the one run of a scenario."""
+    """The players in all runs of a definition, or in the one run of a scenario."""
 
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands
     person: Person
     scenario: Scenario | None
-    """What plays, where one does."""
+    """The scenario that plays, if there is one."""
     calls_models: bool
     """Whether real models can be asked."""
     redact: Redact
-    """Takes the secrets of the environment, as it is now, out of what they say."""
+    """Removes the secrets of the environment, as it is now, from the texts of the players."""
     notify: Sequence[str]
     """The program that is started when a run stops; empty for none."""
 
@@ -39,7 +39,7 @@ def players_of(
     person: Person,
     clock: Timekeeper,
 ) -> Players:
-    """A scenario plays, or else functions, programs, models and a person do."""
+    """The players of a run: a scenario, or else functions, programs, models and a person."""
     sleep = clock.sleep if scenario else asyncio.sleep
     agents = assign_agents(machine, scenario, functions, sleep)
     return Players(
@@ -47,7 +47,7 @@ def players_of(
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
         scenario=scenario,
-        calls_models=models_called(agents),
+        calls_models=can_call_models(agents),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),
     )

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from loopkit.outside.processes import CommandResult
 
 CUT_OFF = "the answer was cut off at"
-"""How the message begins of an answer that ended at the cap which it got because of a limit."""
+"""The start of the message for an answer that ended at a cap which a limit made necessary."""
 
 
 class AnswerCaps(NamedTuple):
-    """How many tokens an answer may have, where loopkit is the one to say it."""
+    """The caps for the tokens of an answer, where loopkit sets them."""
 
     usual: int
     least: int
-    """Where a limit leaves no room for more: above what the model may think."""
+    """Where a limit leaves no room for more. Includes the tokens that the model may think."""
     most: int | None
-    """What the model can give; none where that is not known."""
+    """The longest answer of the model; None where unknown."""
 
 
 class Tool(Value, frozen=True):
@@ -47,7 +47,7 @@ class Message(Value, frozen=True):
     tool_calls: Sequence[ToolCall] = ()
     """Of an assistant: the tools that it called with this message."""
     kept: Mapping[str, Any] = {}
-    """Of an assistant: what its provider wants back as it was, such as signed thoughts."""
+    """Of an assistant: what its provider wants back unchanged, such as signed thoughts."""
     tool_call_id: str = ""
     """Of a tool: the call that it answers."""
 
@@ -55,32 +55,32 @@ class Message(Value, frozen=True):
 class Request(Mutable):
     """Everything that a call needs, the conversation so far included.
 
-    Whoever makes the calls numbers it anew for each of them; nobody else changes it.
+    The caller of the agent numbers it anew for each call; a quote may fill in the caps.
     """
 
     agent: str
     place: str
-    """Where it is asked: the state's name, or the validator's for a judge."""
+    """Where the agent is asked: the state's name, or the validator's for a judge."""
     role: Role
     prompt: str
     messages: Sequence[Message] = ()
     """System, then turns, the prompt last."""
     names: Mapping[str, object] = {}
-    """What the templates of a command see."""
+    """The names that the templates of a command can use."""
     input: Mapping[str, Any] = {}
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
-    """JSON Schema of the data that the answer has to be."""
+    """JSON Schema of the answer, if that has to be data."""
     tools: Sequence[Tool] = ()
-    """What the agent may call."""
+    """The tools that the agent may call."""
     may_call_tools: bool = True
-    """False where an answer is asked for, and nothing else; the tools are sent all the same."""
+    """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
     """The rung of the ladder that is asked."""
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     folder: Path | None = None
-    """Where a command works."""
+    """The working folder of a command."""
     session: str | None = None
     """The session id that an external agent named before."""
     is_sent_again: bool = False
@@ -89,43 +89,43 @@ class Request(Mutable):
     deadline_s: float = inf
     """The time after which the caller gives the call up: the timeout, or what a limit leaves."""
     is_limited: bool = False
-    """Whether money or tokens are limited, so that a maximum has to be known."""
+    """Whether money or tokens are limited, so a maximum has to be known."""
     caps: AnswerCaps | None = None
-    """Filled in by whoever is quoted, where his answer can be made shorter."""
+    """Filled in by `quote`, if the answer can be capped."""
     cap: int | None = None
-    """The longest answer in tokens that is asked for because of a limit; none where the agent's
-    own options say it."""
+    """The cap in tokens that a limit makes necessary; None where the agent's own options have
+    one."""
     key: str = ""
     """The call's idempotency key."""
     task_index: int = 0
     """How many pieces of work the agent had before this one, in this run."""
     place_index: int = 0
-    """How many of them at this place."""
+    """How many of these pieces were at this place."""
     call_index: int = 0
     """How many calls for this piece of work were settled before."""
     lost_index: int = 0
-    """How many of them never came back, because the process died: they were in doubt."""
+    """How many of these calls never came back, because the process died: they were in doubt."""
 
 
 class Reply(Value, frozen=True):
-    """What came back."""
+    """The reply of an agent to one call."""
 
     text: str
     said: tuple[str, ...] = ()
-    """All messages of a judge's transcript, where they are more than `text`."""
+    """All messages of a judge's transcript, if there are more than `text`."""
     cut_off: bool = False
     played: bool = False
-    """A scenario says it, which was written before the run."""
+    """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The tools that it calls, in order; it goes on once it has what they gave."""
+    """The tools that the agent calls, in order; it goes on once it has their results."""
     kept: Mapping[str, Any] = {}
-    """What its provider wants back as it is, where the conversation goes on."""
+    """What the provider wants back unchanged if the conversation goes on."""
     has_no_tools: bool = False
-    """Whoever answered can't call tools, and was not offered any."""
+    """The agent can't call tools, and was not offered any."""
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     commands: tuple[Ran, ...] = ()
-    """Of a tool: what the programs did that it started, as it may be stored."""
+    """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
@@ -134,19 +134,19 @@ class Reply(Value, frozen=True):
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None
-    """The same by kind; none where nobody counted."""
+    """The tokens by kind; None where they were not counted."""
     held: bool = False
-    """Nobody counted: tokens and cost are what was reserved."""
+    """The tokens were not counted: tokens and cost are what was reserved."""
     workspace: str = ""
-    """Of a played one: what stands for the files that it left; empty where they are looked at."""
+    """Of a played reply: what stands for the files that it left; empty where they are read."""
     folder: LeftFolder | None = None
-    """Of a played one: what it left in its output folder; none where that is looked at."""
+    """Of a played reply: what it left in its output folder; None where that is read."""
     cost_usd: float | None = 0.0
     """None is unknown."""
 
 
 class AgentError(Exception):
-    """A call that brought no reply; `error_class` says whose fault it is."""
+    """A call without a reply; `error_class` says whose fault it is."""
 
     def __init__(
         self,
@@ -168,20 +168,20 @@ class AgentError(Exception):
         self.cost_usd = cost_usd
         self.tokens = tokens
         self.charged = charged
-        """It may have been billed all the same: it stays charged at its reservation."""
+        """The call may have been billed all the same: it counts at its reservation."""
         self.unreadable = unreadable
-        """An answer came, and nobody can read it: it is asked for once more, and not again."""
+        """An answer came but can't be read: it is requested once more, and only once."""
         self.capped = capped
-        """The answer ended at the cap of the request: its author can't help it."""
+        """The answer ended at the cap of the request: its author can't correct that."""
         self.unavailable = unavailable
-        """The model can't be had at all for now: where there is a fallback, it is asked at once."""
+        """The model is unavailable for now: if there is a fallback, it is asked at once."""
 
 
 class AgentPort(Protocol):
-    """Whoever can be asked."""
+    """An agent that can be asked."""
 
     async def ready(self) -> None:
-        """Wait for what a call needs and is not part of it, before the call is written down."""
+        """Wait for what a call needs but does not include, before the call is recorded."""
         ...
 
     def quote(self, request: Request) -> Usage:
@@ -189,7 +189,7 @@ class AgentPort(Protocol):
         ...
 
     async def ask(self, request: Request) -> Reply:
-        """The reply; raises AgentError. The caller holds the clock and cancels on the deadline."""
+        """The reply; raises AgentError. The caller keeps time and cancels at the deadline."""
         ...
 
 
@@ -199,16 +199,16 @@ class PlayedCommands(Protocol):
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
-        """What the command at a place gives the n-th time; none where it is really run.
+        """The n-th result of the command at a place; None where the command is really run.
 
-        `earlier` counts the tries before, of which nothing came that time.
+        `earlier` counts the tries before this one that brought no result.
         """
         ...
 
 
 class Person(Protocol):
-    """Whoever can answer a question now."""
+    """A person who can answer a question now."""
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
-        """The answer to the run's open question, or none: then it waits without a process."""
+        """The answer to the run's open question, or None: then the run waits without a process."""
         ...

@@ -1,4 +1,4 @@
-"""Refusals: machines that can't be started with those who play in them, nor their children."""
+"""Refusals: why a machine can't be started with its players, or with those of its children."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from loopkit.agents.assignment import Functions, NotRunnable
 from loopkit.agents.model.answer_caps import longest_answer
-from loopkit.agents.model.pricing import unpriced
+from loopkit.agents.model.pricing import missing_prices
 from loopkit.document.problems import did_you_mean
 from loopkit.language import (
     Agent,
@@ -26,12 +26,12 @@ from loopkit.scenario import ANY, ChildParts, Parts
 from loopkit.text.run_ids import place_of
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
-"""Providers that LiteLLM takes for OpenAI itself where no address is given."""
+"""Providers that LiteLLM takes for OpenAI itself if no address is given."""
 NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
-    """Raise NotRunnable where a scenario speaks for somebody whom the machine does not have."""
+    """Raise NotRunnable where a scenario plays something that the machine does not have."""
     judges = machine.states_of(ValidateState).values()
     rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
     agents = machine.agents.items()
@@ -50,17 +50,17 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
                 raise NotRunnable(
                     f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
                 )
-    for name, said in scenario.children.items():
-        if fault := misshapen(name, running[name], said):
+    for name, part in scenario.children.items():
+        if fault := shape_fault(name, running[name], part):
             raise NotRunnable(f"the scenario's `children`: {'; '.join(fault)}")
     for child in scenario.in_children:
-        with _told_of(child.called):
+        with _name_child(child.called):
             refuse_misnamed(running[child.state].child, child.said)
 
 
-def misshapen(name: str, state: ChildrenState, said: object) -> tuple[str, str] | None:
-    """What is wrong with how the children of a state are named, if anything, and the remedy."""
-    if not said or state.has_keys == isinstance(said, Mapping):
+def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
+    """What is wrong with how the children of a state are named, and the remedy; else None."""
+    if not part or state.has_keys == isinstance(part, Mapping):
         return None
     if state.has_keys:
         remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
@@ -70,8 +70,8 @@ def misshapen(name: str, state: ChildrenState, said: object) -> tuple[str, str] 
 
 
 @contextmanager
-def _told_of(called: str) -> Iterator[None]:
-    """What is wrong in a child is told with what the child is called."""
+def _name_child(called: str) -> Iterator[None]:
+    """Prefix a NotRunnable from inside with the name of the child, if it has one."""
     try:
         yield
     except NotRunnable as error:
@@ -80,14 +80,14 @@ def _told_of(called: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Cast:
-    """Who plays in one run of a family."""
+    """The players in one run of a family."""
 
     called: str
     """The child; empty for the root."""
     machine: Machine
     said: Parts
     limited: frozenset[str]
-    """Which of the limits that look at calls hold for it, whoever of its family declares them."""
+    """The limits on calls that hold for it, whichever machine of its family declares them."""
 
     @property
     def unplayed(self) -> dict[str, Agent]:
@@ -98,25 +98,25 @@ class _Cast:
 def refuse_unplayable(
     machine: Machine, scenario: Parts | None, functions: Functions, limits: Mapping[str, Any]
 ) -> None:
-    """Raise NotRunnable where a call would come as a surprise, or a limit could not be kept."""
-    given = frozenset(name for name, limit in limits.items() if limit is not None)
-    casts = list(_casts("", machine, scenario or NOBODY, given))
-    _refuse_strange(casts, functions)
+    """Raise NotRunnable where a call would be unexpected, or a limit could not be kept."""
+    limited = frozenset(name for name, limit in limits.items() if limit is not None)
+    casts = list(_casts("", machine, scenario or NOBODY, limited))
+    _refuse_unknown_functions(casts, functions)
     is_played = any(cast.said.agents for cast in casts)
     for cast in casts:
-        with _told_of(cast.called):
+        with _name_child(cast.called):
             _refuse(cast, functions, is_played=is_played)
 
 
 def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
-    """Who plays in a run, and in each kind of child that the scenario tells apart."""
+    """The casts of a run, and of each kind of child that the scenario tells apart."""
     own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
     limited |= {name for name, limit in own.items() if limit is not None}
     yield _Cast(called, machine, said, limited)
-    spoken = list(said.in_children)
+    children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
         others = ANY if state.has_keys else ""
-        known = [(child.key, child.said) for child in spoken if child.state == name]
+        known = [(child.key, child.said) for child in children if child.state == name]
         if others not in (key for key, _ in known):
             known.append((others, NOBODY))
         for key, parts in known:
@@ -140,7 +140,7 @@ def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
         _refuse_uncounted("tokens", unplayed, functions)
 
 
-def _refuse_strange(casts: list[_Cast], functions: Functions) -> None:
+def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
     known = dict.fromkeys(name for cast in casts for name in cast.machine.agents)
     for name in functions:
         if name not in known:
@@ -149,7 +149,7 @@ def _refuse_strange(casts: list[_Cast], functions: Functions) -> None:
 
 
 def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
-    """What a function spends is known to nobody, but for the price of a program in its place."""
+    """Refuse a limit on what a function spends; only the price of the program it plays is known."""
     for name in functions.keys() & agents.keys():
         if not agents[name].is_called:
             continue
@@ -179,8 +179,8 @@ def _refuse_keyless(real: Mapping[str, Agent]) -> None:
 
 
 def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
-    """No prompt meant for a server of one's own goes to a stranger's."""
-    for who, one in _each_asked(models):
+    """Refuse a model on the user's own server without an address: prompts would go elsewhere."""
+    for who, one in _models_in_turn(models):
         rungs = one.model if one.base_url is None else ()
         for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
             if not os.environ.get(f"{provider.upper()}_API_BASE"):
@@ -189,19 +189,19 @@ def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
                 )
 
 
-def _each_asked(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
-    """Every model that may be asked, each with what messages call it."""
+def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
+    """Every model that may be asked, each with its name in messages."""
     return (asked for name, agent in models.items() for asked in agent.named_in_turn(name))
 
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
     for name, agent in real.items():
-        for who, what, remedy in unpriced(name, agent, is_limited=True):
+        for who, what, remedy in missing_prices(name, agent, is_limited=True):
             raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
 
 
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
-    for who, one in _each_asked(models):
+    for who, one in _models_in_turn(models):
         lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
         if None in lengths:
             raise NotRunnable(

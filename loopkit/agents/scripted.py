@@ -47,7 +47,7 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "refusal": ("content", "the agent says that it has no answer"),
 }
 UNAVAILABLE = frozenset({"quota", "missing_model", "region_outage"})
-"""Faults of a model that can't be had for now, so that a fallback is asked at once."""
+"""Faults of an unavailable model, so that a fallback is asked at once."""
 BROKEN: Mapping[str, Reply] = {
     "cut_off": Reply("The answer ends in the mid", cut_off=True),
     "invalid_json": Reply('{"verdict": "pass", "findings": ['),
@@ -57,18 +57,18 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Unprepared(AgentError):
-    """Something was asked for that the scenario does not have."""
+    """The scenario does not have what was asked for."""
 
     def __init__(self, message: str) -> None:
         super().__init__("fatal", message)
 
 
 class Crashed(Exception):
-    """The scenario plays that this process dies here, in the middle of a call."""
+    """The scenario simulates that this process dies here, in the middle of a call."""
 
 
 class Timekeeper(Protocol):
-    """What tells the time of a question, and lets it pass."""
+    """The clock of a question: it tells the time, and sleeps."""
 
     def now(self) -> float: ...
 
@@ -87,7 +87,7 @@ class ScriptedAgent:
         is_model: bool = True,
         without_tools: Collection[int] = (),
     ) -> None:
-        """`without_tools` are those in turn that can't call tools; 0 is the agent itself."""
+        """`without_tools` are the fallbacks that can't call tools; 0 is the agent itself."""
         self._name = name
         self._part = part
         self._sleep = sleep
@@ -125,31 +125,31 @@ class ScriptedAgent:
 
     def _reply(self, played: Played, request: Request) -> Reply:
         broken = BROKEN.get(played.fault or "")
-        said = broken.replace(text=played.message or broken.text) if broken else None
-        said = said or Reply(played.text, said=played.said, cut_off=played.cut_off)
+        reply = broken.replace(text=played.message or broken.text) if broken else None
+        reply = reply or Reply(played.text, said=played.said, cut_off=played.cut_off)
         session = self._name if played.session else None
         spent = played.usage
         counted = TokenUse(input=spent.input, output=spent.output) if spent.is_counted else None
-        said = said.replace(
+        reply = reply.replace(
             session=session, tokens=spent.tokens, counted=counted, cost_usd=played.cost_usd
         )
-        left = None if played.folder is None else LeftFolder(**as_left(played.folder))
-        called = tuple(
+        folder = None if played.folder is None else LeftFolder(**left_folder_fields(played.folder))
+        tool_calls = tuple(
             ToolCall(id=f"call_{number}", name=one.name, arguments=one.text)
             for number, one in enumerate(played.tool_calls, 1)
         )
-        return said.replace(
+        return reply.replace(
             played=not played.recorded,
             workspace=played.workspace,
-            folder=left,
-            tool_calls=called,
+            folder=folder,
+            tool_calls=tool_calls,
             has_no_tools=not played.tools or request.fallback in self._without_tools,
         )
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
         if index >= len(attempts):
-            raise Unprepared(self._missing(request, index, len(attempts)))
+            raise Unprepared(self._missing_message(request, index, len(attempts)))
         calls = attempts[index]
         position = call_at(calls, request.call_index, request.lost_index)
         if position >= len(calls):
@@ -164,7 +164,7 @@ class ScriptedAgent:
             return self._part.get(request.place, ()), request.place_index
         return self._part, request.task_index
 
-    def _missing(self, request: Request, index: int, known: int) -> str:
+    def _missing_message(self, request: Request, index: int, known: int) -> str:
         return (
             f"the scenario has {plural(known, 'attempt')} for agent `{self._name}` "
             f"at `{request.place}`, and attempt {index + 1} was asked for"
@@ -185,8 +185,8 @@ def _failure(played: Played, fault: str) -> AgentError:
     )
 
 
-def as_left(played: PlayedFolder) -> dict[str, Any]:
-    """What a scenario says of an output folder, as what an attempt left."""
+def left_folder_fields(played: PlayedFolder) -> dict[str, Any]:
+    """The fields of a LeftFolder for the output folder that a scenario plays."""
     tree = played.tree or hashlib.sha256(played.change.encode(errors="replace")).hexdigest()
     return {**played.model_dump(), "tree": tree}
 
@@ -204,7 +204,7 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 class PlayedTimeout(CommandTimeout):
-    """A command that a scenario lets take too long."""
+    """A timeout of a command that a scenario plays."""
 
     def __init__(self, place: str, played: PlayedTry) -> None:
         super().__init__(place, 0.0, played.stdout, played.stderr)
@@ -223,7 +223,7 @@ class PlayedResults:
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
-        """What the command at a place gives the n-th time, from 0; none where it is really run.
+        """The n-th result of the command at a place, from 0; None where it is really run.
 
         Raises AgentError for a played fault, and where the scenario has no result left.
         """
@@ -248,13 +248,13 @@ class PlayedResults:
             message = played.message or f"`{place}` can't be started: not found"
             raise CommandNotStarted(message)
         write_files(folder, played.files)
-        said = played.stdout, played.stderr
-        left = None if played.folder is None else as_left(played.folder)
-        return CommandResult(played.exit_code, *said, 0.0, False, played.workspace, left)
+        texts = played.stdout, played.stderr
+        left_folder = None if played.folder is None else left_folder_fields(played.folder)
+        return CommandResult(played.exit_code, *texts, 0.0, False, played.workspace, left_folder)
 
 
 class ScriptedPerson:
-    """The person of a scenario; where it says nothing, the real one is asked."""
+    """The person of a scenario; where it has no answer, the real person is asked."""
 
     def __init__(
         self,
@@ -268,25 +268,27 @@ class ScriptedPerson:
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         question = run.question
-        played = self._answers.get(question.state, ()) if question else ()
+        answers = self._answers.get(question.state, ()) if question else ()
         index = run.visits.get(run.state, 0) - 1
-        if question is None or question.call is not None or index >= len(played):
+        if question is None or question.call is not None or index >= len(answers):
             return await self._otherwise.answer(engine, run)
-        said = played[index]
-        if not await self._comes_in_time(said, question) or said.choice is None:
+        played = answers[index]
+        if not await self._wait_for_answer(played, question) or played.choice is None:
             return None
         return HumanAnswer(
-            choice=said.choice,
-            comment=said.comment,
-            form=said.form,
-            edit=said.edit,
-            origins=said.origins,
-            limits={**said.limits},
+            choice=played.choice,
+            comment=played.comment,
+            form=played.form,
+            edit=played.edit,
+            origins=played.origins,
+            limits={**played.limits},
             by="script",
         )
 
-    async def _comes_in_time(self, said: PlayedAnswer, question: Waiting) -> bool:
-        """Let the time pass that the answer takes; false where the question is over before."""
-        left = inf if question.expires_at is None else question.expires_at - self._clock.now()
-        await self._clock.sleep(max(0.0, min(said.after, left)))
-        return said.after < left
+    async def _wait_for_answer(self, played: PlayedAnswer, question: Waiting) -> bool:
+        """Wait as long as the answer takes; False if the question expires before."""
+        remaining_s = (
+            inf if question.expires_at is None else question.expires_at - self._clock.now()
+        )
+        await self._clock.sleep(max(0.0, min(played.after, remaining_s)))
+        return played.after < remaining_s

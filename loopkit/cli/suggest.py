@@ -13,7 +13,7 @@ from loopkit.cli.exit_codes import OK, USAGE, Stop
 from loopkit.document.problems import ProblemsFound
 from loopkit.machine.graph import Graph
 from loopkit.testing import SUFFIX, Goal, Machines, Suite, load_suite, play, scenario_files
-from loopkit.testing.coverage import Reached, goal_line, goal_text, reached
+from loopkit.testing.coverage import Reached, collect_reached, goal_line, goal_text
 from loopkit.testing.suggesting import Suggestions, empty_suite, suggest
 from loopkit.text import plural
 
@@ -79,7 +79,7 @@ def _reached(suite: Suite) -> Iterator[Reached]:
     for name in suite.playable:
         run = play(suite, name)
         engine = suite.machines.engines[run.state.definition]
-        yield reached(engine, (stored.event for stored in run.events))
+        yield collect_reached(engine, (stored.event for stored in run.events))
 
 
 def _tell(found: Suggestions) -> None:

@@ -49,7 +49,7 @@ class RunLimits(Noun):
 
     @property
     def named(self) -> dict[str, Any]:
-        """Those that are set, by name."""
+        """The limits that are set, by name."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -117,7 +117,7 @@ class Scenario(Parts):
         return self
 
     def of_child(self, state: str, key: str, visit: int) -> Scenario:
-        """What is said in a child."""
+        """The scenario of a child."""
         found = self.child(state, key, visit)
         parts = found.said if found else ChildParts()
         played = {name: getattr(parts, name) for name in (*PARTS, CHILDREN)}

@@ -12,7 +12,7 @@ from loopkit.language.noun import Id, Noun, Text, fault
 from loopkit.scenario.in_children import ITEMS, ONLY, InChild, as_visits, every_child, form_of
 
 GAP = "…"
-"""In a list: anything or nothing between what stands before it and behind it."""
+"""In a list: any number of items between the one before it and the one after it."""
 GAPS = frozenset({GAP, "...", "*"})
 WAITING, SUSPENDED = "waiting", "suspended"
 
@@ -171,7 +171,7 @@ class Expect(Noun):
 
     @property
     def in_children(self) -> Iterator[InChild[Expect]]:
-        """All that is expected of children."""
+        """The expectations of all children."""
         return every_child(self.children or {})
 
     @property
@@ -195,5 +195,5 @@ ExpectedChildren = Annotated[
     | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
     Discriminator(_form),
 ]
-"""Of the only child of a state, or of its items by their keys."""
+"""Expectations of the only child of a state, or of its items by their keys."""
 Expect.model_rebuild()

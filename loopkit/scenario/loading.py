@@ -1,4 +1,4 @@
-"""Scenario file → script: read, its texts included, and one case made a script of its own."""
+"""Scenario file → script: read with its texts included, and each case as a script of its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LoadedScenario:
         """The names of its cases, in order."""
         return tuple(self.scenario.cases or ())
 
-    def resolved(self, case: str | None) -> str:
+    def script_json(self, case: str | None) -> str:
         """The script of a case, or of a scenario without cases, as JSON."""
         if case is None:
             return _json(self.plain)
@@ -72,14 +72,14 @@ def _machine_instead(source: Source) -> Problem:
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:
     """The script of a file, or of one of its cases: itself, its JSON, and that JSON's digest.
 
-    Without a name it is the only case. Raises ProblemsFound, also for what is left to be written.
+    Without a name it is the only case. Raises ProblemsFound, also for what is still to be written.
     """
     loaded = load_file(path)
     case = _case_of(loaded, case)
-    if left := list(unwritten(loaded.scenario, loaded.source, case)):
-        raise ProblemsFound(left)
-    resolved = loaded.resolved(case)
-    return read_resolved(resolved), resolved, digest_of(resolved)
+    if unwritten_parts := list(unwritten(loaded.scenario, loaded.source, case)):
+        raise ProblemsFound(unwritten_parts)
+    script = loaded.script_json(case)
+    return read_resolved(script), script, digest_of(script)
 
 
 def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
@@ -97,9 +97,9 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
     raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
 
 
-def read_resolved(resolved: str) -> Scenario:
-    """The scenario that a journal kept."""
-    return Scenario.model_validate(json.loads(resolved))
+def read_resolved(script: str) -> Scenario:
+    """The scenario of a script that a journal has stored."""
+    return Scenario.model_validate(json.loads(script))
 
 
 def _json(plain: dict[str, Any]) -> str:

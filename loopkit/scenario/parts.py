@@ -38,11 +38,11 @@ class Parts(Noun):
 
     @property
     def in_children(self) -> Iterator[InChild[ChildParts]]:
-        """All that is said in children."""
+        """The parts of all children."""
         return every_child(self.children)
 
     def child(self, state: str, key: str, visit: int) -> InChild[ChildParts] | None:
-        """What is said in one child; none where nothing is."""
+        """The part of one child; None where it has none."""
         return one_child(self.children, state, key, visit)
 
 
@@ -51,7 +51,7 @@ class ChildParts(Parts):
 
 
 def parts_form(value: object) -> str:
-    """The form of what is said in the children of one state."""
+    """The form of the parts of one state's children."""
     return form_of(value, frozenset({*PARTS, CHILDREN}))
 
 
@@ -64,7 +64,7 @@ ChildrenSaid = Annotated[
     Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],
     Discriminator(parts_form),
 ]
-# Nouns that inherit the field stand where the name of its type is not known.
+# Nouns that inherit the field are defined where the name of its type is not known.
 Parts.model_rebuild()
 ChildParts.model_rebuild()
 

@@ -30,7 +30,7 @@ Fault = Literal[
     "crash",
 ]
 CRASH = "crash"
-"""The fault after which the process goes on as another one would, with the call in doubt."""
+"""The fault after which the run goes on in another process, with the call in doubt."""
 
 
 class SpentTokens(Noun):
@@ -45,12 +45,12 @@ class SpentTokens(Noun):
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """The sum of all tokens."""
         return self.input + self.output + self.total
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is known of all of them whether they went in or out."""
+        """Whether each token is known to be input or output."""
         return bool(self.input or self.output) and not self.total
 
 
@@ -98,7 +98,7 @@ class PlayedToolCall(Noun):
 
     @property
     def text(self) -> str:
-        """What it is called with, as a model writes it."""
+        """The arguments as a model writes them."""
         written = json.dumps(self.input, ensure_ascii=False)
         return written if self.arguments is None else self.arguments
 
@@ -153,7 +153,7 @@ class Played(Unwritten):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the call is one that a limit leaves no room for: it is never made."""
+        """Whether a limit leaves no room for the call, so that it is never made."""
         return self.model_fields_set == {"reserved"}
 
     @property
@@ -222,13 +222,13 @@ class PlayedAnswer(Unwritten):
 
 
 def _calls(value: object) -> object:
-    """One attempt as a tuple of calls, whichever way it is written."""
+    """One attempt as a tuple of calls, in whichever form it is written."""
     calls = value if isinstance(value, list) else [value]
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 
 
 def _tries(value: object) -> object:
-    """A list of tries as the last one, which has the others in it."""
+    """A list of tries as the last try, which contains the earlier ones."""
     if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
         return value
     return {**value[-1], "earlier": value[:-1]}
@@ -273,7 +273,7 @@ Commands = Annotated[
 def call_at(calls: Sequence[Played], settled: int, lost: int) -> int:
     """The position in an attempt of the call after `settled` answers and failures.
 
-    `lost` calls never came back: each played crash among them is over, and what follows it is next.
+    `lost` calls never came back: each stands for one played crash, and the call after it is next.
     """
     for position, played in enumerate(calls):
         if played.fault == CRASH and lost > 0:

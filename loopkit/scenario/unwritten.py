@@ -14,23 +14,23 @@ from loopkit.scenario.script import Attempts, Unwritten
 
 Role = Sequence[Any] | Mapping[str, Attempts]
 Found = Iterator[tuple[DocPath, str, Unwritten]]
-"""Where it stands, and what it is called."""
+"""Each with its place, and its name in messages."""
 
 
 def unwritten(scenario: Scenario, source: Source, case: str | None) -> Iterator[Problem]:
-    """What is left to be written of a case and of what it shares with others.
+    """A problem for each unwritten part of a case and of what it shares with others.
 
-    None stands for a scenario without cases.
+    `case` is None for a scenario without cases.
     """
     own = scenario if case is None else (scenario.cases or {})[case]
     at: DocPath = () if case is None else ("cases", case)
-    for path, called, one in (*_in_run(own, at), *_shared(scenario, own)):
+    for path, called, one in (*_in_run(own, at), *_in_shared_parts(scenario, own)):
         if one.todo:
             yield todo_problem(source, path, called, one.todo)
 
 
-def _shared(scenario: Scenario, own: Parts) -> Found:
-    """What a case says that all share, where it does not say it itself."""
+def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
+    """The shared parts that a case does not replace by its own."""
     if own is scenario:
         return
     names = {part: getattr(own, part) for part in PARTS}
@@ -82,6 +82,6 @@ def _of_attempts(at: DocPath, who: str, attempts: Attempts) -> Found:
 
 
 def todo_problem(source: Source, path: DocPath, called: str, todo: str) -> Problem:
-    """That something is still to be written; the remedy is what is written there about it."""
+    """The problem of an unwritten part; its remedy is the text of the `todo`."""
     message = f"{called} is still to be written"
     return source.problem((*path, "todo"), "todo", message, help=todo.rstrip(), key=True)

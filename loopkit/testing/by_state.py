@@ -9,24 +9,24 @@ from loopkit.language import ChildrenState, Machine
 from loopkit.scenario import ANY, CHILDREN, PARTS
 
 ChildName = tuple[str, str, int]
-"""Of one child: the state, the key of the item, the visit of the state."""
+"""The name of a child: the state, the key of the item, the visit of the state."""
 
 
 def by_state(machine: Machine, of_each: Mapping[ChildName, dict[str, Any]]) -> dict[str, Any]:
-    """What is known of each child, under its state and, where it has one, its key.
+    """The values of all children, by state and, for children with keys, by key.
 
-    Where a state is entered several times, it is a list with one for each visit.
+    If a state is entered several times, the value is a list with one for each visit.
     """
-    found: dict[str, dict[str, dict[int, Any]]] = {}
+    by_name: dict[str, dict[str, dict[int, Any]]] = {}
     for (state, key, visit), known in of_each.items():
-        found.setdefault(state, {}).setdefault(key, {})[visit] = known
-    running = machine.states_of(ChildrenState)
-    made: dict[str, Any] = {}
-    for state, by_key in found.items():
+        by_name.setdefault(state, {}).setdefault(key, {})[visit] = known
+    child_states = machine.states_of(ChildrenState)
+    parts: dict[str, Any] = {}
+    for state, by_key in by_name.items():
         visits = {key: _visits(by_visit) for key, by_visit in by_key.items()}
-        is_keyed = running[state].has_keys
-        made[state] = _keyed(visits) if is_keyed else visits[""]
-    return made
+        is_keyed = child_states[state].has_keys
+        parts[state] = _with_any_item(visits) if is_keyed else visits[""]
+    return parts
 
 
 def _visits(by_visit: Mapping[int, Any]) -> Any:
@@ -34,7 +34,7 @@ def _visits(by_visit: Mapping[int, Any]) -> Any:
     return listed[0] if len(listed) == 1 else listed
 
 
-def _keyed(by_key: Mapping[str, Any]) -> dict[str, Any]:
-    """An item that is called as a part has another beside it, so that it is not taken for one."""
+def _with_any_item(by_key: Mapping[str, Any]) -> dict[str, Any]:
+    """The items; with one named like a part, also an empty `*`, so it is not read as that part."""
     is_misleading = not by_key.keys().isdisjoint({*PARTS, CHILDREN})
     return {**by_key, ANY: {}} if is_misleading else dict(by_key)

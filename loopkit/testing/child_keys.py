@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopkit.agents.refusals import misshapen
+from loopkit.agents.refusals import shape_fault
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine
 from loopkit.language.datatypes import parse_record
@@ -17,34 +17,34 @@ from loopkit.scenario import ANY, LoadedScenario, Scenario
 from loopkit.scenario.in_children import CHILDREN, Children, every_child
 from loopkit.testing.playbill import Playbill
 
-Misshapen = tuple[DocPath, str, str]
-"""Where it stands, what is wrong with it, and what to do."""
+ShapeFault = tuple[DocPath, str, str]
+"""Its place, what is wrong there, and the remedy."""
 
 
-def misnamed_children(scenario: Scenario, bill: Playbill) -> Iterator[Misshapen]:
-    """What is named by key where there are no keys, or the other way round."""
-    yield from _misshapen((), scenario.children, bill)
+def misnamed_children(scenario: Scenario, bill: Playbill) -> Iterator[ShapeFault]:
+    """Children that are named by key where there are no keys, or the other way round."""
+    yield from _shape_faults((), scenario.children, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)
-        yield from _misshapen(at, case.children, bill)
+        yield from _shape_faults(at, case.children, bill)
         expected = (case.expect and case.expect.children) or {}
-        yield from _misshapen((*at, "expect"), expected, bill)
+        yield from _shape_faults((*at, "expect"), expected, bill)
 
 
-def _misshapen(at: DocPath, children: Children[Any], bill: Playbill) -> Iterator[Misshapen]:
-    running = bill.machine.states_of(ChildrenState)
+def _shape_faults(at: DocPath, children: Children[Any], bill: Playbill) -> Iterator[ShapeFault]:
+    child_states = bill.machine.states_of(ChildrenState)
     for name, said in children.items():
-        if name in running and (fault := misshapen(name, running[name], said)):
+        if name in child_states and (fault := shape_fault(name, child_states[name], said)):
             yield (*at, CHILDREN, name), *fault
     for one in every_child(children):
-        if one.state in running and one.said.children:
-            yield from _misshapen((*at, *one.at), one.said.children, bill.children[one.state])
+        if one.state in child_states and one.said.children:
+            yield from _shape_faults((*at, *one.at), one.said.children, bill.children[one.state])
 
 
 def unknown_keys(
     written: LoadedScenario, case: str, machine: Machine, inputs: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """A problem for each key that no item has, as far as the input of a case has the items."""
+    """A problem for each key that no item has, where the items are in the input of a case."""
     one = (written.scenario.cases or {})[case]
     names = {"input": readable(inputs, parse_record(machine.input))}
     for at, children in (

@@ -24,7 +24,7 @@ class PlayedClock:
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             return
-        # Rounded up: whoever waits until a certain time must not wake a hair before it.
+        # Rounded up: a sleeper must never wake before the time that it waits for.
         end = nextafter(self._time + seconds, inf)
         await asyncio.sleep(0)
         self._time = max(self._time, end)

@@ -22,22 +22,22 @@ class FamilyRun:
     events: tuple[Stored, ...]
     """Everything that the journal has of it."""
     children: tuple[ChildRun, ...] = ()
-    """In the order in which they were begun."""
+    """Its children, in the order in which they began."""
 
     @property
     def plain_events(self) -> list[Event]:
-        """The events without when they were stored."""
+        """The events without the times at which they were stored."""
         return [stored.event for stored in self.events]
 
     @property
     def cost_usd(self) -> float | None:
-        """What it and all its children have cost; none where that is not known."""
+        """The cost of it and all its children in USD; None where unknown."""
         costs = [self.state.usage.cost_usd, *(child.run.cost_usd for child in self._unfinished)]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     @property
     def _unfinished(self) -> Iterator[ChildRun]:
-        """The children that are not among what the run itself has spent."""
+        """The children whose cost is not yet part of that of the run itself."""
         for child in self.children:
             known = self.state.children[child.state][child.key]
             if known.ended is None and known.started.visit == child.visit:
@@ -49,13 +49,13 @@ class ChildRun(NamedTuple):
 
     state: str
     key: str
-    """Of its item; empty for an only child."""
+    """The key of its item; empty for an only child."""
     visit: int
     run: FamilyRun
 
     @property
     def called(self) -> str:
-        """The child, as messages call it."""
+        """The name of the child in messages."""
         return place_of(self.state, self.key)
 
 

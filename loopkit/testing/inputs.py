@@ -17,12 +17,12 @@ from loopkit.scenario import LoadedScenario, todo_problem
 def inputs_of(
     written: LoadedScenario, case: str, machine: Machine
 ) -> tuple[Mapping[str, Any], list[Problem]]:
-    """The complete input of a case, and what is wrong with it.
+    """The complete input of a case, and its problems.
 
     `{file: PATH}` for an input is replaced by the text of that file, or by its data.
     """
     datatype = parse_record(machine.input)
-    given, problems = _given(written, case, datatype)
+    given, problems = _case_input(written, case, datatype)
     try:
         filled, faults = conform(given, datatype)
     except NotJudged as error:
@@ -44,12 +44,12 @@ def inputs_of(
 def shared_inputs(written: LoadedScenario, machine: Machine) -> dict[str, Any]:
     """The inputs that all cases share, as far as they can be used."""
     datatype = parse_record(machine.input)
-    given, _ = _included(written, ("input",), written.scenario.input, datatype)
+    given, _ = _include_files(written, ("input",), written.scenario.input, datatype)
     return {name: value for name, value in given.items() if datatype.field(name) is not None}
 
 
 def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> Iterator[Problem]:
-    """The inputs of a case that are still to be written: `{todo: TEXT}`, where that is no value."""
+    """The inputs of a case that are still to be written: `{todo: TEXT}`, unless it is a value."""
     datatype = parse_record(machine.input)
     own = (written.scenario.cases or {})[case].input
     for name, value in {**written.scenario.input, **own}.items():
@@ -60,20 +60,20 @@ def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> It
             yield todo_problem(written.source, at, f"input `{name}`", str(value["todo"]))
 
 
-def _given(
+def _case_input(
     written: LoadedScenario, case: str, datatype: DataType
 ) -> tuple[dict[str, Any], list[Problem]]:
     own = (written.scenario.cases or {})[case].input
     shared = {name: value for name, value in written.scenario.input.items() if name not in own}
-    given, problems = _included(written, _place(case, False), shared, datatype)
-    mine, also = _included(written, _place(case, True), own, datatype)
-    return {**given, **mine}, [*problems, *also]
+    given, problems = _include_files(written, _place(case, False), shared, datatype)
+    own_input, own_problems = _include_files(written, _place(case, True), own, datatype)
+    return {**given, **own_input}, [*problems, *own_problems]
 
 
-def _included(
+def _include_files(
     written: LoadedScenario, at: DocPath, inputs: Mapping[str, Any], datatype: DataType
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Inputs with what the files hold that they name."""
+    """The inputs with the contents of the files that they name, and the problems with these."""
     given, problems = dict(inputs), list[Problem]()
     for name in inputs:
         field, folder, document = datatype.field(name), written.folder, written.source.document

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from loopkit.language.load import DocPath
 from loopkit.testing.expectations import misses
-from loopkit.testing.expectations.route import ended
+from loopkit.testing.expectations.route import end_clause
 from loopkit.testing.leftovers import leftovers
 from loopkit.testing.playing import Refusal, Run, play
 from loopkit.testing.results import CaseResult, Failure
@@ -18,15 +18,15 @@ from loopkit.testing.trace import Trace, trace
 def run_case(
     suite: Suite, case: str, seen: Callable[[Run], object] = lambda _run: None
 ) -> CaseResult:
-    """Play a case and hold what came of it against what it expects; raises KeyError.
+    """Play a case and compare its run with what it expects; raises KeyError.
 
-    `seen` is given the run as well, such as `Tally.add` for coverage. What is still to be written
-    is told instead, and nothing is played.
+    `seen` is called with the run, such as `Tally.add` for coverage. If something in the case is
+    still to be written, that is the result, and nothing is played.
     """
     started = time.perf_counter()
-    if left := suite.unwritten[case]:
-        told = tuple(Failure(problem) for problem in left)
-        return CaseResult(str(suite.path), case, told, 0.0, suite.source.texts)
+    if unwritten := suite.unwritten[case]:
+        failures = tuple(Failure(problem) for problem in unwritten)
+        return CaseResult(str(suite.path), case, failures, 0.0, suite.source.texts)
     run = play(suite, case)
     failures = tuple(judge(suite, case, run))
     seen(run)
@@ -35,18 +35,18 @@ def run_case(
 
 
 def judge(suite: Suite, case: str, run: Run) -> Iterator[Failure]:
-    """Everything that is not as the case has it."""
+    """A failure for everything in a run that is not as the case has it."""
     at: DocPath = ("cases", case)
-    yield from _expected(suite, case, trace(suite.machine.machine, run))
+    yield from _expectation_failures(suite, case, trace(suite.machine.machine, run))
     for message in run.unprepared:
         yield _failure(suite, at, "unprepared", message, key=True)
     if run.refused is not None:
-        yield _refused(suite, case, run.refused)
+        yield _refusal_failure(suite, case, run.refused)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
 
-def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
+def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
     at: DocPath = ("cases", case)
     expect = suite.case(case).expect
     if expect is None or expect.is_empty:
@@ -54,7 +54,7 @@ def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
         place = (*at, "expect") if is_written else at
         message = f"case `{case}` expects nothing"
         remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
-        shown = (f"it {ended(run)}, by", f"path: [{', '.join(run.path)}]")
+        shown = (f"it {end_clause(run)}, by", f"path: [{', '.join(run.path)}]")
         yield _failure(suite, place, "expects-nothing", message, help=remedy, shown=shown, key=True)
         return
     for miss in misses(run, expect):
@@ -63,8 +63,8 @@ def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
         yield _failure(suite, path, code, miss.message, shown=miss.shown)
 
 
-def _refused(suite: Suite, case: str, refused: Refusal) -> Failure:
-    """The answer that the open question did not take, where it is written."""
+def _refusal_failure(suite: Suite, case: str, refused: Refusal) -> Failure:
+    """The failure for an answer that the open question refused, at its place in the file."""
     at: DocPath = ("cases", case, *refused.at)
     is_own = suite.source.document.node(suite.source.document.written(at)) is not None
     path = at if is_own else refused.at

@@ -14,13 +14,13 @@ from loopkit.testing.playbill import Playbill
 from loopkit.text.run_ids import place_of
 
 Leftover = tuple[DocPath, str]
-"""Where in the case it stands, and what is left."""
+"""Its place in the case, and what is left over."""
 
 
 def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
     """Everything of a case's own that was not used; what all cases share may be left over."""
     suspended = sum(isinstance(event, Suspended) for event in run.plain_events)
-    yield from _behind(("resumes",), suspended, len(case.resumes), "resume")
+    yield from _unused(("resumes",), suspended, len(case.resumes), "resume")
     yield from _in_family(case, bill, run)
 
 
@@ -29,13 +29,17 @@ def _in_family(
 ) -> Iterator[Leftover]:
     for at, message in _in_run(parts, bill, run):
         yield at, f"`{called}`: {message}" if called else message
-    spoken = [(child, parts.child(child.state, child.key, child.visit)) for child in run.children]
+    parts_of_children = [
+        (child, parts.child(child.state, child.key, child.visit)) for child in run.children
+    ]
     for said in parts.in_children:
         place = place_of(said.state, said.key, called)
-        runs = [child.run for child, its in spoken if its is not None and its.at == said.at]
+        runs = [
+            child.run for child, its in parts_of_children if its is not None and its.at == said.at
+        ]
         if not runs and said.said.model_fields_set:
             yield said.at, _not_begun(place, said)
-        # What is said in several children is used where any of them needs it.
+        # A part for several children is used if any of them needs it.
         left = [dict(_in_family(said.said, bill.children[said.state], one, place)) for one in runs]
         for path, message in left[0].items() if left else ():
             if all(path in other for other in left):
@@ -62,9 +66,9 @@ def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
             yield from _replies(("agents", agent), role, everywhere)
     for place, results in case.commands.items():
         used = _results(place, bill, state, events)
-        yield from _behind(("commands", place), used, len(results), "result")
+        yield from _unused(("commands", place), used, len(results), "result")
     for human, answers in case.answers.items():
-        yield from _behind(
+        yield from _unused(
             ("answers", human), _answers(human, state, events), len(answers), "answer"
         )
 
@@ -108,6 +112,6 @@ def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
     return max([*visits, *asked], default=0)
 
 
-def _behind(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Leftover]:
+def _unused(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Leftover]:
     for index in range(used, prepared):
         yield (*at, index), f"{kind} {index + 1} is never used"

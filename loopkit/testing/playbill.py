@@ -48,7 +48,7 @@ class Playbill:
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
-        """Those of the agents, as `AGENT.TOOL`."""
+        """The tools of the agents, as `AGENT.TOOL`."""
         return {
             f"{agent}.{name}": tool
             for agent, declared in self.machine.agents.items()
@@ -63,7 +63,7 @@ class Playbill:
 
     @cached_property
     def children(self) -> dict[str, Playbill]:
-        """Those of the machines that states run, by the names of these."""
+        """The playbills of the machines that states run, by state."""
         running = self.machine.states_of(ChildrenState)
         return {name: Playbill(Graph(state.child)) for name, state in running.items()}
 
@@ -75,12 +75,12 @@ class Playbill:
 
     @cached_property
     def called(self) -> tuple[str, ...]:
-        """Whom calls are counted of: these agents, and the tools of each."""
+        """The names whose calls are counted: these agents, and the tools of each."""
         of_children = (name for bill in self.children.values() for name in bill.called)
         return tuple(dict.fromkeys([*self.family_agents, *self.tools, *of_children]))
 
     def outcomes(self, state: str) -> tuple[str, ...]:
-        """What can become of a child of a state that has children."""
+        """The outcomes of a child of a state that has children."""
         running = self.machine.states_of(ChildrenState)[state]
         return tuple(dict.fromkeys([*running.outcomes, CANCELLED]))
 
@@ -97,7 +97,7 @@ class Playbill:
 
     @cached_property
     def revised(self) -> tuple[str, ...]:
-        """What revisions are counted by: the states that are revised, and the edges."""
+        """The names by which revisions are counted: the states that are revised, and the edges."""
         return tuple(dict.fromkeys([*(e.target for e in self._back), *(e.id for e in self._back)]))
 
     @cached_property
@@ -107,7 +107,7 @@ class Playbill:
 
     @cached_property
     def emitted(self) -> tuple[str, ...]:
-        """The names of the events that it can store."""
+        """The names of the events that the machine can emit."""
         emissions = (
             *(state.emits for state in self.machine.states.values()),
             *(edge.emit for edge in self.graph.edges),

@@ -1,4 +1,4 @@
-"""The played parts of a case: what agents, commands and people say in it, as a file has them."""
+"""The played parts of a case: replies, results and answers, as a file has them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ Call = dict[str, Any]
 
 @dataclass
 class PlayedParts:
-    """Everything that agents, commands and people say, in order."""
+    """The replies, results and answers of agents, commands and people, in order."""
 
     replies: dict[tuple[str, str, int], list[Call]] = field(default_factory=dict)
-    """By agent, place and how often it was asked there before: its calls."""
+    """The calls by agent, place and how often the agent was asked there before."""
     results: dict[str, dict[int, Call]] = field(default_factory=dict)
-    """By place and position."""
+    """The results by place and position."""
     answers: dict[str, list[Call]] = field(default_factory=dict)
-    """By the state that asks."""
+    """The answers by the state that asks."""
     children: dict[ChildName, PlayedParts] = field(default_factory=dict)
-    """What is said in children."""
+    """The parts of children."""
 
-    def written(self, bill: Playbill) -> dict[str, Any]:
-        """The parts of a case; what is empty is left out."""
+    def as_case_parts(self, bill: Playbill) -> dict[str, Any]:
+        """The parts as those of a case, without empty ones."""
         children = {
-            child: said.written(bill.children[child[0]]) for child, said in self.children.items()
+            child: said.as_case_parts(bill.children[child[0]])
+            for child, said in self.children.items()
         }
         asked = by_agent((agent, place, said) for (agent, place, _), said in self.replies.items())
         parts = {
@@ -38,7 +39,7 @@ class PlayedParts:
                 agent: places if len(bill.places(agent)) > 1 else next(iter(places.values()))
                 for agent, places in asked.items()
             },
-            # Where no result was asked for, a plain success stands.
+            # A result that was never needed is a plain success.
             "commands": {
                 place: [results.get(index, {}) for index in range(max(results) + 1)]
                 for place, results in self.results.items()
@@ -52,10 +53,10 @@ class PlayedParts:
         return {part: said for part, said in parts.items() if said}
 
 
-def by_agent(asked: Iterable[tuple[str, str, list[Call]]]) -> dict[str, dict[str, list[Any]]]:
-    """What each agent says at each place, in order; `asked` has agent, place and calls."""
+def by_agent(replies: Iterable[tuple[str, str, list[Call]]]) -> dict[str, dict[str, list[Any]]]:
+    """The replies of each agent at each place, in order, from agent, place and calls of each."""
     parts: dict[str, dict[str, list[Any]]] = {}
-    for agent, place, calls in asked:
+    for agent, place, calls in replies:
         short = [_plain(call, "reply") for call in calls]
         places = parts.setdefault(agent, {})
         places.setdefault(place, []).append(short[0] if len(short) == 1 else short)
@@ -63,5 +64,5 @@ def by_agent(asked: Iterable[tuple[str, str, list[Call]]]) -> dict[str, dict[str
 
 
 def _plain(call: Call, key: str) -> Any:
-    """A call that is nothing but its text, or its choice, is written as that."""
+    """The call; if it has only a text, or a choice, that alone."""
     return call[key] if set(call) == {key} else call

@@ -1,6 +1,6 @@
 """One case played: the real driver over a journal in memory, with prepared replies only.
 
-No model and no program is ever called: what the case does not play is noted and told.
+No model and no program is ever called: what the case does not play is noted and reported.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from loopkit.text.run_ids import place_of
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    """What came of a case."""
+    """The run of a case."""
 
     unprepared: tuple[str, ...] = ()
-    """What was asked for and not prepared, in order."""
+    """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
-    """The last answer, if it was not taken."""
+    """The last answer, if it was refused."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that the open question did not take."""
+    """An answer that the open question refused."""
 
     reason: str
     at: DocPath
-    """Where it stands in the case, or in what all cases share."""
+    """Its place in the case, or in what all cases share."""
 
 
 def play(suite: Suite, case: str) -> Run:
@@ -63,8 +63,8 @@ def play(suite: Suite, case: str) -> Run:
 
     Raises ProblemsFound where a part of it is still to be written.
     """
-    if left := suite.unwritten[case]:
-        raise ProblemsFound(left)
+    if unwritten := suite.unwritten[case]:
+        raise ProblemsFound(unwritten)
     stage = Stage(suite, case)
     asyncio.run(stage.play())
     assert stage.run is not None
@@ -78,7 +78,7 @@ class Stage:
     suite: Suite
     case: str
     run: Run | None = None
-    """What came of it, once it is played."""
+    """The run, once it has been played."""
 
     async def play(self) -> None:
         # The run is kept instead of returned: asyncio prints the result of its main task.
@@ -90,8 +90,8 @@ class Stage:
                 self.run = await self._play(app)
 
     async def _play(self, app: PlayedApp) -> Run:
-        written = json.loads(self.suite.written.resolved(self.case))
-        resolved = json.dumps(completed(written, self.suite.playbill), ensure_ascii=False)
+        written = json.loads(self.suite.written.script_json(self.case))
+        resolved = json.dumps(complete(written, self.suite.playbill), ensure_ascii=False)
         script = Script(read_resolved(resolved), resolved, digest_of(resolved))
         case = self.suite.case(self.case)
         inputs, resumes = self.suite.inputs[self.case], list(case.resumes)
@@ -107,29 +107,29 @@ class Stage:
             except AnswerRefused as refusal:
                 refused, goes_on = Refusal(str(refusal), app.refused_at), False
             except Crashed:
-                # As another process takes up a run whose own was killed.
+                # Another process takes up a run like this, whose own was killed.
                 active = await self._resume(app, active.state.run, Resume())
         played = await family_of(app, active.state.run)
         unprepared = tuple(dict.fromkeys(app.unprepared))
         return Run(active.state, played.events, played.children, unprepared, refused)
 
     async def _resume(self, app: App, run: str, resume: Resume) -> ActiveRun:
-        """The run taken up as by another process, which knows nothing of the providers."""
+        """Take the run up as another process would, which knows nothing of the providers."""
         await app.clock.sleep(resume.after)
         app.breakers = Breakers()
         return await app.resume(run, resume.limits.named)
 
 
 class PlayedApp(App):
-    """An app in which nobody real is asked: what is not played is noted."""
+    """An app that asks no real agent or person; what is not played is noted."""
 
     def __init__(self, journal: Journal, **parts: Any) -> None:
         super().__init__(journal, **parts)
         self.unprepared: list[str] = []
         self.refused_at: DocPath = ()
-        """Where the answer stands that was refused."""
+        """The place of the answer that was refused."""
         self._children: dict[str, tuple[str, DocPath]] = {}
-        """By their runs: what messages call them, and where what is said in them stands."""
+        """By run: the name of the child in messages, and the place of its part."""
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         said = parent.scenario and parent.scenario.child(started.state, started.key, started.visit)
@@ -140,15 +140,15 @@ class PlayedApp(App):
 
     async def drive(self, active: ActiveRun) -> RunState:
         called, place = self._children.get(active.state.run, ("", ()))
-        watched = partial(self._note, f"`{called}`: " if called else "")
+        note = partial(self._note, f"`{called}`: " if called else "")
         agents = active.agents.items()
-        active.agents = {name: _WatchedAgent(port, watched) for name, port in agents}
-        active.commands = _WatchedCommands(active.commands, watched)
+        active.agents = {name: _WatchedAgent(port, note) for name, port in agents}
+        active.commands = _WatchedCommands(active.commands, note)
         try:
             return await super().drive(active)
         except AnswerRefused:
             state = active.state
-            # Where it was refused in a child, those around it hear of it after that.
+            # If a child refused it, the runs around that child raise the same afterwards.
             self.refused_at = self.refused_at or (*place, "answers", state.state, state.visit - 1)
             raise
 
@@ -158,7 +158,7 @@ class PlayedApp(App):
 
 @contextmanager
 def project_folder() -> Iterator[Path]:
-    """A project folder of the case's own. Few cases have files, so it is not made beforehand."""
+    """A project folder for one case. Few cases have files, so it is not made beforehand."""
     folder = Path(gettempdir()) / f"loopkit-case-{secrets.token_hex(8)}"
     try:
         yield folder
@@ -166,39 +166,39 @@ def project_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def completed(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
-    """What is said in a run, with an empty part for whoever has none, and so in its children.
+def complete(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
+    """The parts of a run, with an empty one for every agent and command that has none.
 
-    So nobody real is asked.
+    Its children get the same, so that nothing real is called.
     """
-    made = {**parts}
+    parts_of_all = {**parts}
     for part, names in (("agents", bill.machine.agents), ("commands", bill.commands)):
-        made[part] = {**{name: [] for name in names}, **parts.get(part, {})}
-    said = parts.get(CHILDREN, {})
-    running = bill.machine.states_of(ChildrenState)
-    made[CHILDREN] = {
-        state: _completed_children(said.get(state, {}), child, running[state])
+        parts_of_all[part] = {**{name: [] for name in names}, **parts.get(part, {})}
+    child_parts = parts.get(CHILDREN, {})
+    child_states = bill.machine.states_of(ChildrenState)
+    parts_of_all[CHILDREN] = {
+        state: _complete_children(child_parts.get(state, {}), child, child_states[state])
         for state, child in bill.children.items()
     }
-    return made
+    return parts_of_all
 
 
-def _completed_children(said: Any, bill: Playbill, state: ChildrenState) -> Any:
+def _complete_children(said: Any, bill: Playbill, state: ChildrenState) -> Any:
     if not state.has_keys:
-        return _completed_visits(said, bill)
-    return {key: _completed_visits(item, bill) for key, item in {ANY: {}, **said}.items()}
+        return _complete_visits(said, bill)
+    return {key: _complete_visits(item, bill) for key, item in {ANY: {}, **said}.items()}
 
 
-def _completed_visits(said: Any, bill: Playbill) -> list[Any]:
-    return [completed(one, bill) for one in (said if isinstance(said, list) else [said])]
+def _complete_visits(said: Any, bill: Playbill) -> list[Any]:
+    return [complete(one, bill) for one in (said if isinstance(said, list) else [said])]
 
 
 @dataclass(frozen=True)
 class _WatchedAgent:
-    """An agent that is only played; what it was not prepared for is noted."""
+    """A played agent; a request that it was not prepared for is noted."""
 
     port: AgentPort
-    watched: Callable[[Unprepared], None]
+    note: Callable[[Unprepared], None]
 
     async def ready(self) -> None:
         await self.port.ready()
@@ -207,7 +207,7 @@ class _WatchedAgent:
         try:
             return self.port.quote(request)
         except Unprepared as missing:
-            self.watched(missing)
+            self.note(missing)
             raise
 
     async def ask(self, request: Request) -> Reply:
@@ -216,10 +216,10 @@ class _WatchedAgent:
 
 @dataclass(frozen=True)
 class _WatchedCommands:
-    """Commands that are only played; what they were not prepared for is noted."""
+    """Played commands; a run that they were not prepared for is noted."""
 
     commands: PlayedCommands
-    watched: Callable[[Unprepared], None]
+    note: Callable[[Unprepared], None]
 
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
@@ -227,5 +227,5 @@ class _WatchedCommands:
         try:
             return self.commands.result(place, index, folder, earlier)
         except Unprepared as missing:
-            self.watched(missing)
+            self.note(missing)
             raise

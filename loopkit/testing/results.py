@@ -1,4 +1,4 @@
-"""Results of a case: nothing, or every failure in its place."""
+"""The result of a case: every failure with its place; none for a success."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from loopkit.text import printable
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that is not as the case has it."""
+    """One thing in a run that is not as the case has it."""
 
     problem: Problem
-    """Where in the file it stands, and what happened instead."""
+    """The place in the file, and what happened instead."""
     shown: tuple[str, ...] = ()
     """Lines that show the difference."""
 
@@ -26,7 +26,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What became of one case."""
+    """The result of one case."""
 
     suite: str
     """The scenario file, as it was named."""

@@ -1,8 +1,8 @@
 """Comparison of two runs, without what no replay can repeat.
 
-What is left out: times and durations, ids of runs and processes, which model is asked and what its
-provider calls it, whether it can call tools, how its tokens divide, what was reserved before a call
-or left uncounted after it, the remedies that follow from that, and whether it is there at all.
+Not compared: times and durations, ids of runs and processes, which model is asked and its
+provider's name for it, whether it can call tools, how its tokens divide, what was reserved before a
+call or left uncounted after it, the remedies that follow from that, and whether it is available.
 Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback,
 counters, cost, usage.
 """
@@ -56,20 +56,20 @@ UNREPEATED = {
     "finished": ("left",),
 }
 CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
-"""Those of judges that work at the same time may come in any order, as those of children may."""
+"""Events that may come in any order if judges work at the same time, like those of children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place at which two runs part."""
+    """The first place at which two runs differ."""
 
     index: int
-    """Of the event, among those that count; from 1."""
+    """The number of the event among those that are compared, from 1."""
     recorded: Any
-    """The event as it counts; None where there is no other."""
+    """The event in comparable form; None where there are no more."""
     replayed: Any
     called: str = ""
-    """The child of whose run it is; empty for the root."""
+    """The child whose run differs; empty for the root."""
 
     def __str__(self) -> str:
         return f"`{self.called}`: {self._text}" if self.called else self._text
@@ -84,16 +84,16 @@ class Difference:
         kind, other = self.recorded["type"], self.replayed["type"]
         if kind != other:
             return f"event {self.index}: `{other}` instead of `{kind}`"
-        told = "; ".join(_parted(self.recorded, self.replayed))
-        return f"event {self.index}, `{kind}`: {told}"
+        differences = "; ".join(_value_differences(self.recorded, self.replayed))
+        return f"event {self.index}, `{kind}`: {differences}"
 
 
 def difference(
     recorded: Sequence[Event], replayed: Sequence[Event], redact: Redact = str
 ) -> Difference | None:
-    """Where the two runs part, or None where they are the same.
+    """Where the two runs differ first, or None where they are the same.
 
-    `redact` takes out of both what a recording leaves out.
+    `redact` removes from both what a recording leaves out.
     """
     pairs = zip_longest(comparable_events(recorded, redact), comparable_events(replayed, redact))
     for index, (before, after) in enumerate(pairs, 1):
@@ -105,7 +105,7 @@ def difference(
 def family_difference(
     recorded: FamilyRun, replayed: FamilyRun, redact: Redact = str, called: str = ""
 ) -> Difference | None:
-    """The same of two runs with all their children, whichever of these worked first."""
+    """Where two runs or their children differ, whatever the order of the children; else None."""
     found = difference(recorded.plain_events, replayed.plain_events, redact)
     if found is not None:
         return replace(found, called=called)
@@ -122,7 +122,7 @@ def family_difference(
 
 
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
-    """The events of one run as they count."""
+    """The events of one run in comparable form."""
     run = next((event.run for event in events if isinstance(event, Started)), "")
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []
@@ -145,14 +145,14 @@ def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, A
 
 
 def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without pauses, after which a run goes on as if nothing had been."""
+    """The events without pauses, which change nothing in a run."""
     paused = False
     for event in events:
         if isinstance(event, Suspended):
             paused = event.is_pause
         is_left_out = event.type in PROCESS or (paused and isinstance(event, Suspended))
         if isinstance(event, Waiting) and event.wanted is not None:
-            # A scenario has it at hand.
+            # A scenario does not have to wait for it.
             is_left_out = True
         if isinstance(event, Resumed):
             is_left_out = paused and not event.limits
@@ -172,17 +172,17 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     if isinstance(event, Replied | Worked):
         plain.update(_without_place(plain))
     if event.type == "replied" and not is_command:
-        # What the program of an agent printed beside its answer goes nowhere.
+        # Other output of an agent's program than its answer is not used.
         del plain["exit_code"], plain["stderr"]
     for called in plain.get("tool_calls", ()):
         del called["id"]
     if event.type == "worked":
-        _unrepeated_of_work(plain)
+        _drop_unrepeated(plain)
     return dict(redacted(_without_durations(plain), redact))
 
 
 def _without_durations(value: Any) -> Any:
-    """A value without what it says of how long children took, and the same in texts of data."""
+    """The value without durations of children, also in the texts of data."""
     if isinstance(value, list):
         return [_without_durations(item) for item in value]
     if not isinstance(value, dict):
@@ -196,12 +196,12 @@ def _without_durations(value: Any) -> Any:
 
 
 def _without_place(plain: dict[str, Any]) -> dict[str, Any]:
-    """Where a folder is, no replay can repeat."""
+    """The parts without the places of folders, which no replay can repeat."""
     parts = {name: plain.get(name) for name in ("folder", "artifact")}
     return {name: {**part, "place": ""} for name, part in parts.items() if part}
 
 
-def _unrepeated_of_work(plain: dict[str, Any]) -> None:
+def _drop_unrepeated(plain: dict[str, Any]) -> None:
     for answer in (plain["report"] or {}).get("answers", ()):
         answer.pop("resume_at")
     answered = plain["answer"]
@@ -209,14 +209,16 @@ def _unrepeated_of_work(plain: dict[str, Any]) -> None:
         answered["by"] = "person"
 
 
-def _parted(before: Any, after: Any, at: str = "") -> Iterator[str]:
+def _value_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
     """Each value that differs, by its dotted place."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
-            yield from _parted(before.get(key), after.get(key), f"{at}.{key}" if at else key)
+            yield from _value_differences(
+                before.get(key), after.get(key), f"{at}.{key}" if at else key
+            )
     elif before != after:
-        yield f"{at} is {_shown(after)} instead of {_shown(before)}"
+        yield f"{at} is {_json_line(after)} instead of {_json_line(before)}"
 
 
-def _shown(value: Any) -> str:
+def _json_line(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False))

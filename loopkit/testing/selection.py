@@ -8,7 +8,7 @@ from collections.abc import Callable
 from loopkit.text import one_line
 
 MAX_DEPTH = 30
-"""How deep parentheses and `not` may be nested."""
+"""The most levels of nested parentheses and `not`."""
 
 Selection = Callable[[str], bool]
 """Whether a name is selected."""
@@ -21,16 +21,16 @@ class NotAnExpression(ValueError):
 
 
 def selection(text: str) -> Selection:
-    """A test for names; a word is true of a name that contains it, whatever its capitals.
+    """A test for names; a word is true for a name that contains it, ignoring case.
 
     Raises NotAnExpression.
     """
     if not text.strip():
         return lambda _: True
     tokens = _Tokens(_TOKEN.findall(text), text)
-    made = _either(tokens)
+    selected = _either(tokens)
     tokens.end()
-    return made
+    return selected
 
 
 class _Tokens:
@@ -41,7 +41,7 @@ class _Tokens:
         self._depth = 0
 
     def take(self, *wanted: str) -> bool:
-        """Go on where the next token is one of these."""
+        """Whether the next token is one of these; if so, move past it."""
         found = self._at < len(self._tokens) and self._tokens[self._at] in wanted
         self._at += found
         return found
@@ -53,10 +53,10 @@ class _Tokens:
         return self._tokens[self._at - 1].lower()
 
     def inner(self, read: Callable[[_Tokens], Selection]) -> Selection:
-        """What stands one level deeper."""
+        """Read an expression one level deeper."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._unread(f"more than {MAX_DEPTH} `not` and `(` are nested there")
+            raise self._not_an_expression(f"more than {MAX_DEPTH} `not` and `(` are nested there")
         made = read(self)
         self._depth -= 1
         return made
@@ -66,26 +66,26 @@ class _Tokens:
             raise self.error("`and` or `or`")
 
     def error(self, wanted: str) -> NotAnExpression:
-        return self._unread(f"{wanted} is expected there")
+        return self._not_an_expression(f"{wanted} is expected there")
 
-    def _unread(self, reason: str) -> NotAnExpression:
+    def _not_an_expression(self, reason: str) -> NotAnExpression:
         rest = self._tokens[self._at : self._at + 1]
         at = f"at `{one_line(rest[0])}`" if rest else "at its end"
         return NotAnExpression(f"`{one_line(self._text)}` can't be read {at}: {reason}")
 
 
 def _either(tokens: _Tokens) -> Selection:
-    ways = [_both(tokens)]
+    terms = [_both(tokens)]
     while tokens.take("or"):
-        ways.append(_both(tokens))
-    return lambda name: any(way(name) for way in ways)
+        terms.append(_both(tokens))
+    return lambda name: any(term(name) for term in terms)
 
 
 def _both(tokens: _Tokens) -> Selection:
-    ways = [_not(tokens)]
+    terms = [_not(tokens)]
     while tokens.take("and"):
-        ways.append(_not(tokens))
-    return lambda name: all(way(name) for way in ways)
+        terms.append(_not(tokens))
+    return lambda name: all(term(name) for term in terms)
 
 
 def _not(tokens: _Tokens) -> Selection:

@@ -11,7 +11,7 @@ from loopkit.scenario import GAP
 Sign = Literal[" ", "-", "+", "…", "gap"]
 """Both have it, only expected, only taken, taken in a gap, the gap itself."""
 Move = tuple[int, Sign, int, int]
-"""Its cost, its sign, and its steps in both sequences."""
+"""The cost, the sign, and the steps in both sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +21,31 @@ class Row:
     sign: Sign
     name: str
     index: int
-    """Of the expected item; for what was only taken, of the one that it stands before."""
+    """The index of the expected item; for one that was only taken, of the next expected one."""
 
 
-def lined_up(expected: Sequence[str], taken: Sequence[str]) -> list[Row]:
-    """The way to line both up in which the fewest items differ, and then the most agree."""
+def align(expected: Sequence[str], taken: Sequence[str]) -> list[Row]:
+    """Align both so that the fewest items differ, and then the most agree."""
     costs = _costs(expected, taken)
-    made: list[Row] = []
+    rows: list[Row] = []
     i = j = 0
     while i < len(expected) or j < len(taken):
-        ways = _moves(expected, taken, i, j)
-        _, sign, down, along = min(ways, key=lambda m: m[0] + costs[i + m[2]][j + m[3]])
-        made.append(Row(sign, taken[j] if along else expected[i], i))
+        moves = _moves(expected, taken, i, j)
+        _, sign, down, along = min(moves, key=lambda m: m[0] + costs[i + m[2]][j + m[3]])
+        rows.append(Row(sign, taken[j] if along else expected[i], i))
         i, j = i + down, j + along
-    return [row for row in made if row.sign != "gap"]
+    return [row for row in rows if row.sign != "gap"]
 
 
 def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
-    """Whether everything that is expected was taken, and outside of gaps nothing else."""
+    """Whether all expected items were taken, and no others outside of gaps."""
     if GAP not in expected:
         return tuple(expected) == tuple(taken)
     return _costs(expected, taken)[0][0] <= 0
 
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The rows as text; what was taken in a gap is shortened to its names on one line."""
+    """The rows as text; the items taken in a gap are on one line."""
     lines: list[str] = []
     between: list[str] = []
     for row in rows:
@@ -58,8 +58,8 @@ def diff(rows: Sequence[Row]) -> tuple[str, ...]:
     return (*lines, *_between(between))
 
 
-def parting(rows: Sequence[Row], count: int) -> int:
-    """The index of the expected item at which both part; the last one where that is the end."""
+def index_of_difference(rows: Sequence[Row], count: int) -> int:
+    """The index of the expected item at which both differ first; at most the last one."""
     at = next((row.index for row in rows if row.sign in "-+"), 0)
     return max(0, min(at, count - 1))
 
@@ -69,12 +69,12 @@ def _between(names: Sequence[str]) -> list[str]:
 
 
 def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
-    """For each pair of rests what the best way costs; above 0 where some items differ."""
+    """For each pair of remainders, the lowest cost; above 0 where some items differ."""
     costs = [[0] * (len(taken) + 1) for _ in range(len(expected) + 1)]
     for i in range(len(expected), -1, -1):
         for j in range(len(taken), -1, -1):
-            ways = _moves(expected, taken, i, j)
-            costs[i][j] = min((m[0] + costs[i + m[2]][j + m[3]] for m in ways), default=0)
+            moves = _moves(expected, taken, i, j)
+            costs[i][j] = min((m[0] + costs[i + m[2]][j + m[3]] for m in moves), default=0)
     return costs
 
 

@@ -20,16 +20,16 @@ from loopkit.testing.playbill import Playbill
 from loopkit.testing.unknown_names import unknown_names
 
 SUFFIX = ".scenario.yaml"
-"""How the names of scenario files with cases end."""
+"""The ending of the names of scenario files with cases."""
 
 
 @dataclass
 class Machines:
-    """Machines that were read and checked once, for all suites that test them."""
+    """Machines that are read and checked once for all suites that test them."""
 
     loaded: dict[Path, Loaded] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
-    """By digest: compiled classes are never freed."""
+    """The engines by digest, because compiled classes are never freed."""
 
     def machine(self, path: Path) -> Loaded:
         """A machine without errors; raises ProblemsFound."""
@@ -66,12 +66,12 @@ class Suite:
 
     @property
     def playable(self) -> tuple[str, ...]:
-        """The names of those in which nothing is left to be written."""
+        """The names of the cases in which nothing is still to be written."""
         return tuple(name for name in self.names if not self.unwritten[name])
 
     @cached_property
     def unwritten(self) -> dict[str, tuple[Problem, ...]]:
-        """What is left to be written of each case, input first."""
+        """The problems of what is still to be written in each case, input first."""
         return {
             name: (
                 *unwritten_inputs(self.written, name, self.machine.machine),
@@ -92,8 +92,7 @@ class Suite:
 def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     """The suite of a scenario file.
 
-    Raises ProblemsFound with all that is wrong with the file, with the names in it, or with its
-    machine.
+    Raises ProblemsFound with all problems of the file, of the names in it, or of its machine.
     """
     machines = machines or Machines()
     written = load_file(path)
@@ -110,7 +109,7 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
             if not faults:
                 problems += unknown_keys(written, name, machine.machine, inputs[name])
     if problems:
-        # A fault of what all cases share is found in each of them.
+        # A problem of what all cases share is found in each case.
         raise ProblemsFound(dict.fromkeys(problems))
     return Suite(path, written, machine, inputs, machines)
 
@@ -133,7 +132,7 @@ def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, in order; of a folder, all below it but those in hidden folders."""
+    """Each file once, in order; for a folder, all below it except in hidden folders."""
     return list(dict.fromkeys(file for path in paths for file in _files(path)))
 
 
@@ -143,6 +142,6 @@ def _files(path: Path) -> Iterator[Path]:
         return
     for file in sorted(path.rglob(f"*{SUFFIX}")):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        # A link that leads nowhere is told as one that can't be read, or its cases would be missed.
+        # A broken link is reported as unreadable; otherwise its cases would be missed.
         if not hidden and (file.is_file() or (file.is_symlink() and not file.exists())):
             yield file

@@ -35,7 +35,7 @@ class FeedbackGiven:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call to an agent, and what it is sent last."""
+    """A call to an agent, with its last prompt."""
 
     agent: str
     state: str
@@ -58,13 +58,13 @@ class Trace:
     asked: list[Asked] = field(default_factory=list)
     emitted: list[str] = field(default_factory=list)
     revisions: Counter[str] = field(default_factory=Counter)
-    """By edge, and by the state that is revised."""
+    """The revisions by edge, and by the state that is revised."""
     calls: Counter[str] = field(default_factory=Counter)
-    """By agent and by tool, those of children included."""
+    """The calls by agent and by tool, including those of children."""
     cost_usd: float | None = 0.0
-    """The same in USD; none where it is not known."""
+    """The cost in USD, including that of children; None where unknown."""
     children: list[ChildTrace] = field(default_factory=list)
-    """In the order in which they were begun."""
+    """Its children, in the order in which they began."""
 
     @property
     def outcome(self) -> str:
@@ -81,7 +81,7 @@ class Trace:
         return self.state.suspended.message if self.state.suspended is not None else ""
 
     def version(self, artifact: str) -> tuple[Any, bool]:
-        """What the run ends with, and whether there is such an artifact.
+        """The version with which the run ends, and whether there is such an artifact.
 
         It is the version of the result where the final state names the artifact, else the latest.
         """
@@ -94,50 +94,50 @@ class Trace:
 
 
 class ChildTrace(NamedTuple):
-    """What one child did."""
+    """The trace of one child."""
 
     state: str
     key: str
-    """Of its item; empty for an only child."""
+    """The key of its item; empty for an only child."""
     visit: int
     trace: Trace
 
 
 def trace(machine: Machine, run: FamilyRun) -> Trace:
     """The trace of a run."""
-    made, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
+    result, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
     for event in run.plain_events:
-        _note(made, machine, before, event)
+        _note(result, machine, before, event)
         apply(before, event)
-    running = machine.states_of(ChildrenState)
+    child_states = machine.states_of(ChildrenState)
     for child in run.children:
-        done = trace(running[child.state].child, child.run)
-        made.children.append(ChildTrace(child.state, child.key, child.visit, done))
-        made.calls.update(done.calls)
-    return made
+        inner = trace(child_states[child.state].child, child.run)
+        result.children.append(ChildTrace(child.state, child.key, child.visit, inner))
+        result.calls.update(inner.calls)
+    return result
 
 
-def _note(made: Trace, machine: Machine, run: RunState, event: Event) -> None:
+def _note(result: Trace, machine: Machine, run: RunState, event: Event) -> None:
     match event:
         case Entered():
-            made.path.append(event.state)
+            result.path.append(event.state)
         case Kept():
-            made.kept.append(event.state)
+            result.kept.append(event.state)
         case Worked(report=Report() as report):
-            made.judged.append(Judged(event.state, report.attempt, report))
+            result.judged.append(Judged(event.state, report.attempt, report))
         case Decided():
             if event.spends:
-                made.revisions.update((event.edge, event.target))
+                result.revisions.update((event.edge, event.target))
             for feedback in event.feedback:
                 attempt = run.attempts.get(feedback.to, 0) + 1
-                made.feedback.append(FeedbackGiven(feedback.to, attempt, feedback.text))
+                result.feedback.append(FeedbackGiven(feedback.to, attempt, feedback.text))
         case Emitted():
-            made.emitted.append(event.name)
+            result.emitted.append(event.name)
         case Intended(role="author" | "judge" | "outside"):
-            made.calls[event.agent] += 1
-            made.asked.append(_asked(machine, run, event))
+            result.calls[event.agent] += 1
+            result.asked.append(_call_of(machine, run, event))
         case Intended(role="tool") if _is_tool(machine, event.agent):
-            made.calls[event.agent] += 1
+            result.calls[event.agent] += 1
         case _:
             pass
 
@@ -148,7 +148,7 @@ def _is_tool(machine: Machine, name: str) -> bool:
     return tool in machine.agents[agent].callable_tools
 
 
-def _asked(machine: Machine, run: RunState, event: Intended) -> Asked:
+def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
     task = run.tasks.get(event.task)
     call = (task.sent if task else 0) + 1
     judged = machine.states[event.state].judges

@@ -23,11 +23,11 @@ from loopkit.testing.playbill import Playbill
 OF_CHILDREN = "state with children"
 
 Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
-"""Where it stands, whether as a key, what it should be, the name itself, and what there is."""
+"""Its place, whether it is a key, what it should name, the name itself, and the known names."""
 
 
 def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterator[Problem]:
-    """A problem for each name that means nothing in this machine."""
+    """A problem for each name that this machine does not have."""
     for path, is_key, kind, name, known in _unknown(scenario, bill):
         remedy = did_you_mean(name, known) or "the machine has none"
         message = f"the machine has no {kind} `{name}`"
@@ -38,15 +38,15 @@ def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterato
 
 
 def _unknown(scenario: Scenario, bill: Playbill) -> Iterator[Unknown]:
-    yield from _played((), scenario, bill)
+    yield from _in_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)
-        yield from _played(at, case, bill)
+        yield from _in_parts(at, case, bill)
         if case.expect is not None:
-            yield from _expected((*at, "expect"), case.expect, bill, bill.machine.finals)
+            yield from _in_expectations((*at, "expect"), case.expect, bill, bill.machine.finals)
 
 
-def _played(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
+def _in_parts(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
     yield from _keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
     yield from _keys((*at, "commands"), "command", parts.commands, bill.commands)
     yield from _keys((*at, "answers"), "question", parts.answers, bill.askers)
@@ -60,7 +60,7 @@ def _played(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
             yield from _choices((*at, "answers", state), answers, bill.askers[state].choices)
     for said in parts.in_children:
         if said.state in bill.children:
-            yield from _played((*at, *said.at), said.said, bill.children[said.state])
+            yield from _in_parts((*at, *said.at), said.said, bill.children[said.state])
 
 
 def _choices(
@@ -71,7 +71,7 @@ def _choices(
             yield (*at, index, "choice"), False, "choice", answer.choice, known
 
 
-def _expected(
+def _in_expectations(
     at: DocPath, expect: Expect, bill: Playbill, outcomes: Iterable[str]
 ) -> Iterator[Unknown]:
     states = tuple(bill.machine.states)
@@ -103,17 +103,17 @@ def _expected(
     for one in expect.in_children:
         if one.state in bill.children:
             here, ends = (*at, *one.at), bill.outcomes(one.state)
-            yield from _expected(here, one.said, bill.children[one.state], ends)
+            yield from _in_expectations(here, one.said, bill.children[one.state], ends)
 
 
-def _keys(at: DocPath, kind: str, named: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
-    for name in named:
+def _keys(at: DocPath, kind: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for name in names:
         if name not in known:
             yield (*at, name), True, kind, name, known
 
 
-def _steps(at: DocPath, kind: str, named: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
-    for index, name in enumerate(named):
+def _steps(at: DocPath, kind: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for index, name in enumerate(names):
         if name != GAP:
             yield from _one((*at, index), kind, name, known)
 

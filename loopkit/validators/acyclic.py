@@ -37,7 +37,7 @@ class Edge(Value, frozen=True):
 
 
 class Graph(Mutable):
-    """The nodes and edges of some data, and what is wrong with them one by one."""
+    """The nodes and edges of some data, and the faults of single ones."""
 
     places: dict[Same, str] = field(default_factory=dict)
     leads: dict[Same, set[Same]] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class Graph(Mutable):
 async def check_acyclic(
     rule: AcyclicRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    """A fault for each id that is taken, each edge to no node, and a cycle of each component.
+    """A fault for each id that is taken, each edge to no node, and one cycle of each component.
 
-    Nodes that all lead to each other are one component. What is missing is no id and no edge: that
-    it has to be there is for `schema` to say. With `needs` only a fault for each thing that a node
-    needs and no node before it gives. Raises GuardError; CannotJudge where what is given is not
-    there, or there are too many nodes.
+    Nodes that all lead to each other are one component. A missing id or edge is not a fault here,
+    because `schema` can require it. With `needs`, the only faults are things that a node needs and
+    no node before it gives. Raises GuardError; CannotJudge where what is given is not there, or
+    there are too many nodes.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -90,7 +90,7 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
 
 
 def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Edge]:
-    """The edges: what an item leads to that has the id of a node, or pairs by themselves."""
+    """The edges: from each item with an id to what it names, or pairs of ids."""
     if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
             yield from _pair(graph, location, value)
@@ -127,5 +127,5 @@ def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
 def _cycles(graph: Graph) -> Iterator[Fault]:
     for cycle in shortest_cycles(graph.leads, MAX_FAULTS):
         ids = [value for _, value in cycle]
-        told = cycle_text([value_text(value) for value in ids])
-        yield Fault(f"the nodes form a cycle: {told}", f"circle {told}", value=ids)
+        text = cycle_text([value_text(value) for value in ids])
+        yield Fault(f"the nodes form a cycle: {text}", f"circle {text}", value=ids)

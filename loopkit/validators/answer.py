@@ -17,15 +17,15 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Value
 
 OF_FAULT = ("item", "index", "value", "parent")
-"""What texts about a fault may read of it."""
+"""The names of a fault that its texts may use."""
 
 
-class Telling(Value, frozen=True):
-    """What the texts of a rule are filled in with, and how bad a finding is."""
+class RuleTexts(Value, frozen=True):
+    """What fills in the texts of a rule, and how bad a finding is."""
 
     subject: JudgedArtifact
     names: Mapping[str, object]
-    """Of templates, but for those of the subject."""
+    """The names of templates, without those of the subject."""
     severities: Severities
 
     def fill(self, template: Template, fault: Fault) -> str:
@@ -44,7 +44,7 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 
 
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
-    """No verdict; `now` is the Unix time from which the wait counts that a program asks for."""
+    """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
     failure = error.failure(now)
     return Answer.with_failure(validator, failure.replace(message=storable(failure.message)))
 
@@ -53,11 +53,12 @@ def not_applicable(validator: str, reason: str) -> Answer:
     return Answer(validator=validator, verdict="not_applicable", reason=reason)
 
 
-def combined(validator: str, answers: Sequence[Answer]) -> Answer:
-    """One answer for those of the rules, with the findings of all.
+def combine(validator: str, answers: Sequence[Answer]) -> Answer:
+    """Combine the answers of the rules into one, with the findings of all.
 
-    As in a report, `fail` goes before `error`: what one rule found has to be mended whatever the
-    other would have said. Everything else gives way to `error`; of several the fatal one counts.
+    As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
+    whatever another would have said. `error` takes precedence over all else; of several errors, a
+    fatal one counts.
     """
     findings = [finding for answer in answers for finding in answer.findings]
     errors = sorted(
@@ -66,19 +67,19 @@ def combined(validator: str, answers: Sequence[Answer]) -> Answer:
     )
     reason = "; ".join(answer.reason for answer in errors)
     judged = answer_with(validator, findings)
-    said = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
+    reasons = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
     if errors and judged.verdict != "fail":
         error = {"verdict": "error", "error_class": errors[0].error_class}
         return judged.replace(**error, reason=reason, resume_at=latest_resume(errors))
     if errors:
-        return judged.replace(reason="; ".join([*said, reason]))
+        return judged.replace(reason="; ".join([*reasons, reason]))
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
-    return judged.replace(reason="; ".join(said))
+    return judged.replace(reason="; ".join(reasons))
 
 
 def findings_of(
-    validator: str, rule: FixedRule, place: str, faults: Sequence[Fault], told: Telling
+    validator: str, rule: FixedRule, place: str, faults: Sequence[Fault], texts: RuleTexts
 ) -> list[Finding]:
     """The findings of one rule; `place` names it where it has no code.
 
@@ -88,11 +89,11 @@ def findings_of(
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
     findings = []
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        level = rule.severity or told.severities.ungraded
+        level = rule.severity or texts.severities.ungraded
         if fault.severity:
-            # As bad as the check knows, and at most as the rule says.
-            level = told.severities.capped(fault.severity, rule.severity)
-        # One artifact that no rule can be tried on is one defect, whoever tries.
+            # The severity that the check knows, capped at that of the rule.
+            level = texts.severities.capped(fault.severity, rule.severity)
+        # An artifact that can't be read is one defect, whichever rule tries to.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(
             finding_of(
@@ -100,12 +101,12 @@ def findings_of(
                 name,
                 known,
                 fault,
-                message=_message(rule, place, fault, told),
+                message=_message(rule, place, fault, texts),
                 level=level,
                 code=rule.code or fault.code,
-                blocking=told.severities.blocks(level) and not fault.is_known,
+                blocking=texts.severities.blocks(level) and not fault.is_known,
                 origins=fault.origins or rule.origin,
-                further=_further(rule, fault, told) if rule.fields else {},
+                further=_further(rule, fault, texts) if rule.fields else {},
             )
         )
     return findings
@@ -124,7 +125,7 @@ def finding_of(
     origins: tuple[str, ...],
     further: Mapping[str, str] = {},
 ) -> Finding:
-    """The record of a fault, with what its rule says of it besides the message."""
+    """The finding of a fault, with the further fields that its rule gives it."""
     location = fault.location
     if not f"{message}{code}{location}".isascii():
         message, code, location = storable(message), storable(code), storable(location)
@@ -146,26 +147,26 @@ def finding_of(
 
 
 def storable(text: str) -> str:
-    """The text with every half of a surrogate pair, which no file can hold, replaced by `?`."""
+    """The text with `?` for each half of a surrogate pair, which no file can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _message(rule: FixedRule, place: str, fault: Fault, told: Telling) -> str:
+def _message(rule: FixedRule, place: str, fault: Fault, texts: RuleTexts) -> str:
     if rule.message is None or (fault.is_unreadable and not rule.explains_unreadable):
         return fault.message
     template = parse(rule.message)
-    message = told.fill(template, fault)
+    message = texts.fill(template, fault)
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
-    # What a program says is the only trace of the defect, unless the message repeats it.
-    is_told = not rule.keeps_output or not template.names.isdisjoint(OF_FAULT)
-    said = fault.value if fault.item is None else fault.message
-    return message if is_told or not said else f"{message}\n{said}"
+    # The output of a program is the only trace of the defect, unless the message repeats it.
+    is_repeated = not rule.keeps_output or not template.names.isdisjoint(OF_FAULT)
+    output = fault.value if fault.item is None else fault.message
+    return message if is_repeated or not output else f"{message}\n{output}"
 
 
-def _further(rule: FixedRule, fault: Fault, told: Telling) -> dict[str, str]:
-    """What a rule says of a fault besides its message; nothing of an artifact without data."""
+def _further(rule: FixedRule, fault: Fault, texts: RuleTexts) -> dict[str, str]:
+    """The further fields that a rule gives a fault; none for an artifact without data."""
     if fault.is_unreadable:
         return {}
-    filled = {name: told.fill(parse(text), fault) for name, text in rule.fields.items()}
+    filled = {name: texts.fill(parse(text), fault) for name, text in rule.fields.items()}
     return {name: storable(text) for name, text in filled.items() if text}

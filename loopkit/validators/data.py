@@ -1,4 +1,4 @@
-"""The data that an artifact is: parsed already, or JSON or YAML in its text."""
+"""The data of an artifact: parsed already, or JSON or YAML in its text."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def data_in(file: DataFile) -> object | NoData:
 
 
 def place(lookup: Lookup) -> str:
-    """Where the known values are, in a sentence."""
+    """The place of the known values, for a sentence."""
     where = f" where `{lookup.where}`" if lookup.where else ""
     return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "") + where
 
 
 def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
-    # Neither brackets nor fences start any other YAML, so that the reason from JSON is the better.
+    # No other YAML starts with a bracket or a fence, so the reason from JSON is the better one.
     if text.lstrip("\ufeff \r\n")[:1] in ("{", "[", "`"):
         return NoData(f"the artifact is not JSON: {no_json.reason}")
     try:

@@ -10,7 +10,7 @@ from loopkit.language.agents.calls import ErrorClass
 from loopkit.values import Value
 
 MAX_FAULTS = 50
-"""How many faults one rule names; a text that is wrong everywhere needs no longer list."""
+"""The most faults that one rule names; a text that is wrong everywhere needs no longer list."""
 
 
 class Fault(Value, frozen=True):
@@ -19,38 +19,38 @@ class Fault(Value, frozen=True):
     message: str
     """What is wrong and what is expected; used where the rule has no `message:`."""
     steady: str
-    """The part of it that stays while the defect does: without counts, sizes and times."""
+    """What stays the same while the defect does: the message without counts, sizes and times."""
     location: str = ""
     line: int | None = None
     severity: str = ""
     """How bad it is, where the check knows; else the rule says it."""
     code: str = ""
-    """What kind of defect it is, where the check knows and the rule has no code."""
+    """The kind of defect, where the check knows it and the rule has no code."""
     key: str = ""
-    """What its reviewer calls it, however it is worded."""
+    """The name that its reviewer gives it, however it is worded."""
     origins: tuple[str, ...] = ()
-    """The states that have to mend it, where the check knows; else the rule may say it."""
+    """The states that have to correct it, where the check knows; else the rule may say it."""
     word: str = ""
-    """What its reviewer calls its severity."""
+    """The reviewer's word for its severity."""
     fields: Mapping[str, object] = MappingProxyType({})
-    """What a report says of it besides the message."""
+    """The further fields that a report gives it."""
     value: object = None
     """For `message:`, what was judged: a match, a count, a number of characters, an item."""
     item: object = None
     index: int | None = None
     """For `message:`, the number of the item or the match, from 0."""
     is_unreadable: bool = False
-    """The rule could not be tried on this at all, so that its `message:` would mislead."""
+    """The rule could not be applied at all, so its `message:` would mislead."""
     is_known: bool = False
-    """It was there before the run's first work, so that it never blocks."""
+    """It was there before the run's first work, so it never blocks."""
     identified: bool = True
     """Whether `steady` tells this defect from others, as an exit code alone does not."""
     exact: str = ""
-    """What it has to share with one of a baseline to be known, where `steady` says too little."""
+    """What makes it the same as one of a baseline, where `steady` says too little."""
 
 
 class Found(Value, frozen=True):
-    """The defects that a check found, and what else has to be told of how it judged."""
+    """The defects that a check found, and a remark on how it judged."""
 
     faults: Sequence[Fault]
     reason: str = ""
@@ -89,7 +89,7 @@ class CannotJudge(Exception):
         return Failure(self.error_class, self.reason, resume_at=resume_at)
 
 
-def counted(number: int, thing: str) -> str:
+def count_text(number: int, thing: str) -> str:
     """`1 character`, `2,000 characters`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 

@@ -15,10 +15,10 @@ from loopkit.language.template import TemplateError
 from loopkit.machine.asked import Placed, with_places
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.answer import (
-    Telling,
+    RuleTexts,
     answer_with,
     answer_without,
-    combined,
+    combine,
     findings_of,
     not_applicable,
 )
@@ -40,7 +40,7 @@ async def judge_deterministic(
 async def judge_placed(
     name: str, rules: Placed, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
-    """The same from the rules with their places.
+    """The answer of the validator `name`, from its rules with their places.
 
     All of them run, in order, and the findings of all are collected; judges among them are left
     to the caller. The verdict is `fail` with a blocking finding, else `error` where a rule could
@@ -53,14 +53,14 @@ async def judge_placed(
         answers.append(await _judge_by(rule, place, name, subject, setting))
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
-    return answers[0] if len(answers) == 1 else combined(name, answers)
+    return answers[0] if len(answers) == 1 else combine(name, answers)
 
 
 @lru_cache
 def check_of(noun: type[FixedRule]) -> RuleCheck:
-    """What judges by rules of a kind: `check_KIND` in the module here that is named like theirs.
+    """The check of a kind of rule: `check_KIND` in the module here that is named like the noun's.
 
-    It is loaded when a rule first judges.
+    The module is loaded when a rule of the kind first judges.
     """
     module = import_module(f"loopkit.validators.{noun.__module__.rpartition('.')[2]}")
     check: RuleCheck = getattr(module, f"check_{noun.kind}")
@@ -78,8 +78,8 @@ async def _judge_by(
         faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
         if not faults:
             return Answer(validator=validator, verdict="pass", reason=reason)
-        told = Telling(subject, setting.names, setting.severities)
-        findings = findings_of(validator, rule, place, faults, told)
+        texts = RuleTexts(subject, setting.names, setting.severities)
+        findings = findings_of(validator, rule, place, faults, texts)
         return answer_with(validator, findings, reason)
     except CannotJudge as error:
         return answer_without(validator, error, setting.now())
@@ -91,13 +91,13 @@ async def _judge_by(
 
 
 def _applies(guard: str, facts: Mapping[str, object]) -> bool:
-    names, holds = _compiled(guard)
+    names, holds = _compile(guard)
     if unknown := sorted(names - facts.keys()):
         raise CannotJudge(f"the guard `{guard}` names `{unknown[0]}`, which is not known here")
     return holds(facts)
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]], bool]]:
+def _compile(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]], bool]]:
     guard = parse_guard(text)
     return guard.names, compile_guard(guard)

@@ -10,13 +10,13 @@ from loopkit.text import shortened
 from loopkit.validators.answer import storable
 
 ITEM_CHARS = 8_000
-"""Of the further fields of a finding in JSON, as many as it keeps."""
+"""The most characters, in JSON, of all further fields of a finding."""
 TEXT_CHARS = 2_000
-"""Of one of them that is a text, as many as stay."""
+"""The most characters of a text among these fields; the rest is cut off."""
 
 
 def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, object]:
-    """The fields of an item but its `own`, as many as there is room for."""
+    """The fields of an item without its `own`, as many as there is room for."""
     kept: dict[str, object] = {}
     room = ITEM_CHARS
     for name, value in item.items():

@@ -1,4 +1,4 @@
-"""The subject of a rule: one version of an artifact, which is judged."""
+"""The subject of a rule: the version of an artifact that is judged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JudgedArtifact(Value, frozen=True):
     def names(self, others: Mapping[str, object]) -> Mapping[str, object]:
         """The names of a template: the others, the artifact by its name and as `artifact`.
 
-        One among the others that equals this one is taken instead, with the fields it has.
+        If one of the others equals this artifact, it is used instead, with its fields.
         """
         own = self.data if self.is_data else self.text
         known = others.get(self.artifact)

@@ -29,8 +29,8 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     """One fault for each value that is not known, at its location; with `cover` for each known
     one that is not used, with `avoid` for each value that is known.
 
-    What is missing is no value: that it has to be there is for `schema` to say. Where the known
-    values can't be had from anything but the artifact itself, nobody can be blamed: raises
+    A missing value is not a fault here, because `schema` can require it. If the known values can't
+    be read from where they are, which is not the artifact, its author is not to blame: raises
     CannotJudge. Raises GuardError.
     """
     data = data_of(subject, tolerant=True)
@@ -38,8 +38,10 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
         return [unreadable(data.reason)]
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
-    known = _meeting(lookup, data, setting) if is_own else known_values(lookup, setting)
-    find = _unused if lookup.cover else _avoidable if lookup.avoid else _unknown
+    known = _select_values(lookup, data, setting) if is_own else known_values(lookup, setting)
+    find = (
+        _unused_faults if lookup.cover else _avoidable_faults if lookup.avoid else _unknown_faults
+    )
     faults = find(lookup, data, [value for _, value in known])
     return list(islice(faults, MAX_FAULTS))
 
@@ -48,11 +50,11 @@ def known_values(lookup: Lookup, setting: Setting) -> list[tuple[str, object]]:
     data = source_of(lookup.in_, setting)
     if not any(values_at(lookup.at, data)) and not holds_nothing(lookup.at, data):
         raise CannotJudge(f"{place(lookup)} holds no values to look anything up in")
-    return _meeting(lookup, data, setting)
+    return _select_values(lookup, data, setting)
 
 
-def _meeting(lookup: Lookup, data: object, setting: Setting) -> list[tuple[str, object]]:
-    """The values that are known, of the items that meet the condition where there is one."""
+def _select_values(lookup: Lookup, data: object, setting: Setting) -> list[tuple[str, object]]:
+    """The known values: of the items that meet the condition, if there is one."""
     if lookup.where is None or lookup.at is None:
         return list(values_at(lookup.at, data))
     head, items, rest = lookup.at.rpartition(ITEMS)
@@ -65,13 +67,13 @@ def _meeting(lookup: Lookup, data: object, setting: Setting) -> list[tuple[str, 
     return found
 
 
-def _same(value: object) -> Same | None:
-    """What equal values have in common; mappings are compared as a whole."""
+def _comparable(value: object) -> Same | None:
+    """A key that is equal for equal values; mappings are compared as a whole."""
     return ("record", canonical(value)) if isinstance(value, Mapping) else same_as(value)
 
 
 def holds_nothing(at: str | None, data: object) -> bool:
-    """Whether a list or a mapping on the way is there and empty, so that nothing is known."""
+    """Whether a list or a mapping on the path is there and empty, so that nothing is known."""
     steps = parse_path(at) if at else ()
     for number in range(len(steps) + 1):
         path = ".".join(steps[:number]).replace(".[]", "[]")
@@ -81,11 +83,11 @@ def holds_nothing(at: str | None, data: object) -> bool:
     return False
 
 
-def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
-    kinds = {_same(value) for value in known} - {None}
+def _unknown_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    kinds = {_comparable(value) for value in known} - {None}
     words, hints = choices(known), MAX_HINTS
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
-        if _same(value) not in kinds:
+        if _comparable(value) not in kinds:
             hints -= 1
             message = f"`{value_text(value)}` is not known in {place(lookup)}"
             told = unknown(
@@ -97,21 +99,21 @@ def _unknown(lookup: Lookup, data: object, known: list[object]) -> Iterator[Faul
             yield Fault(told, steady, location, value=value, item=value, index=index)
 
 
-def _avoidable(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
-    kinds = {_same(value) for value in known} - {None}
+def _avoidable_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    kinds = {_comparable(value) for value in known} - {None}
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
-        if _same(value) in kinds:
+        if _comparable(value) in kinds:
             told = value_text(value)
             message = f"`{told}` is one of those in {place(lookup)}, and none of them may be used"
             placed = f"{location}: {message}" if location else message
             yield Fault(placed, f"used {told}", location, value=value, item=value, index=index)
 
 
-def _unused(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
     """Each known value that is not among those of the artifact, once."""
-    seen = {_same(value) for _, value in values_at(lookup.path, data)} | {None}
+    seen = {_comparable(value) for _, value in values_at(lookup.path, data)} | {None}
     for index, value in enumerate(known):
-        if (kind := _same(value)) not in seen:
+        if (kind := _comparable(value)) not in seen:
             seen.add(kind)
             told = value_text(value)
             message = f"`{told}` of {place(lookup)} is not used at `{lookup.path}`"
@@ -122,18 +124,18 @@ def source_of(name: str | DataFile, setting: Setting) -> object:
     """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
         data = data_in(name)
-        return _usable(name, data)
+        return _require_data(name, data)
     value: object = setting.names
     for step in name.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     if value is None:
         raise CannotJudge(f"`{name}` is not there, so nothing can be looked up in it")
     if isinstance(value, str) and not name.startswith("input."):
-        return _usable(name, data_of(JudgedArtifact(name, value), tolerant=True))
+        return _require_data(name, data_of(JudgedArtifact(name, value), tolerant=True))
     return value
 
 
-def _usable(name: str | DataFile, data: object | NoData) -> object:
+def _require_data(name: str | DataFile, data: object | NoData) -> object:
     if isinstance(data, NoData):
         reason = data.reason.replace("the artifact", f"`{name}`", 1)
         raise CannotJudge(f"nothing can be looked up: {reason}")

@@ -7,7 +7,7 @@ from itertools import islice
 from loopkit.language import MatchesRule, NotMatchesRule
 from loopkit.text.markdown import without_code
 from loopkit.text.patterns import count_of, occurrences
-from loopkit.validators.fault import MAX_FAULTS, Fault, amount, counted
+from loopkit.validators.fault import MAX_FAULTS, Fault, amount, count_text
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
@@ -19,13 +19,15 @@ async def check_matches(
     if rule.outside_code:
         text = without_code(text)
     pattern, least, most = rule.matches, rule.count.min, rule.count.max
-    # With no upper limit there is no need to count on.
+    # Without an upper limit, counting can stop at the lower one.
     number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
     if number < least:
-        message = _too_few(rule, number, subject, setting)
+        message = _too_few_message(rule, number, subject, setting)
         return [Fault(message, f"too few {pattern}", value=number)]
     if most is not None and number > most:
-        message = f"`{pattern}` matches {counted(number, 'time')}, at most {amount(most)} allowed"
+        message = (
+            f"`{pattern}` matches {count_text(number, 'time')}, at most {amount(most)} allowed"
+        )
         return [Fault(message, f"too many {pattern}", value=number)]
     return []
 
@@ -42,22 +44,24 @@ async def check_not_matches(
     for index, match in enumerate(found):
         line += text.count("\n", counted_to, match.start())
         counted_to = match.start()
-        shown = _shortened(match.group())
-        message = f"`{shown}` is not allowed (nothing may match `{rule.not_matches}`)"
-        faults.append(Fault(message, shown, line=line, value=match.group(), index=index))
+        excerpt = _excerpt(match.group())
+        message = f"`{excerpt}` is not allowed (nothing may match `{rule.not_matches}`)"
+        faults.append(Fault(message, excerpt, line=line, value=match.group(), index=index))
     return faults
 
 
-def _too_few(rule: MatchesRule, number: int, subject: JudgedArtifact, setting: Setting) -> str:
+def _too_few_message(
+    rule: MatchesRule, number: int, subject: JudgedArtifact, setting: Setting
+) -> str:
     where = "text outside code" if rule.outside_code else "text"
     if number or rule.count.min > 1:
-        times, least = counted(number, "time"), amount(rule.count.min)
+        times, least = count_text(number, "time"), amount(rule.count.min)
         return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
     message = f"nothing in the {where} matches `{rule.matches}`"
     inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)
     return f"{message}; what matches stands inside code" if inside else message
 
 
-def _shortened(text: str, limit: int = 80) -> str:
-    shown = " ".join(text.split())
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+def _excerpt(text: str, limit: int = 80) -> str:
+    excerpt = " ".join(text.split())
+    return excerpt if len(excerpt) <= limit else f"{excerpt[: limit - 1]}…"

@@ -23,17 +23,17 @@ from loopkit.validators.command import tail
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.further_fields import further_fields
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.seen import seen_by
+from loopkit.validators.seen import sees_values
 from loopkit.validators.setting import Setting
 
 WORKER = worker_command("loopkit.outside.plugin_worker")
 MAX_REASON = 1_000
 MAX_PRINTED = 500
-"""How much of what a broken plug-in printed is told."""
+"""The most characters of a broken plug-in's output in the message."""
 
 
-class _Found(BaseModel):
-    """What the worker answers."""
+class _Answer(BaseModel):
+    """The answer of the worker."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ class _Found(BaseModel):
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
     """A fault for each finding of the plug-in.
 
-    Whatever else comes of it is no verdict: raises CannotJudge, transient after a timeout.
+    Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
     try:
         result = await run_command(
@@ -75,14 +75,14 @@ def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dic
             "attempt": setting.names.get("attempt", 1),
             "input": setting.names.get("input", {}),
             "arguments": rule.with_,
-            "seen": seen_by(rule, setting.names),
+            "seen": sees_values(rule, setting.names),
         },
     }
 
 
-def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _Found:
+def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _Answer:
     try:
-        found = _Found.model_validate_json(result.stdout)
+        found = _Answer.model_validate_json(result.stdout)
     except ValidationError as error:
         code = result.exit_code
         ended = f"exit code {code}" if code >= 0 else f"signal {-code}"

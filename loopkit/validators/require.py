@@ -13,11 +13,11 @@ from loopkit.text import shortened
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.seen import seen_data
+from loopkit.validators.seen import sees_data
 from loopkit.validators.setting import Setting
 
 MOST_CHARS = 120
-"""How much of an item a message shows."""
+"""The most characters of an item in a message."""
 
 
 async def check_require(
@@ -25,10 +25,10 @@ async def check_require(
 ) -> list[Fault]:
     """One fault for the artifact, or with `each` for every item that does not meet the condition.
 
-    A path that leads to no item passes: to require that there are some is a rule of its own
+    A path that leads to no item passes; another rule can require that there are some
     (`nodes.count > 0`). Names are those of the item, then `item`, `index`, `artifact` and those
-    of the setting. Data is taken out of fences and prose; that it must stand alone is for
-    `schema` to say. Raises GuardError.
+    of the setting. Data is read from fences and prose too; `schema` can require it to stand
+    alone. Raises GuardError.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -36,7 +36,7 @@ async def check_require(
     requirement = parse_requirement(rule.require)
     items = [("", data)] if rule.each is None else select(rule.each, data)
     own = {subject.artifact: data, "artifact": data}
-    names = over(seen_data(rule, setting.names) | own, setting.names)
+    names = over(sees_data(rule, setting.names) | own, setting.names)
     known: Known = {}
     faults = (
         _fault(rule, location, item, index)

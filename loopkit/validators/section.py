@@ -13,12 +13,12 @@ from loopkit.validators.setting import Setting
 async def check_section(
     rule: SectionRule, subject: JudgedArtifact, _setting: Setting
 ) -> list[Fault]:
-    message = _missing(rule, subject.content)
+    message = _missing_message(rule, subject.content)
     return [Fault(message, f"section {rule.section}")] if message else []
 
 
-def _missing(rule: SectionRule, text: str) -> str:
-    """What is not there; empty where nothing is missing."""
+def _missing_message(rule: SectionRule, text: str) -> str:
+    """The message for a missing part; empty where nothing is missing."""
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
         return ""
     if (written := section(text, rule.section)) is not None:

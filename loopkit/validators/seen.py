@@ -10,14 +10,14 @@ from loopkit.validators.data import NoData, data_of
 from loopkit.validators.judged_artifact import JudgedArtifact
 
 
-def seen_by(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
+def sees_values(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
     """The value of each dotted name under `sees:`; what is missing is left out."""
-    values = {path: _at(path, names) for path in rule.shown}
+    values = {path: _value_at(path, names) for path in rule.shown}
     return {path: value for path, value in values.items() if value is not None}
 
 
-def seen_data(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
-    """The same as data, by the first words of the names: of a text what it holds, or its fields."""
+def sees_data(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
+    """The values under `sees:` as data, by first words: of a text, the data in it or its fields."""
     seen: dict[str, object] = {}
     for name in dict.fromkeys(path.partition(".")[0] for path in rule.shown):
         value = names.get(name)
@@ -30,7 +30,7 @@ def seen_data(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
     return seen
 
 
-def _at(path: str, names: Mapping[str, object]) -> object:
+def _value_at(path: str, names: Mapping[str, object]) -> object:
     """The value at a dotted path, None where a step is missing."""
     value: object = names
     for step in path.split("."):

@@ -29,33 +29,33 @@ class CommandRunner(Protocol):
 
 
 class Setting(Mutable):
-    """Everything a rule may look at besides its subject."""
+    """Everything that a rule may read or do besides its subject."""
 
     names: Mapping[str, object]
     """The names of templates and requirements: `input`, `attempt`, artifacts, …"""
     facts: Mapping[str, object]
-    """What rule guards see, by dotted name: {"input.strict": True, "attempt": 2}."""
+    """The facts for the guards of rules, by dotted name: {"input.strict": True, "attempt": 2}."""
     patterns: Mapping[str, str]
     severities: Severities = Severities()
-    """Levels, and from which on findings block in this state."""
+    """The severities, and the one from which findings block in this state."""
     origins: Sequence[str] = ()
     """The states that the machine declares as origins of defects."""
     folder: Path | None = None
-    """Where commands run; none is the folder of this process."""
+    """Where commands run; None is the folder of this process."""
     run: CommandRunner = run_command
     note_file: Callable[[str, str], None] = lambda _name, _text: None
-    """Told of the report that a command wrote to a file: its name, and its text."""
+    """Called for each report that a command wrote to a file, with its name and its text."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits so many seconds between two tries of a command."""
     now: Callable[[], float] = time.time
     """Unix time."""
     baselines: Mapping[str, frozenset[str]] = {}
-    """By the place of a rule with a `baseline`, the ids of what its command found at first."""
+    """By the place of a rule with a `baseline`: the ids of what its command found at first."""
     validator: str = ""
     """The validator whose rules judge."""
     place: str = ""
-    """Which of them does now, such as `command[0]`; it changes from rule to rule."""
+    """The rule that judges now, such as `command[0]`; it changes from rule to rule."""
     redact: Redact = str
-    """Takes the environment's secrets out of what plug-ins say and commands write to a file."""
+    """Removes the environment's secrets from the texts of plug-ins and of report files."""
     input: Mapping[str, Any] = {}
     """The run's input, for programs that read it as a file."""

@@ -14,7 +14,7 @@ from loopkit.validators.setting import Setting
 from loopkit.values import Value
 
 MAX_PAIRS = 50_000_000
-"""Every node may have to know of everything that is given: so many bits, and not more."""
+"""The most bits that are used: one for each pair of a node and a thing that nodes give."""
 Leads = Mapping[Same, Collection[Same]]
 
 
@@ -35,7 +35,7 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     source = None if paths.given is None else source_of(paths.given, setting)
     given = {same_as(value) for _, value in values_at(None, source)}
     gives = list(_parts(paths, paths.gives, data))
-    after = _turned(leads) if paths.is_in_nodes(paths.edges) else leads
+    after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
     arriving = _Arriving.along(after, gives)
     for index, part in enumerate(_parts(paths, paths.needs, data)):
         needed = same_as(part.value)
@@ -55,7 +55,7 @@ def item_of(location: str, depth: int) -> str:
 
 
 def _parts(paths: Acyclic, path: str | None, data: object) -> Iterator[Part]:
-    """What a path leads to in the nodes, of those that have an id."""
+    """The values at a path in the nodes that have an id."""
     depth = paths.nodes.count(ITEMS)
     ids = {item_of(place, depth): value for place, value in values_at(paths.nodes, data)}
     for location, value in values_at(path, data):
@@ -63,7 +63,7 @@ def _parts(paths: Acyclic, path: str | None, data: object) -> Iterator[Part]:
             yield Part(location, ids[item], value)
 
 
-def _turned(leads: Leads) -> Leads:
+def _reverse(leads: Leads) -> Leads:
     back: dict[Same, list[Same]] = {node: [] for node in leads}
     for node, following in leads.items():
         for other in following:
@@ -72,7 +72,7 @@ def _turned(leads: Leads) -> Leads:
 
 
 class _Arriving(Value, frozen=True):
-    """By node, which of the things that are given arrive there: a bit for each."""
+    """By node, the things given that arrive there: a bit for each."""
 
     bits: Mapping[Same | None, int]
     at: Mapping[Same | None, int]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.received import MOST_BYTES, Received, used_in
+from loopkit.agents.model.received import MOST_BYTES, Received, tokens_in
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.views.amounts import usage_text
 from tests.providers.conftest import KEY, KEY_VARIABLE
@@ -242,12 +242,12 @@ def test_a_scenario_plays_it(desk: Desk) -> None:
     ],
 )
 def test_numbers_that_can_not_be_are_not_believed(record: Any) -> None:
-    assert used_in(record) is None
+    assert tokens_in(record) is None
 
 
 def test_what_gemini_thought_is_an_answer_too() -> None:
     counted = {"promptTokenCount": 20, "candidatesTokenCount": 10, "totalTokenCount": 95}
-    used = used_in({"usageMetadata": counted})
+    used = tokens_in({"usageMetadata": counted})
     assert used is not None
     assert (used.input, used.output) == (20, 75)
 

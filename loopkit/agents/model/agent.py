@@ -1,6 +1,6 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
-Each of its fallbacks is asked as an agent of its own would be.
+Each of its fallbacks is called like an agent of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from loopkit.agents.model.answer_caps import answer_caps
 from loopkit.agents.model.chat_answer import chat_answer
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.pricing import cost, input_bound, quote
-from loopkit.agents.model.received import Received, used_in
+from loopkit.agents.model.received import Received, tokens_in
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.model.request import arguments, native_schema
 from loopkit.agents.model.schema import without_added_nulls
@@ -37,44 +37,44 @@ class ModelAgentPort:
 
         Raises AgentError where there is no key to call with.
         """
-        asked = self._in_turn[request.fallback]
-        name = asked.api_key_env
+        agent = self._in_turn[request.fallback]
+        name = agent.api_key_env
         if name is not None and not os.environ.get(name):
             raise AgentError("fatal", f"the environment variable `{name}` is not set")
         if request.is_limited:
-            request.caps = answer_caps(asked, request.model, input_bound(request))
+            request.caps = answer_caps(agent, request.model, input_bound(request))
         if request.caps is not None and request.cap is None:
             request.cap = request.caps.usual
-        return quote(asked, request)
+        return quote(agent, request)
 
     async def ask(self, request: Request) -> Reply:
-        """One request, never tried again here; raises AgentError with whose fault it is."""
-        asked = self._in_turn[request.fallback]
-        offers = bool(offered_tools(asked, request))
+        """Make one request, without retries; raises AgentError, which says whose fault it is."""
+        agent = self._in_turn[request.fallback]
+        offers = bool(offered_tools(agent, request))
         received = Received()
         try:
-            response = await client.complete(arguments(asked, request), received)
+            response = await client.complete(arguments(agent, request), received)
         except Exception as error:
-            has_schema = native_schema(asked, request) is not None
+            has_schema = native_schema(agent, request) is not None
             failure = as_agent_error(
-                error, received, asked.api_key_env, has_schema=has_schema, has_tools=offers
+                error, received, agent.api_key_env, has_schema=has_schema, has_tools=offers
             )
-            # It is paid, so it is not asked for again where only LiteLLM fails on it.
+            # The answer was paid for: if only LiteLLM can't read it, it is read here.
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
-                raise _booked(asked, request, failure, received) from error
+                raise _add_cost(agent, request, failure, received) from error
             response = await client.read(answer, request.model)
-        reply = read_reply(asked, request, response)
-        if (schema := native_schema(asked, request)) is not None:
+        reply = read_reply(agent, request, response)
+        if (schema := native_schema(agent, request)) is not None:
             return reply.replace(text=without_added_nulls(reply.text, schema))
         return reply
 
 
-def _booked(
-    asked: ModelAgent, request: Request, error: AgentError, received: Received
+def _add_cost(
+    agent: ModelAgent, request: Request, error: AgentError, received: Received
 ) -> AgentError:
-    """The error with what the call cost, where the provider counted in what nobody can use."""
-    if (used := used_in(received.record)) is not None:
+    """Add the cost of the call to its error, if the unusable answer has a token count."""
+    if (used := tokens_in(received.record)) is not None:
         error.charged, error.tokens = False, used.total
-        error.cost_usd = cost(asked, request.model, used, None)
+        error.cost_usd = cost(agent, request.model, used, None)
     return error

@@ -1,4 +1,4 @@
-"""How long answers can get, and how long those are that loopkit asks for where a limit needs it."""
+"""Answer caps: how long answers can get, and the caps that loopkit sets where a limit needs one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from loopkit.language import ModelAgent
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
 USUAL_ANSWER = 16_384
 LEAST_ANSWER = 1_024
-"""An answer that is shorter by order is of no use."""
+"""An answer with a lower cap is of no use."""
 TAKES_NO_CAP = ("v0", "morph", "fal_ai", "scaledown")
-"""Providers that LiteLLM refuses to send a longest answer to."""
+"""Providers to which LiteLLM refuses to send a cap."""
 _BYTES_PER_TOKEN = 2
-"""There are more in a token of nearly every text."""
+"""Nearly every text has more."""
 _BUDGETS = ("budget_tokens", "budgetTokens", "thinking_budget", "thinkingBudget")
 _EFFORTS = {
     "minimal": 128, "low": 1_024, "medium": 2_048, "high": 4_096, "xhigh": 8_192, "max": 16_384,
@@ -25,14 +25,14 @@ _EFFORTS = {
 
 
 def needs_caps(limits: Mapping[str, Any]) -> bool:
-    """Whether limits can only be kept where the longest answer is known."""
+    """Whether limits can only be kept if the longest answer is known."""
     return limits.get("tokens") is not None or limits.get("cost_usd") is not None
 
 
 def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | None:
-    """How long an answer to so many tokens may be; none where the agent's own options say it.
+    """The caps for an answer to `sent` tokens; None where the agent's own options have one.
 
-    It may be no longer for more tokens than for fewer.
+    More tokens never raise a cap.
     """
     is_said = any(agent.params.get(name) is not None for name in OUTPUT_CAPS)
     if is_said or model.partition("/")[0] in TAKES_NO_CAP:
@@ -41,7 +41,7 @@ def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | No
     own = known.max_output if known else None
     usual, least = thinking + USUAL_ANSWER, thinking + LEAST_ANSWER
     if (window := window_of(agent, model)) is not None:
-        # What is sent and what is answered may have to share it.
+        # The request and the answer may have to share it.
         usual = min(usual, max(least, window - sent // _BYTES_PER_TOKEN))
     if own is not None:
         usual, least = min(usual, own), min(least, own)
@@ -49,13 +49,13 @@ def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | No
 
 
 def longest_answer(agent: ModelAgent, model: str, *, is_limited: bool) -> int | None:
-    """The tokens that no answer exceeds, in a run with limits that need caps or without."""
+    """The tokens that no answer exceeds; `is_limited` is for a run whose limits need caps."""
     caps = answer_caps(agent, model) if is_limited else None
     return output_cap(agent, model) if caps is None else caps.usual
 
 
 def output_cap(agent: ModelAgent, model: str) -> int | None:
-    """The longest answer in tokens: what the agent's `params` allow, else what the model can."""
+    """The longest answer in tokens: by the agent's `params`, else by the model."""
     for name in OUTPUT_CAPS:
         cap = agent.params.get(name)
         if isinstance(cap, int) and not isinstance(cap, bool):
@@ -65,13 +65,13 @@ def output_cap(agent: ModelAgent, model: str) -> int | None:
 
 
 def window_of(agent: ModelAgent, model: str) -> int | None:
-    """The tokens that a model takes. Headers of one's own can ask for a window that no list has."""
+    """The tokens that a model takes; None where unknown, as with headers that may widen it."""
     known = known_model(model)
     return None if known is None or "extra_headers" in agent.params else known.max_input
 
 
 def thinking_budget(params: Mapping[str, Any]) -> int:
-    """The tokens that a model may think, by the agent's options; 0 where these say nothing."""
+    """The tokens that a model may use to think, by the agent's options; 0 where these set none."""
     return max((tokens for tokens in _budgets(params)), default=0)
 
 

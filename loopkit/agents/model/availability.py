@@ -1,6 +1,6 @@
-"""Availability: whether a model can't be had for now, so that another try of it brings nothing.
+"""Availability: whether a model is unavailable for now, so that another try would not help.
 
-No quota is left, the provider has no such model, or its region is closed or out.
+No quota is left, the provider has no such model, or its region is closed or down.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _NO_QUOTA = re.compile(r"exceeded your current quota|credit balance is too low",
 _CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|unsupported|outage)\b"
 _PLACE = r"\b(?:region|country|location|territory|zone)\b"
 _NO_REGION = re.compile(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}", re.IGNORECASE)
-_TELLING = frozenset({400, 403, 404, 410, 422, 451})
-"""Statuses of requests that are refused for what they ask for."""
+_REFUSING = frozenset({400, 403, 404, 410, 422, 451})
+"""Statuses that refuse a request for its content."""
 
 
-def is_unavailable(seen: FailureCause) -> bool:
-    """Whether the provider said that the model can't be had."""
-    if seen.answered is None or seen.answered == 401:
+def is_unavailable(failure: FailureCause) -> bool:
+    """Whether the provider said that the model is unavailable."""
+    if failure.answered is None or failure.answered == 401:
         return False
-    return _is_out_of_quota(seen) or _is_missing(seen) or _is_out_of_region(seen)
+    return _is_out_of_quota(failure) or _is_missing(failure) or _is_out_of_region(failure)
 
 
-def _is_out_of_quota(seen: FailureCause) -> bool:
-    return seen.answered == 402 or bool(seen.codes & QUOTA or _NO_QUOTA.search(seen.said))
+def _is_out_of_quota(failure: FailureCause) -> bool:
+    return failure.answered == 402 or bool(failure.codes & QUOTA or _NO_QUOTA.search(failure.said))
 
 
-def _is_missing(seen: FailureCause) -> bool:
-    if seen.answered in (404, 410) or seen.codes & MISSING:
+def _is_missing(failure: FailureCause) -> bool:
+    if failure.answered in (404, 410) or failure.codes & MISSING:
         return True
-    return seen.answered in _TELLING and bool(_NO_MODEL.search(seen.said))
+    return failure.answered in _REFUSING and bool(_NO_MODEL.search(failure.said))
 
 
-def _is_out_of_region(seen: FailureCause) -> bool:
-    is_told = seen.answered in _TELLING or (seen.answered or 0) >= 500
-    return bool(seen.codes & REGION) or (is_told and bool(_NO_REGION.search(seen.said)))
+def _is_out_of_region(failure: FailureCause) -> bool:
+    is_refused = failure.answered in _REFUSING or (failure.answered or 0) >= 500
+    return bool(failure.codes & REGION) or (is_refused and bool(_NO_REGION.search(failure.said)))

@@ -18,10 +18,10 @@ from loopkit.agents.model.names import keys, sells
 from loopkit.agents.model.rates import Rates
 from loopkit.document.problems import closest
 
-_TALKING = ("chat", "completion", "responses")
+_TEXTUAL = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
-_LIKE = 0.8
-"""How like the name of a listed model one is that was mistyped; many models have names alike."""
+_SIMILARITY = 0.8
+"""How similar a mistyped name has to be to a listed one; many names are alike."""
 REJECT_SCHEMAS = frozenset({"deepseek"})
 """Providers whose API refuses a JSON Schema, whatever the table says."""
 
@@ -44,7 +44,7 @@ class KnownModel:
 
 @lru_cache(maxsize=256)
 def known_model(model: str) -> KnownModel | None:
-    """What the table says of a LiteLLM model string; none where it is silent."""
+    """The entry of the table for a LiteLLM model string; None where there is none."""
     entry = _entry(model)
     if entry is None:
         return None
@@ -59,24 +59,24 @@ def known_model(model: str) -> KnownModel | None:
 
 
 def provider_of(model: str) -> str:
-    """Who sells a model: its prefix, else whom the table names; empty where that is silent too."""
+    """The provider of a model: its prefix, else the one in the table; empty where unknown."""
     prefix, slash, _ = model.partition("/")
     known = None if slash else known_model(model)
     return prefix if slash else known.provider if known else ""
 
 
 def near_model(model: str) -> str | None:
-    """The listed model of this provider that was most likely meant by one which is not listed."""
+    """The listed model that an unlisted name of the same provider most likely means."""
     prefix, slash, name = model.partition("/")
     if not slash or known_model(model) is not None:
         return None
-    sold = {k: str(e["litellm_provider"]) for k, e in _table().items() if e.get("mode") in _TALKING}
+    sold = {k: str(e["litellm_provider"]) for k, e in _table().items() if e.get("mode") in _TEXTUAL}
     if not any(sells(model, provider) for provider in sold.values()):
         meant = f"{closest(prefix, sorted(set(sold.values())))}/{name}"
         return meant if known_model(meant) is not None else None
     listed = (key.removeprefix(f"{prefix}/") for key, by in sold.items() if sells(model, by))
-    # Without the prefix, which any two have in common.
-    near = closest(name, listed, _LIKE)
+    # Compared without the prefix, which they all share.
+    near = closest(name, listed, _SIMILARITY)
     return None if near is None else f"{prefix}/{near}"
 
 
@@ -90,17 +90,17 @@ def _number(tokens: object) -> int | None:
 
 
 def _entry(model: str) -> Mapping[str, Any] | None:
-    table, spelled = _table(), _spelled()
+    table, by_lower_case = _table(), _keys_by_lower_case()
     for key in keys(model):
-        entry = table.get(key) or table.get(spelled.get(key.lower(), ""))
+        entry = table.get(key) or table.get(by_lower_case.get(key.lower(), ""))
         if entry is not None and sells(model, entry.get("litellm_provider")):
             return entry
     return None
 
 
 @cache
-def _spelled() -> Mapping[str, str]:
-    """The keys by their small letters: LiteLLM takes any."""
+def _keys_by_lower_case() -> Mapping[str, str]:
+    """The keys by their lower case: LiteLLM ignores case."""
     return {key.lower(): key for key in _table()}
 
 
@@ -113,6 +113,6 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
     try:
         table: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        # Another version may keep it elsewhere: then no price is known, which is told at start.
+        # Another version may keep it elsewhere: a start then says that no price is known.
         return {}
     return table

@@ -24,30 +24,31 @@ def text_of_content(content: object) -> str:
 
 
 def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[str, Any] | None:
-    """What matters of an answer, in the same form; None where it is none that can be read.
+    """The parts of an answer that matter, in the same form; None where it can't be read.
 
-    The calls of tools are an answer where the model was offered some.
+    Calls of tools are an answer only where the model was offered tools.
     """
     choices = record.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         return None
-    told = _told(message, has_tools=has_tools)
-    if told is None and choice.get("finish_reason") != "length":
+    content = _content(message, has_tools=has_tools)
+    if content is None and choice.get("finish_reason") != "length":
         return None
-    said = {
+    defaults = {
         "role": "assistant",
         "content": None,
         **_texts(message, "reasoning_content", "reasoning"),
     }
-    kept = {"index": 0, "message": {**said, **(told or {})}, **_texts(choice, "finish_reason")}
+    answer = {**defaults, **(content or {})}
+    kept = {"index": 0, "message": answer, **_texts(choice, "finish_reason")}
     if isinstance(choice.get("error"), Mapping):
         kept["error"] = choice["error"]
     return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
 
 
-def _told(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
+def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
     """The text, the refusal or the calls of tools; None where a message has none of them."""
     if has_tools and (calls := _calls(message.get("tool_calls"))):
         return {"content": text_of_content(message.get("content")) or None, "tool_calls": calls}
@@ -65,15 +66,15 @@ def _told(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | No
 
 
 def _calls(calls: object) -> list[dict[str, Any]]:
-    """The calls of tools that have a name and arguments; what else they have may be anything."""
-    told = []
+    """The calls of tools that have a name and arguments; the other fields may be anything."""
+    readable = []
     for call in calls if isinstance(calls, list) else ():
         match call:
             case {"function": {"name": str() as name, "arguments": str() | dict() as arguments}}:
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
                 function = {"name": name, "arguments": text}
-                told.append({**_texts(call, "id"), "type": "function", "function": function})
-    return told
+                readable.append({**_texts(call, "id"), "type": "function", "function": function})
+    return readable
 
 
 def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
@@ -81,7 +82,7 @@ def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """The numbers of tokens that can be believed, those of the cache among them."""
+    """The plausible token counts, those of the cache included."""
     if not isinstance(usage, Mapping):
         return {}
     details = _numbers(usage.get("prompt_tokens_details"))

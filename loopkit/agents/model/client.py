@@ -17,10 +17,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from loopkit.agents.model.received import Received, received_in
+from loopkit.agents.model.received import Received, keep_answer_in
 
 ENVIRONMENT = {
-    # Prices come with the package; nothing is fetched, and nobody's `.env` is read.
+    # Prices come with the package; nothing is fetched, and no `.env` is read.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_MODE": "PRODUCTION",
@@ -38,31 +38,31 @@ _loaded: ModuleType | None = None
 
 
 async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
-    """One request to a provider, tried once; LiteLLM's response, or whatever it raises.
+    """Send one request to a provider, without retries, and return LiteLLM's response.
 
-    What comes back is kept in `received` as it is.
+    Raises whatever LiteLLM raises. The raw answer is kept in `received`.
     """
     litellm = await ready()
-    with received_in(received):
+    with keep_answer_in(received):
         try:
             return await litellm.acompletion(**arguments, **FIXED)
         except litellm.UnsupportedParamsError:
             if arguments.get("tool_choice") != "none":
                 raise
-            # Nothing was sent: LiteLLM knows no way to tell this provider to call no tool.
+            # Nothing was sent: LiteLLM can't tell this provider not to call a tool.
             free = {name: value for name, value in arguments.items() if name != "tool_choice"}
             return await litellm.acompletion(**free, **FIXED)
 
 
 async def read(answer: Mapping[str, Any], model: str) -> Any:
-    """An answer in the form of OpenAI's chat as LiteLLM's response, which may know what it cost."""
+    """Turn an answer in OpenAI's chat form into LiteLLM's response, with its cost if known."""
     litellm = await ready()
     from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import (  # noqa: PLC0415 - as below
         convert_to_model_response_object,
     )
 
     response = convert_to_model_response_object(dict(answer), litellm.ModelResponse())
-    # It raises where it has no price.
+    # It raises if it has no price.
     with suppress(Exception):
         listed = litellm.completion_cost(response, model=model)
         response._hidden_params["response_cost"] = listed  # noqa: SLF001 - where a call has it
@@ -70,7 +70,7 @@ async def read(answer: Mapping[str, Any], model: str) -> Any:
 
 
 async def ready() -> ModuleType:
-    """LiteLLM, once it is imported."""
+    """Return LiteLLM as soon as it is imported."""
     return _loaded if _loaded is not None else await asyncio.to_thread(_load)
 
 
@@ -93,11 +93,11 @@ def _load() -> ModuleType:
     global _loaded  # noqa: PLW0603 - a module is loaded once a process
     with _importing:
         if _loaded is None:
-            _loaded = _imported()
+            _loaded = _import_litellm()
     return _loaded
 
 
-def _imported() -> ModuleType:
+def _import_litellm() -> ModuleType:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     was_collecting = gc.isenabled()
@@ -113,7 +113,7 @@ def _imported() -> ModuleType:
     gc.freeze()
     # What follows is for its developers: notes on its types, help on stdout, logs with keys.
     warnings.filterwarnings("ignore", message=r"Items? .* using the `ReadOnly` qualifier")
-    # It quotes what a server sent, as it is.
+    # They quote what a server sent, unchanged.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
     guard_transports(AsyncHTTPHandler)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loopkit.agents.model.received import Received
-from loopkit.agents.model.wording import codes, core_of, innermost, text_of, unwrapped, words
+from loopkit.agents.model.wording import codes, core_of, innermost, text_of, unwrap, words
 from loopkit.agents.port import AgentError
 from loopkit.text import one_line
 
@@ -33,29 +33,29 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """What an exception and its causes say."""
+    """The evidence in an exception and its causes."""
 
     error: Exception
     kinds: frozenset[str]
     """Names of all classes in the chain of causes, with their bases."""
     said: str
-    """The last words on what went wrong, on one line and without the key."""
+    """The innermost message of the failure, on one line and without the key."""
     texts: str
-    """What every exception in the chain says."""
+    """The texts of all exceptions in the chain."""
     answered: int | None = None
-    """The status of the error that a server really answered with."""
+    """The status with which a server really answered."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Of that answer; names in lower case."""
+    """The headers of that answer; names in lower case."""
     codes: frozenset[str] = frozenset()
     """`code` and `type` of the error in its body."""
     key_env: str = ""
-    """The environment variable that the agent takes its key from, where it names one."""
+    """The environment variable of the agent's key, if it names one."""
     has_schema: bool = True
     """Whether the request had a JSON Schema of the answer, as far as that is known."""
     has_tools: bool = False
-    """Whether it offered tools."""
+    """Whether the request offered tools."""
     origin: str = ""
-    """Where the request went: scheme, host and port."""
+    """The address of the request: scheme, host and port."""
 
     @property
     def status(self) -> int | None:
@@ -64,7 +64,7 @@ class FailureCause:
 
     @property
     def has_come_back(self) -> bool:
-        """Whether there was an answer, if one that is of no use: its text may say anything."""
+        """Whether there was an answer, even an unusable one: its text may say anything."""
         is_unread = "JSONDecodeError" in self.kinds or bool(_RECEIVED.search(self.texts))
         return self.answered is not None or is_unread
 
@@ -85,31 +85,32 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
     response = getattr(refusal, "response", None)
     text = text_of(response)
     core = core_of(text)
-    said = unwrapped(str(error)) if response is None else words(core) or text
+    said = unwrap(str(error)) if response is None else words(core) or text
     requests = tuple(_requests(chain))
-    seen = FailureCause(
+    failure = FailureCause(
         error,
         kinds=frozenset(kind.__name__ for link in chain for kind in type(link).__mro__),
-        said=_told(said, requests),
+        said=_short_text(said, requests),
         texts=" ".join(str(link) for link in chain),
         answered=_number(getattr(response, "status_code", None)),
-        headers=_headers(response) or _named(getattr(error, "litellm_response_headers", None)),
+        headers=_lower_case_headers(getattr(response, "headers", None))
+        or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
         codes=codes(core),
         origin=next((origin for request in requests if (origin := _origin(request))), ""),
     )
     if response is None and received is not None and received.record.get("error"):
-        return cause_in(received.record, seen, (*requests, received.request))
-    return seen
+        return cause_in(received.record, failure, (*requests, received.request))
+    return failure
 
 
 def cause_in(
-    record: Mapping[str, Any], seen: FailureCause | None = None, requests: tuple[Any, ...] = ()
+    record: Mapping[str, Any], failure: FailureCause | None = None, requests: tuple[Any, ...] = ()
 ) -> FailureCause:
-    """What a provider says of a failure in an answer that has a status of success."""
+    """The failure that a provider reports in an answer with a status of success."""
     core = innermost(record)
     return replace(
-        seen or FailureCause(Exception(), kinds=frozenset(), said="", texts=""),
-        said=_told(words(core), requests),
+        failure or FailureCause(Exception(), kinds=frozenset(), said="", texts=""),
+        said=_short_text(words(core), requests),
         texts="",
         answered=_status_in(core),
         codes=codes(core),
@@ -117,21 +118,21 @@ def cause_in(
 
 
 def _status_in(core: object) -> int:
-    """The status that the record of an error names; else that of a server which failed."""
+    """The status in the record of an error; without one, 500."""
     named = core.get("code", core.get("status")) if isinstance(core, dict) else None
     status = int(named) if isinstance(named, str) and _STATUS.fullmatch(named) else named
     return status if isinstance(status, int) and 400 <= status < 600 else 500
 
 
-def _told(said: str, requests: tuple[Any, ...]) -> str:
-    """Another's words on one line, in short and without the key."""
+def _short_text(said: str, requests: tuple[Any, ...]) -> str:
+    """The provider's words on one line, shortened and without the key."""
     return one_line(_without_keys(said, requests), WIDTH).rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
     seen: set[int] = set()
-    # An error of an earlier try is no cause of this one.
+    # An error of an earlier try is not a cause of this one.
     while link is not None and id(link) not in seen and not isinstance(link, AgentError):
         seen.add(id(link))
         yield link
@@ -142,11 +143,7 @@ def _is_kind(error: BaseException, name: str) -> bool:
     return any(kind.__name__ == name for kind in type(error).__mro__)
 
 
-def _headers(response: Any) -> dict[str, str]:
-    return _named(getattr(response, "headers", None))
-
-
-def _named(headers: object) -> dict[str, str]:
+def _lower_case_headers(headers: object) -> dict[str, str]:
     if not hasattr(headers, "items"):
         return {}
     return {str(name).lower(): str(value) for name, value in headers.items()}
@@ -174,7 +171,7 @@ def _origin(request: Any) -> str:
 def _without_keys(text: str, requests: tuple[Any, ...]) -> str:
     """The text without the keys that were sent with the requests."""
     for request in requests:
-        headers = _named(getattr(request, "headers", None))
+        headers = _lower_case_headers(getattr(request, "headers", None))
         for name in KEY_HEADERS:
             for secret in headers.get(name, "").split():
                 if len(secret) >= SHORTEST_SECRET:

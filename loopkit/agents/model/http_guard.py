@@ -15,12 +15,12 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
 
-from loopkit.agents.model.received import Received, now_received
+from loopkit.agents.model.received import Received, current_received
 
 MOST_BYTES = 100_000_000
-"""Of an answer; the longest text that is kept takes less, however it is written."""
+"""The most of an answer; the longest text that is kept takes less in any encoding."""
 MOST_PACKED_BYTES = 1_000_000
-"""Of a compressed one, which may be a thousand times as long."""
+"""The most of a compressed answer, which may be a thousand times as long."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PORTS = {"http": 80, "https": 443}
 
@@ -28,7 +28,7 @@ Send = Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
 class Refused(Exception):
-    """What a server wants is not done; `request` is what it was sent."""
+    """The guard refuses what a server wants; `request` is what the server was sent."""
 
     def __init__(self, request: httpx.Request) -> None:
         super().__init__(str(request.url.host))
@@ -44,47 +44,49 @@ class AnswerTooLong(Refused):
 
 
 def guard_transports(handler: Any) -> None:
-    """Let every transport that LiteLLM makes for its clients be watched.
+    """Watch every transport that LiteLLM makes for its clients.
 
     Raises ImportError for a version that makes them in another way: nothing would be watched.
     """
-    # Its clients are made deep inside of it, each in another way; all get their transport here.
-    if not _replace(handler, "create_async_transport", _watched):
+    # LiteLLM makes its clients deep inside, each in another way; all get their transport here.
+    if not _replace(handler, "create_async_transport", _watching_factory):
         raise ImportError("loopkit does not know how this version of LiteLLM opens connections")
-    _replace(handler, "create_httpx_proxy_mounts", _watched_mounts)
+    _replace(handler, "create_httpx_proxy_mounts", _watching_mounts_factory)
 
 
-def _replace(handler: Any, name: str, watched: Callable[[Any], Any]) -> bool:
-    """Whether there is a function of this name, with or without the underscore of older ones."""
+def _replace(handler: Any, name: str, wrap: Callable[[Any], Any]) -> bool:
+    """Wrap the function of this name, in older versions with an underscore; False without one."""
     names = [known for known in (name, f"_{name}") if known in vars(handler)]
     for known in names:
         make = getattr(handler, known)
-        setattr(handler, known, staticmethod(watched(make)))
+        setattr(handler, known, staticmethod(wrap(make)))
     return bool(names)
 
 
-def _watched(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(*args: Any, ssl_context: Any = None, ssl_verify: Any = None, **more: Any) -> Any:
+def _watching_factory(make: Callable[..., Any]) -> Callable[..., Any]:
+    def make_watched(
+        *args: Any, ssl_context: Any = None, ssl_verify: Any = None, **more: Any
+    ) -> Any:
         transport = make(*args, ssl_context=ssl_context, ssl_verify=ssl_verify, **more)
         if transport is None:
-            # Without aiohttp, LiteLLM leaves it to httpx to make one that nobody can watch.
+            # Without aiohttp, LiteLLM has httpx make one that can't be watched.
             verify = ssl_verify is not False if ssl_context is None else ssl_context
             transport = httpx.AsyncHTTPTransport(verify=verify)
         return _watch(transport)
 
-    return made
+    return make_watched
 
 
-def _watched_mounts(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(*args: Any, **more: Any) -> Any:
+def _watching_mounts_factory(make: Callable[..., Any]) -> Callable[..., Any]:
+    def make_watched(*args: Any, **more: Any) -> Any:
         mounts = make(*args, **more)
         return mounts and {to: proxy and _watch(proxy) for to, proxy in mounts.items()}
 
-    return made
+    return make_watched
 
 
 def _watch(transport: Any) -> Any:
-    with suppress(RuntimeError):  # where no loop runs, nobody uses it
+    with suppress(RuntimeError):  # without a loop, it is not used
         _OPEN.setdefault(asyncio.get_running_loop(), []).append(transport)
     transport.handle_async_request = guard_send(transport.handle_async_request)
     return transport
@@ -101,27 +103,27 @@ async def close_transports() -> None:
 
 
 def guard_send(send: Send) -> Send:
-    """Sending one request; raises SentElsewhere, and its answer AnswerTooLong while it is read."""
+    """Guard `send`: it raises SentElsewhere, and reading its answer raises AnswerTooLong."""
 
-    async def sent(request: httpx.Request) -> httpx.Response:
+    async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
         response = await send(request)
-        heard = now_received() or Received()
-        heard.begin(request, response.status_code)
+        received = current_received() or Received()
+        received.begin(request, response.status_code)
         if _is_sent_elsewhere(str(request.url), response):
             await response.aclose()
             raise SentElsewhere(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         is_plain = response.headers.get("content-encoding", "identity") == "identity"
         most = MOST_BYTES if is_plain else MOST_PACKED_BYTES
-        response.stream = _Bounded(response.stream, request, most, heard)
+        response.stream = _Bounded(response.stream, request, most, received)
         return response
 
-    return sent
+    return send_guarded
 
 
 def _is_sent_elsewhere(url: str, response: httpx.Response) -> bool:
-    """Whether a redirect leads to another origin; from http to https is none."""
+    """Whether a redirect leads to another origin; from http to https it does not."""
     location = response.headers.get("location")
     if response.status_code not in REDIRECTS or not location:
         return False
@@ -137,15 +139,15 @@ def _port(parts: SplitResult) -> int | None:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """A stream that ends in an error once it brought more than so many bytes."""
+    """A stream that raises AnswerTooLong after `most` bytes."""
 
     def __init__(
-        self, stream: httpx.AsyncByteStream, request: httpx.Request, most: int, heard: Received
+        self, stream: httpx.AsyncByteStream, request: httpx.Request, most: int, received: Received
     ) -> None:
         self._stream = stream
         self._request = request
         self._most = most
-        self._heard = heard
+        self._received = received
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
@@ -153,7 +155,7 @@ class _Bounded(httpx.AsyncByteStream):
             read += len(chunk)
             if read > self._most:
                 raise AnswerTooLong(self._request)
-            self._heard.add(chunk)
+            self._received.add(chunk)
             yield chunk
 
     async def aclose(self) -> None:

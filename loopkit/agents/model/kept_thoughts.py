@@ -1,7 +1,7 @@
-"""What a provider wants back of a model's thoughts while the model calls tools.
+"""Kept thoughts: those of a model that its provider wants back while it calls tools.
 
 Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
-does DeepSeek without the plain ones. Only who sent them can read them.
+does DeepSeek without the plain ones. Only their sender can read them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 from loopkit.agents.model.catalogue import provider_of
 
 ORIGIN = "from"
-"""The key that names who sent what is kept."""
+"""The key that names the sender of the kept thoughts."""
 SEALED: Mapping[str, tuple[str, ...]] = {
     "thinking_blocks": ("signature", "data"),
     "reasoning_items": ("encrypted_content",),
 }
-"""Where LiteLLM puts thoughts, and what each has that can be sent back. Without it providers take
-them for text of ours, or look for what they have stored themselves."""
+"""The fields in which LiteLLM puts thoughts, and what those have that can be returned. Without it,
+providers take them for text of ours, or look for what they have stored themselves."""
 PLAIN = "reasoning_content"
 WANT_PLAIN = frozenset({"deepseek", "moonshot", "ollama_chat", "zai"})
-"""Providers whose models go on from their thoughts as they are."""
+"""Providers whose models continue from their plain thoughts."""
 DETAILS = "reasoning_details"
-"""Those of OpenRouter, with the signatures of the provider behind it."""
+"""The thoughts of OpenRouter, with the signatures of the provider behind it."""
 _CLAUDE = "claude"
 _SELL_CLAUDE = frozenset({
     "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta",
@@ -33,18 +33,18 @@ _SELL_CLAUDE = frozenset({
 """Providers that can read each other's thoughts of Claude."""
 
 
-def kept_of(message: Any, model: str) -> dict[str, Any]:
-    """What of LiteLLM's message its sender wants back, and who that is."""
+def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
+    """The thoughts in LiteLLM's message that its sender wants back, and who that is."""
     return {ORIGIN: _origin(model), **dict(_thoughts(message, provider_of(model)))}
 
 
 def is_from(kept: Mapping[str, Any], model: str) -> bool:
-    """Whether a message was sent by whoever is asked now."""
+    """Whether `model` is of the sender of a message."""
     return kept.get(ORIGIN) == _origin(model)
 
 
-def sent_back(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the message that brings back what was kept."""
+def fields_to_return(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a message that return the kept thoughts."""
     return {name: value for name, value in kept.items() if name != ORIGIN}
 
 
@@ -68,7 +68,7 @@ def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain_list(value: object) -> list[dict[str, Any]]:
-    """The records of a list, as they can be stored; empty where it is none of records."""
+    """The records of a list as storable JSON; empty for anything else."""
     if not isinstance(value, list):
         return []
     try:

@@ -1,4 +1,4 @@
-"""Names of models: under which keys LiteLLM's table may list the one that people write.
+"""Names of models: the keys under which LiteLLM's table may list a name that people write.
 
 Its documentation has them write `bedrock/…`, `vertex_ai/…` or `cohere/…`; the table divides these
 providers further. A version that is not listed has the price of the model without a version.
@@ -25,7 +25,7 @@ _SOLD_AS: Mapping[str, tuple[str, ...]] = {
     "vertex_ai_beta": ("vertex_ai",),
     "watsonx_text": ("watsonx",),
 }
-"""The table's providers of the models that are written with a prefix, where it has another word."""
+"""By prefix: the providers that the table gives its models, where those have other names."""
 _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
     "amazon_nova": ("amazon-nova/",),
     "azure_text": ("azure/",),
@@ -38,12 +38,12 @@ _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
     "vertex_ai_beta": ("vertex_ai/",),
     "watsonx_text": ("watsonx/",),
 }
-"""What its keys begin with, where that is neither the prefix nor nothing."""
+"""By prefix: how the table's keys begin, where that is neither the prefix nor empty."""
 _RESELLER = "github"
 """It sells models of others under their own names."""
 
 _ROUTE = re.compile(r"(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/")
-"""Which of a provider's interfaces is asked; it changes nothing of the price."""
+"""The interface of a provider that is called; the price is the same for all."""
 _AWS_PLACE = re.compile(r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))")
 _AWS_WINDOW = re.compile(r"(?<=:\d):\d+k$|\[\w+\]$")
 _GOOGLE_VERSION = re.compile(r"-\d+$")
@@ -73,7 +73,7 @@ def sells(model: str, provider: str | None) -> bool:
 
 
 def _forms(prefix: str, name: str) -> Iterator[str]:
-    """A name as it is written, then without what says where, by which way and in which version."""
+    """The name as it is written, then without its region, its route and its version."""
     yield name
     bare = name
     while route := _ROUTE.match(bare):

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 MILLION = 1_000_000
 ASSUMED_WINDOW = 128_000
-"""The window of a model that is in no list."""
+"""The window of an unlisted model."""
 WIDE_WINDOW = 1_000_000
-"""That of one in the list, without its window or where headers may widen it."""
+"""The window of a listed model, if the list lacks it or headers may widen it."""
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
 LOCAL = (
     *("ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "vllm"),
     *("docker_model_runner", "lemonade", "xinference", "oobabooga"),
 )
-"""Providers that are servers of one's own: where they take no key, nobody is billed."""
+"""Providers that are the user's own servers: without a key, they cost nothing."""
 SCHEMA_TOKENS = 1_024
 """Tokens that a provider adds to ask for data of a schema."""
 TOOLS_TOKENS = 1_024
-"""Those that it adds to say how tools are called."""
+"""Tokens that a provider adds to explain how tools are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Used:
     """The tokens of one call, as its provider counts them."""
 
     input: int
-    """Those of the cache included, read and written."""
+    """Includes tokens read from and written to the cache."""
     output: int
     cached: int = 0
     written: int = 0
-    """What the provider put into its cache."""
+    """Tokens written to the cache."""
 
     @property
     def total(self) -> int:
@@ -59,19 +59,19 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
     The cost is None where no price or no longest answer is known; then tokens count the input
     alone.
     """
-    sent = _most_sent(agent, request)
+    sent = _billable_input(agent, request)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
-    return most(agent, request.model, sent, longest)
+    return usage_bound(agent, request.model, sent, longest)
 
 
-def most(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
-    """The most that so many tokens in and out take."""
+def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
+    """The most that so many tokens in and out can cost."""
     usd = _dearest(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
 
-def _most_sent(agent: ModelAgent, request: Request) -> int:
-    """The tokens that can be paid of a request: what the model does not take is refused."""
+def _billable_input(agent: ModelAgent, request: Request) -> int:
+    """The tokens of a request that can be billed: a model refuses more than its window."""
     window = window_of(agent, request.model)
     sent = input_bound(request)
     return sent if window is None else min(sent, window)
@@ -89,9 +89,9 @@ def input_bound(request: Request) -> int:
 
 def _message_bound(message: Message) -> int:
     if message.role == "tool":
-        # Some providers put it into a record, so that it is sent as JSON.
+        # Some providers put it into a record and so send it as JSON.
         return ROLE_TOKENS + len(message.tool_call_id) + _json_bytes(message.content)
-    # A call is named again by its result, and its arguments are written down anew.
+    # The result of a call names it again, and its arguments are written anew.
     calls = sum(
         ROLE_TOKENS + 2 * _json_bytes([call.id, call.name, call.arguments])
         for call in message.tool_calls
@@ -105,16 +105,16 @@ def _json_bytes(data: object) -> int:
 
 
 def least_call(agent: ModelAgent, model: str) -> Usage:
-    """What a call takes at most that says next to nothing and gets the shortest answer."""
+    """The most that the smallest call can cost: next to no prompt, and the shortest answer."""
     system = agent.system_prompt
     sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
     caps = answer_caps(agent, model, sent)
-    return most(agent, model, sent, caps.least if caps else output_cap(agent, model))
+    return usage_bound(agent, model, sent, caps.least if caps else output_cap(agent, model))
 
 
 def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
-    """USD that one call costs at most, whatever is sent: the dearest rung's whole window in, the
-    longest answer out; None where that is not known. A window that is not known is assumed."""
+    """The most that one call can cost in USD, whatever is sent: the dearest rung's whole window in,
+    the longest answer out; None where unknown. An unknown window is assumed."""
     costs = [
         _dearest(
             agent,
@@ -129,8 +129,8 @@ def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None
 
 
 def assumed_window(agent: ModelAgent, model: str) -> int | None:
-    """The tokens in that a call is taken to have at most, where no list says what a model takes
-    and they cost something."""
+    """The input tokens that a call is assumed to have at most, where the model's window is unknown
+    and input costs something; else None."""
     rates = _dearest_rates(agent, model, None)
     if rates is None or not rates.input or window_of(agent, model) is not None:
         return None
@@ -138,23 +138,25 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
 
 
 def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
-    """Whether the most that a call costs can be told before it is made."""
+    """Whether the maximum cost of a call is known before it is made."""
     longest = longest_answer(agent, model, is_limited=is_limited)
     return _dearest(agent, model, 1, longest) is not None
 
 
-def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
-    """Why the most that a call of an agent costs can't be told, and what to add; none where it can.
+def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
+    """Why the maximum cost of an agent's call is unknown, and what to add; empty where it is known.
 
-    Each as the parts of a sentence (who, what, what to do), one for each model.
+    For each such model, the parts of a sentence: who, what, what to do.
     """
-    for who, asked in agent.named_in_turn(name):
-        option = f", or `--price {name}=USD`" if asked is agent else ""
-        for what, remedy in _unpriced(asked, option, is_limited=is_limited):
+    for who, one in agent.named_in_turn(name):
+        option = f", or `--price {name}=USD`" if one is agent else ""
+        for what, remedy in _missing_prices(one, option, is_limited=is_limited):
             yield who, what, remedy
 
 
-def _unpriced(agent: AgentBase, option: str, *, is_limited: bool) -> Iterator[tuple[str, str]]:
+def _missing_prices(
+    agent: AgentBase, option: str, *, is_limited: bool
+) -> Iterator[tuple[str, str]]:
     if not isinstance(agent, ModelAgent):
         if agent.call_usd is None:
             yield "has no price", "add `price_per_run:` (0 if it is free)"
@@ -177,7 +179,7 @@ def _unpriced(agent: AgentBase, option: str, *, is_limited: bool) -> Iterator[tu
 
 
 def price_of(agent: ModelAgent, model: str) -> float | Price | None:
-    """The price that does not come from a list: the agent's own, or nothing for a local model."""
+    """The price that does not come from a list: the agent's own, or 0 for a local model."""
     return 0.0 if agent.price is None and _is_local(agent, model) else agent.price
 
 
@@ -189,7 +191,7 @@ def _is_local(agent: ModelAgent, model: str) -> bool:
 
 
 def _dearest(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
-    """USD for so many tokens in and out; None where a count that costs, or a rate, is unknown."""
+    """USD for so many tokens in and out; None where a rate, or a count that costs, is unknown."""
     rates = _dearest_rates(agent, model, sent)
     if rates is None:
         return None
@@ -205,7 +207,7 @@ def _part(tokens: int | None, rate: float) -> float | None:
 
 
 def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest | None:
-    """What a call with so many tokens in costs, at the dearest rates that can apply."""
+    """The dearest rates that can apply to a call with so many tokens in; None where unknown."""
     match price_of(agent, model):
         case None:
             known = known_model(model)
@@ -218,7 +220,7 @@ def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest |
 
 
 def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
-    """USD for so many tokens at the rates that calls have as a rule; None where unknown.
+    """USD for so many tokens at the usual rates; None where unknown.
 
     A model is sent no more than it takes.
     """
@@ -236,8 +238,8 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
 
 
 def cached_share(agent: ModelAgent, model: str) -> float:
-    """What a token out of the provider's cache costs, as a share of one that is new; 1 is unknown,
-    or the same."""
+    """The price of a token from the provider's cache, as a share of the price of a new one; 1 where
+    it is the same or unknown."""
     match price_of(agent, model):
         case None:
             known = known_model(model)
@@ -255,9 +257,9 @@ def _options(agent: ModelAgent) -> Options:
 
 
 def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
-    """USD for the tokens of a call: by the agent's own price, else what LiteLLM makes of it.
+    """USD for the tokens of a call: by the agent's own price, else by LiteLLM's figure.
 
-    Where LiteLLM does not find the price that it lists, the list counts, at its dearest rates.
+    If LiteLLM does not find the price that it lists, the dearest listed rates count.
     """
     match price_of(agent, model):
         case None if listed is None:
@@ -286,10 +288,10 @@ def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
 
 
 def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
-    """What LiteLLM says that a call cost, or None where it does not know.
+    """LiteLLM's figure for the cost of a call in USD, or None where it has none.
 
-    A server can make it say anything: what is below `least`, by the list prices, is not believed.
-    It says 0 where it can't tell, which is only believed of a model whose list price is 0.
+    A server can falsify it, so it counts as no less than `least`, which is by the list prices. 0
+    means that LiteLLM has no price, unless the list price of the model is 0.
     """
     said = hidden.get("response_cost")
     if not isinstance(said, int | float) or isinstance(said, bool) or not isfinite(said):

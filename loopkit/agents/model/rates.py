@@ -1,7 +1,7 @@
-"""Rates of a model: what LiteLLM's table says of a token, and which of it a call can come to.
+"""Rates of a model: the prices of a token in LiteLLM's table, and those that a call can reach.
 
 A rate counts where it can apply: one for long prompts from that length on, one of a service tier,
-of a cache for an hour or of a region where the options of the agent ask for it.
+of a cache for an hour or of a region if the options of the agent ask for it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _TIERS = {
 }
 _REGIONS = ("eu", "us")
 _CACHED_SHARE = {"fireworks_ai": 0.5}
-"""What LiteLLM takes of the rate for input where a rate for cached tokens is not listed."""
+"""By provider: the share of the input rate for cached tokens without a listed rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an agent's options ask for that may have a rate of its own."""
+    """The options of an agent that may have a rate of their own."""
 
     tier: str | None = None
     words: frozenset[str] = frozenset()
     """All texts among them, such as `fast`, `us` or `1h`."""
     region: str = ""
-    """Of the provider's address, where that is one of its regions'."""
+    """The region of the provider's address, if it has one."""
     location: str | None = None
-    """Of Google's endpoint."""
+    """The location of Google's endpoint."""
     searches: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any], base_url: str | None) -> Options:
-        """What the `params` and the address of an agent ask for."""
+        """The options in the `params` and the address of an agent."""
         tier = params.get("service_tier")
         location = params.get("vertex_location", params.get("vertex_ai_location"))
         hosts = {f"//{region}.api.openai.com": region for region in _REGIONS}
@@ -65,12 +65,12 @@ class _Rate:
     kind: str
     usd: float
     above: int
-    """For calls with more input tokens than these."""
+    """Applies from this number of input tokens."""
     tier: str
     is_for_an_hour: bool
 
     def applies(self, options: Options, sent: int | None) -> bool:
-        """Whether it can be that of a call with so many tokens in; None is any number."""
+        """Whether it can apply to a call with so many tokens in; None is any number."""
         is_reached = sent is None or sent >= self.above
         is_kept = not self.is_for_an_hour or "1h" in options.words
         return is_reached and is_kept and self._is_served(options.tier)
@@ -80,7 +80,7 @@ class _Rate:
             return True
         if tier is None or tier in _ORDINARY_TIERS:
             return False
-        # Of a tier that the provider chooses, or that has no name here, each may be the one.
+        # A tier that the provider chooses, or that is not named here, may be any of them.
         return _TIERS.get(tier, self.tier) == self.tier
 
 
@@ -91,7 +91,7 @@ class Dearest:
     input: float
     output: float
     call: float = 0.0
-    """For the call itself."""
+    """The price of the call itself."""
 
     @property
     def is_free(self) -> bool:
@@ -116,14 +116,14 @@ class Rates:
         self._rates = tuple(_rates(entry))
 
     def dearest(self, options: Options = ORDINARY, sent: int | None = None) -> Dearest | None:
-        """The dearest for a call with so many tokens in; none where the table has none.
+        """The dearest rates for a call with so many tokens in; None where the table has none.
 
-        What is put into a cache for minutes counts: a conversation that is sent again is marked.
+        Rates for a cache of minutes count: a conversation that is sent again is marked for it.
         """
         return self._greatest((_INPUT, _WRITTEN), (_OUTPUT, _REASONING), options, sent)
 
     def usual(self, options: Options, sent: int) -> Dearest | None:
-        """The same without what is put into a cache, and without a rate of its own for thinking."""
+        """The dearest rates without writing to a cache and without a separate rate for thinking."""
         return self._greatest((_INPUT,), (_OUTPUT,), options, sent)
 
     def _greatest(
@@ -135,7 +135,7 @@ class Rates:
     ) -> Dearest | None:
         sends = list(self._usd(sending, options, sent))
         answers = list(self._usd(answering, options, sent))
-        # What costs for its answers alone takes texts for nothing: films are what it is paid for.
+        # A model with prices for answers alone takes texts for free, such as one that makes films.
         takes_texts_free = not any(rate.kind == _INPUT for rate in self._rates)
         if not answers or not (sends or takes_texts_free):
             return None
@@ -144,7 +144,7 @@ class Rates:
         return Dearest(max(sends, default=0.0) * factor, max(answers) * factor, search)
 
     def cheapest(self, options: Options = ORDINARY) -> Cheapest:
-        """The cheapest, by night and for short prompts too."""
+        """The cheapest rates, by night and for short prompts too."""
         night = self._entry.get("off_peak_pricing")
         by_night = list(_rates_at(night, 0)) if isinstance(night, Mapping) else []
 
@@ -167,23 +167,23 @@ class Rates:
                 yield rate.usd
 
     def _factor(self, options: Options) -> float:
-        """By what all rates are multiplied for a region or for speed."""
+        """The factor on all rates for a region or for speed."""
         factor, own = 1.0, self._entry.get("provider_specific_entry")
         for word, by in own.items() if isinstance(own, Mapping) else ():
             if word in options.words:
                 factor *= _number(by) or 1.0
         if options.region:
-            factor *= self._times(f"regional_processing_uplift_multiplier_{options.region}")
+            factor *= self._multiplier(f"regional_processing_uplift_multiplier_{options.region}")
         if options.location != "global":
-            # Without a word about it Google's endpoint is that of a region.
-            factor *= self._times("regional_endpoint_uplift_multiplier")
+            # Unless the options say otherwise, Google's endpoint is that of a region.
+            factor *= self._multiplier("regional_endpoint_uplift_multiplier")
         return factor
 
-    def _times(self, key: str) -> float:
+    def _multiplier(self, key: str) -> float:
         return _number(self._entry.get(key)) or 1.0
 
     def _search(self, options: Options) -> float:
-        """What one search of the web costs, where it is asked for or part of every call."""
+        """The price of one web search, if it is asked for or part of every call."""
         costs = self._entry.get("search_context_cost_per_query")
         is_made = options.searches or self._entry.get("litellm_provider") == "perplexity"
         if not is_made or not isinstance(costs, Mapping):

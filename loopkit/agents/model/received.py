@@ -12,9 +12,9 @@ from typing import Any
 from loopkit.agents.model.pricing import Used
 
 MOST_BYTES = 10_000_000
-"""Of an answer that is kept; a longer one is only read by LiteLLM."""
+"""The most of an answer that is kept; only LiteLLM reads a longer one."""
 MOST_TOKENS = 1_000_000_000
-"""No call has more; who says so did not count."""
+"""No call has more; a higher count is wrong."""
 COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usage", ("prompt_tokens",), "completion_tokens", "total_tokens"),
     ("usage", ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -24,27 +24,27 @@ COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usageMetadata", ("promptTokenCount",), "candidatesTokenCount", "totalTokenCount"),
     ("", ("prompt_eval_count",), "eval_count", ""),
 )  # fmt: skip
-"""Where OpenAI and whoever speaks like it, Anthropic, Bedrock, Gemini and Ollama say what a call
-took: the record, the numbers whose sum went in, the one that came out, the one of both."""
+"""Where OpenAI and compatible servers, Anthropic, Bedrock, Gemini and Ollama count the tokens of a
+call: the record, the numbers whose sum is the input, the output, the total of both."""
 
 
 @dataclass(slots=True)
 class Received:
-    """What came back for one call; a later answer of the same call replaces an earlier one."""
+    """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
     status: int | None = None
-    """None where nothing came."""
+    """None where no answer came."""
     request: Any = None
-    """What was answered."""
+    """The request that was answered."""
     body: bytearray = field(default_factory=bytearray)
     is_whole: bool = True
 
     def begin(self, request: Any, status: int) -> None:
-        """An answer begins."""
+        """Begin an answer; an earlier one is dropped."""
         self.status, self.request, self.body, self.is_whole = status, request, bytearray(), True
 
     def add(self, chunk: bytes) -> None:
-        """The next part of it."""
+        """Add the next part of the answer."""
         self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_BYTES
         if self.is_whole:
             self.body += chunk
@@ -53,7 +53,7 @@ class Received:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The object that came with a status of success; empty where it is none."""
+        """The object that came with a status of success; empty where there is none."""
         if self.status is None or self.status >= 300:
             return {}
         whole = bytes(self.body)
@@ -62,11 +62,11 @@ class Received:
         return next(filter(None, map(_object_in, (whole, *lines))), {})
 
 
-_HEARD: ContextVar[Received | None] = ContextVar("received", default=None)
+_CURRENT: ContextVar[Received | None] = ContextVar("received", default=None)
 
 
 def _object_in(text: bytes) -> dict[str, Any]:
-    """The object that a text of JSON is; empty where it is none."""
+    """The object in a JSON text; empty where it holds anything else."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -75,28 +75,28 @@ def _object_in(text: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def received_in(received: Received) -> Iterator[None]:
-    """Keep what comes back while one call is made."""
-    token = _HEARD.set(received)
+def keep_answer_in(received: Received) -> Iterator[None]:
+    """Keep the raw answer of the call that is made inside."""
+    token = _CURRENT.set(received)
     try:
         yield
     finally:
-        _HEARD.reset(token)
+        _CURRENT.reset(token)
 
 
-def now_received() -> Received | None:
-    """Where what comes back for the call in hand is kept, if there is one."""
-    return _HEARD.get()
+def current_received() -> Received | None:
+    """Where the raw answer of the current call is kept, if there is a call."""
+    return _CURRENT.get()
 
 
-def used_in(record: Mapping[str, Any]) -> Used | None:
-    """The tokens that a provider counts in its own answer; None where it does not."""
+def tokens_in(record: Mapping[str, Any]) -> Used | None:
+    """The token count in a provider's own answer; None where it has none."""
     for place, parts, answered, total in COUNTS:
         counted = record.get(place) if place else record
         if not isinstance(counted, Mapping) or _number(counted, parts[0]) == 0:
             continue
         sent = sum(_number(counted, part) for part in parts)
-        # Some count what the model thought in the total alone.
+        # Some providers count thoughts in the total alone.
         return Used(sent, max(_number(counted, answered), _number(counted, total) - sent))
     return None
 

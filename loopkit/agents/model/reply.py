@@ -9,7 +9,7 @@ from typing import Any
 from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.agents.model.chat_answer import text_of_content
 from loopkit.agents.model.errors import error_of
-from loopkit.agents.model.kept_thoughts import kept_of
+from loopkit.agents.model.kept_thoughts import thoughts_to_keep
 from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost, quote
 from loopkit.agents.model.received import MOST_TOKENS
 from loopkit.agents.model.tool_calls import calls_in
@@ -20,19 +20,18 @@ from loopkit.language import ModelAgent
 from loopkit.text import plural
 
 _THOUGHT = re.compile(r"([<\[])((?:think|thinking|thought|reasoning)[>\]])", re.IGNORECASE)
-"""How a thought begins in a text; it ends with the same word behind a slash."""
+"""The mark that begins a thought in a text; the mark with a slash ends it."""
 BROKEN_OFF = {"message": "the answer ended in an error"}
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
-"""How Gemini ends an answer that it throws away for the call of a tool in it."""
+"""The reasons by which Gemini ends an answer that it discards for a bad tool call."""
 THOUGHTS = ("reasoning_content", "thinking_blocks")
-"""Where LiteLLM puts what a model thought."""
+"""The fields in which LiteLLM puts what a model thought."""
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
-    """The reply in a response, with the calls of the tools that were offered; no choices are an
-    empty one.
+    """The reply in a response, with its calls of offered tools; it is empty without choices.
 
-    Where the provider does not say what it used, the reply counts as the most, which was reserved.
+    If the provider does not count the tokens, the reply counts as the maximum that was reserved.
     Raises AgentError where the provider or the model refused to answer.
     """
     choice = next(iter(getattr(response, "choices", None) or ()), None)
@@ -41,7 +40,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     text = text_of_content(getattr(message, "content", None))
     offered = offered_tools(agent, request)
     calls = calls_in(message, offered)
-    used = _used(getattr(response, "usage", None), is_silent=not text and not calls)
+    used = _tokens_used(getattr(response, "usage", None), is_silent=not text and not calls)
     if used is None:
         most = quote(agent, request)
         tokens, usd = most.tokens, most.cost_usd
@@ -56,31 +55,33 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
             "content", f"the model called a tool wrongly: {miscall}", cost_usd=usd, tokens=tokens
         )
     if finish == "length" and _is_capped(request, used):
-        reason = _cut_off(request)
+        reason = _cap_message(request)
         is_charged = used is None
         raise AgentError(
             "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
         )
-    is_thought = finish == "length" and not calls
-    thought = _thought_alone(agent, request.agent, message, text, used) if is_thought else ""
+    may_be_thought = finish == "length" and not calls
+    thought = (
+        _all_thought_message(agent, request.agent, message, text, used) if may_be_thought else ""
+    )
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
         text,
         cut_off=finish == "length",
         tool_calls=calls,
-        kept=kept_of(message, request.model) if calls else {},
+        kept=thoughts_to_keep(message, request.model) if calls else {},
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
-        counted=None if used is None else _counted(used),
+        counted=None if used is None else _token_use(used),
         cost_usd=usd,
         held=used is None,
     )
 
 
 def _error_inside(choice: Any) -> Mapping[str, Any]:
-    """What went wrong while the provider answered, as OpenRouter says it in the answer."""
+    """The error that broke off the answer, which OpenRouter reports inside it."""
     record = _own_fields(choice).get("error")
     if isinstance(record, Mapping):
         return record
@@ -88,12 +89,12 @@ def _error_inside(choice: Any) -> Mapping[str, Any]:
 
 
 def _native_finish(choice: Any) -> object:
-    """Why the answer ended, in the provider's own word: LiteLLM makes a `stop` of many."""
+    """Why the answer ended, in the provider's own word: LiteLLM turns many into `stop`."""
     return _own_fields(choice).get("native_finish_reason")
 
 
 def _own_fields(part: Any) -> Mapping[str, Any]:
-    """What is a provider's own, which LiteLLM keeps apart."""
+    """The fields of the provider's own, which LiteLLM keeps apart."""
     own = getattr(part, "provider_specific_fields", None)
     return own if isinstance(own, Mapping) else {}
 
@@ -106,33 +107,35 @@ def _refusal(message: Any, finish: object) -> str:
 
 
 def _is_capped(request: Request, used: Used | None) -> bool:
-    """Whether a cut-off answer ended at our cap, and not where no answer of the model is longer."""
+    """Whether a cut-off answer ended at our cap, not at the longest answer of the model."""
     if request.cap is None or request.caps is None:
         return False
     most = request.caps.most
     return most is None or request.cap < most or used is None or used.output < most
 
 
-def _cut_off(request: Request) -> str:
-    told = f"{CUT_OFF} {plural(request.cap or 0, 'token', ',')}, the longest that "
+def _cap_message(request: Request) -> str:
+    start = f"{CUT_OFF} {plural(request.cap or 0, 'token', ',')}, the longest that "
     if request.caps is not None and request.cap == request.caps.usual:
-        return told + "is asked for where a limit is set and `params:` has no `max_tokens`"
-    return told + "the limits of the run left room for"
+        return start + "is asked for where a limit is set and `params:` has no `max_tokens`"
+    return start + "the limits of the run left room for"
 
 
-def _thought_alone(agent: ModelAgent, name: str, message: Any, text: str, used: Used | None) -> str:
-    """Why a cut-off answer has no word of its own; empty where it has one, or nothing was thought.
+def _all_thought_message(
+    agent: ModelAgent, name: str, message: Any, text: str, used: Used | None
+) -> str:
+    """The message for a cut-off answer that is nothing but thoughts; empty for any other.
 
-    Its author can't mend that: it would think as long again, and be paid again.
+    Its author can't correct that: it would think as long again, and be paid again.
     """
     answered = used.output if used else 0
     thoughts = (getattr(message, place, None) for place in THOUGHTS)
-    # Some do not show what a model thought, but no tokens are spent on nothing.
+    # Some providers hide the thoughts, but the tokens were spent on something.
     is_thought = any(thoughts) or (answered > 0 and not text)
-    told = text.strip()
-    opened = _THOUGHT.match(told)
-    is_open = opened is not None and f"{opened[1]}/{opened[2]}" not in told
-    if not is_open and (told or not is_thought):
+    visible = text.strip()
+    opened = _THOUGHT.match(visible)
+    is_open = opened is not None and f"{opened[1]}/{opened[2]}" not in visible
+    if not is_open and (visible or not is_thought):
         return ""
     spent = f"all {plural(answered, 'token', ',')}" if answered else "all tokens"
     cap = next((option for option in OUTPUT_CAPS if option in agent.params), "max_tokens")
@@ -140,7 +143,7 @@ def _thought_alone(agent: ModelAgent, name: str, message: Any, text: str, used: 
     return f"{spent} went into reasoning, none into the answer; {remedy}"
 
 
-def _used(usage: Any, *, is_silent: bool) -> Used | None:
+def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
     """The tokens of a call; None where the provider did not count all of them."""
     sent, answered = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     # There is no call without a prompt, and no text without a token.
@@ -149,17 +152,17 @@ def _used(usage: Any, *, is_silent: bool) -> Used | None:
     details = getattr(usage, "prompt_tokens_details", None)
     cached = min(_count(details, "cached_tokens") or 0, sent)
     written = min(_count(details, "cache_creation_tokens") or 0, sent - cached)
-    # Some count what the model thought in the total alone.
+    # Some providers count thoughts in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
     return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
-def _counted(used: Used) -> TokenUse:
+def _token_use(used: Used) -> TokenUse:
     return TokenUse(input=used.input, output=used.output, cached=used.cached, written=used.written)
 
 
 def _count(record: Any, name: str) -> int | None:
-    """A number of tokens that a provider names; None where it names none that can be believed."""
+    """A token count of the provider; None where it gives no plausible one."""
     value = getattr(record, name, None)
     if not isinstance(value, int) or isinstance(value, bool):
         return None

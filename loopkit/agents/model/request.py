@@ -23,12 +23,12 @@ MARKED = frozenset({
     "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "openrouter",
     "vertex_ai-anthropic_models",
 })  # fmt: skip
-"""Who sells Claude, by the prefix of the model, or by the table where it has none."""
+"""Providers of Claude, by the prefix of the model, or by the table if it has none."""
 
 
 def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    """The keyword arguments of `litellm.acompletion`, the retries and the timeout left out."""
-    told: dict[str, Any] = {
+    """The keyword arguments of `litellm.acompletion`, without retries and timeout."""
+    keywords: dict[str, Any] = {
         "model": request.model,
         "messages": chat_messages(
             _messages(agent, request), request.model, has_tools=has_tools(agent, request.model)
@@ -37,21 +37,21 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         **tool_arguments(agent, request),
     }
     if request.cap is not None:
-        told["max_tokens"] = request.cap
+        keywords["max_tokens"] = request.cap
     if agent.base_url is not None:
-        told["base_url"] = agent.base_url
+        keywords["base_url"] = agent.base_url
     if agent.api_key_env is not None:
-        told["api_key"] = os.environ.get(agent.api_key_env)
+        keywords["api_key"] = os.environ.get(agent.api_key_env)
     if (schema := native_schema(agent, request)) is not None:
-        told["response_format"] = _response_format(strict_form(schema))
+        keywords["response_format"] = _response_format(strict_form(schema))
     if request.is_sent_again and _is_marked(request.model):
-        # To put it into the cache costs a quarter more; to find it there, a tenth.
-        told.setdefault("cache_control_injection_points", _cache_points(request.messages))
-    return told
+        # Writing it to the cache costs a quarter more; reading it there costs a tenth.
+        keywords.setdefault("cache_control_injection_points", _cache_points(request.messages))
+    return keywords
 
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
-    """The schema that is asked for by the provider's own means; none where words have to do."""
+    """The schema that is sent as such; None where there is none, or it is asked for in words."""
     form = None if request.schema is None else native_form(request.schema)
     if offered_tools(agent, request) and not takes_schema_too(agent, request.model):
         return None
@@ -64,17 +64,17 @@ def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | No
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     if request.schema is None or native_schema(agent, request) is not None:
         return request.messages
-    asked = schema_in_words(request.schema)
+    instruction = schema_in_words(request.schema)
     first, *rest = request.messages
     if first.role == "system":
-        return [Message("system", f"{first.content.rstrip()}\n\n{asked}"), *rest]
-    return [Message("system", asked), first, *rest]
+        return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
+    return [Message("system", instruction), first, *rest]
 
 
 def schema_in_words(schema: Mapping[str, Any]) -> str:
-    """What a model without structured output is told instead."""
-    shown = json.dumps(schema, ensure_ascii=False)
-    return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{shown}"
+    """The instruction for a model without structured output."""
+    text = json.dumps(schema, ensure_ascii=False)
+    return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
 
 
 def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_marked(model: str) -> bool:
-    """Whether it is a Claude of a provider that caches what is marked, and nothing else."""
+    """Whether the model is a Claude of a provider that caches only what is marked."""
     return "claude" in model.lower() and provider_of(model) in MARKED
 
 

@@ -17,14 +17,14 @@ STRICT = frozenset(
     }
 )  # fmt: skip
 """The words that a strict schema may have."""
-TELLING = frozenset({"type", "anyOf", "enum", "const", "$ref"})
-"""One of these says in each part of a strict schema what is there."""
+TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
+"""Each part of a strict schema has one of these words, which says what is there."""
 
 
 def native_form(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema as one of an object whose parts are its `$defs`; none where it is none.
+    """The schema as that of an object whose parts are its `$defs`; None where it has no such form.
 
-    Providers refuse a schema of anything else, and what refers to other places.
+    Providers refuse a schema of anything else, and references to other places.
     """
     steps = steps_of(schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
     root = part_at(schema, steps) if steps else None
@@ -50,7 +50,7 @@ def is_closed(schema: object) -> bool:
 
 
 def _is_strict(part: Mapping[str, Any]) -> bool:
-    if not part.keys() <= STRICT or part.keys().isdisjoint(TELLING) or _is_open(part):
+    if not part.keys() <= STRICT or part.keys().isdisjoint(TYPE_WORDS) or _is_open(part):
         return False
     is_object = part.get("type") == "object" or "properties" in part
     is_whole = set(part.get("properties", ())) == set(part.get("required", ()))
@@ -58,7 +58,7 @@ def _is_strict(part: Mapping[str, Any]) -> bool:
 
 
 def _is_open(part: Mapping[str, Any]) -> bool:
-    """Whether something in it may be anything, or a reference has words beside it."""
+    """Whether something in a part may be anything, or a reference has words beside it."""
     anything = True in part.get("properties", {}).values() or part.get("items") is True
     return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
 
@@ -66,18 +66,20 @@ def _is_open(part: Mapping[str, Any]) -> bool:
 def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema with every field required, and null for those that may be left out.
 
-    It stays as it is where that does not make it a strict one.
+    The schema itself is returned if that would not make it strict.
     """
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
-        # A default says something about what is left out, and nothing is left out here.
+        # A default is for a field that is left out, and no field is left out here.
         kept = {word: value for word, value in part.items() if word != "default"}
         fields = part.get("properties")
         if not isinstance(fields, Mapping):
             return kept
-        added = set(_added(part, schema))
-        made = {n: {"anyOf": [f, {"type": "null"}]} if n in added else f for n, f in fields.items()}
-        return {**kept, "properties": made, "required": list(fields)}
+        added = set(_omittable_fields(part, schema))
+        nullable = {
+            n: {"anyOf": [f, {"type": "null"}]} if n in added else f for n, f in fields.items()
+        }
+        return {**kept, "properties": nullable, "required": list(fields)}
 
     strict: Mapping[str, Any] = rewritten(schema, change)
     return strict if is_closed(strict) else schema
@@ -92,7 +94,7 @@ def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
     return text if kept == answer else json.dumps(kept, ensure_ascii=False)
 
 
-def _added(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+def _omittable_fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
     """The fields of an object that may be left out, but not be null."""
     required = part.get("required", ())
     for name, field in part.get("properties", {}).items():
@@ -101,7 +103,7 @@ def _added(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _takes_null(part: Any, root: Mapping[str, Any]) -> bool:
-    """Whether null fits; of what may be anything it does."""
+    """Whether null fits a part; it does if the part may be anything."""
     if not isinstance(part, Mapping):
         return part is True
     for option in _options(part, root):
@@ -114,7 +116,7 @@ def _takes_null(part: Any, root: Mapping[str, Any]) -> bool:
 
 
 def _options(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What a part may be, with references followed as far as they lead to something else."""
+    """The alternatives of a part; each reference is followed once."""
     waiting, seen = [part], set[str]()
     while waiting:
         option = waiting.pop()
@@ -150,9 +152,9 @@ def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
     if not isinstance(value, dict):
         return value
     fitting = [o for o in options if _may_be(value, o.get("properties", {}))]
-    # A strict answer has all fields of what it is, so that the smallest form is the one.
+    # A strict answer has all fields of its form, so the smallest fitting form is the right one.
     record = min(fitting, key=lambda option: len(option.get("properties", {})), default={})
-    added, fields = set(_added(record, root)), record.get("properties", {})
+    added, fields = set(_omittable_fields(record, root)), record.get("properties", {})
     return {
         name: _without_added(inner, fields.get(name), root)
         for name, inner in value.items()

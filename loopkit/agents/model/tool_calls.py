@@ -14,13 +14,13 @@ JSON_CALL = "json_tool_call"
 
 
 def calls_in(message: Any, offered: Sequence[Tool]) -> tuple[ToolCall, ...]:
-    """The calls of a model that was offered tools, in order, each with an id of its own.
+    """The calls of a model that was offered tools, in order, each with a unique id.
 
-    The ids are the provider's, which may have put something into them that it wants back.
+    The ids are the provider's, which may hold something that it wants back.
     """
     names = {tool.name for tool in offered}
     calls: dict[str, ToolCall] = {}
-    for call in _functions(message) if names else ():
+    for call in _raw_calls(message) if names else ():
         if call.name == JSON_CALL and JSON_CALL not in names:
             continue
         own = call.id
@@ -30,7 +30,7 @@ def calls_in(message: Any, offered: Sequence[Tool]) -> tuple[ToolCall, ...]:
     return tuple(calls.values())
 
 
-def _functions(message: Any) -> Iterator[ToolCall]:
+def _raw_calls(message: Any) -> Iterator[ToolCall]:
     calls = getattr(message, "tool_calls", None)
     for call in calls if isinstance(calls, list) else ():
         function = getattr(call, "function", None)
@@ -39,7 +39,7 @@ def _functions(message: Any) -> Iterator[ToolCall]:
             continue
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         own = getattr(call, "id", None)
-        # Without arguments some send none.
+        # Some send an empty text where there are no arguments.
         yield ToolCall(
             id=own if isinstance(own, str) else "", name=name, arguments=text.strip() or "{}"
         )

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from loopkit.agents.port import Request, Tool
 
 NO_TOOLS = frozenset({"ollama", "replicate"})
-"""Providers that LiteLLM passes no tools to, whatever the model can: it leaves them out, or puts
-them into the prompt and has every answer be JSON. Ollama takes them under `ollama_chat/`."""
+"""Providers to which LiteLLM passes no tools, whatever the model can: it leaves them out, or puts
+them into the prompt and makes every answer JSON. Ollama takes them under `ollama_chat/`."""
 NO_CHOICE = frozenset({"ollama_chat"})
 """Providers that call whatever tool they are sent, because they know no `tool_choice`."""
 TAKE_BOTH = frozenset({"anthropic", "azure", "mistral", "openai"})
@@ -27,8 +27,8 @@ SCHEMA_AS_TOOL = frozenset({
     "anthropic", "azure", "bedrock", "bedrock_converse", "bedrock_mantle", "databricks", "groq",
     "vertex_ai", "vertex_ai_beta",
 })  # fmt: skip
-"""Providers of which LiteLLM has some models call a tool with the answer, and no other one, where
-the request has a schema."""
+"""Providers for which LiteLLM turns a schema into a tool that some models have to call with the
+answer, so that they call no other."""
 
 
 def offered_tools(agent: ModelAgent, request: Request) -> Sequence[Tool]:
@@ -37,7 +37,7 @@ def offered_tools(agent: ModelAgent, request: Request) -> Sequence[Tool]:
 
 
 def has_tools(agent: ModelAgent, model: str) -> bool:
-    """Whether a model can call tools; one that is in no list is taken to."""
+    """Whether a model can call tools; an unlisted one is assumed to."""
     if agent.tool_use == "runner" or provider_of(model) in NO_TOOLS:
         return False
     known = known_model(model)
@@ -45,7 +45,7 @@ def has_tools(agent: ModelAgent, model: str) -> bool:
 
 
 def takes_schema_too(agent: ModelAgent, model: str) -> bool:
-    """Whether a schema can be asked for by the provider's own means beside tools."""
+    """Whether the provider takes a JSON Schema beside tools."""
     provider, known = provider_of(model), known_model(model)
     if known is not None and known.native_schema:
         gemini = _GEMINI.search(model) if provider in ("gemini", "vertex_ai") else None
@@ -55,19 +55,19 @@ def takes_schema_too(agent: ModelAgent, model: str) -> bool:
 
 
 def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    """What of the arguments of a LiteLLM call is about tools."""
+    """The arguments of a LiteLLM call that concern tools."""
     tools = offered_tools(agent, request)
     is_silent = not request.may_call_tools and provider_of(request.model) in NO_CHOICE
     if not tools or is_silent:
         return {}
-    told: dict[str, Any] = {"tools": [_function(tool) for tool in tools]}
+    keywords: dict[str, Any] = {"tools": [_function(tool) for tool in tools]}
     if not request.may_call_tools:
-        told["tool_choice"] = "none"
-    return told
+        keywords["tool_choice"] = "none"
+    return keywords
 
 
 def _function(tool: Tool) -> Mapping[str, Any]:
-    # A copy: LiteLLM takes words out of schemas that a provider does not know.
+    # A copy: LiteLLM removes the words from a schema that a provider does not know.
     schema = json.loads(json.dumps(tool.schema))
     described = {"description": tool.description} if tool.description else {}
     return {

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 DEEPEST = 4
-"""Levels that servers wrap an error in; who sends more is not followed."""
+"""Levels in which servers wrap an error; deeper ones are not read."""
 _HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title>(.{0,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _WRAPPING = re.compile(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
@@ -33,7 +33,7 @@ def core_of(text: str) -> object:
 
 
 def innermost(body: object) -> object:
-    """The record of an error without those that are around it."""
+    """The record of an error without the records around it."""
     for _ in range(DEEPEST):
         match body:
             case [inner, *_] | {"error": inner} | {"detail": inner} if inner:
@@ -73,7 +73,7 @@ def codes(core: object) -> frozenset[str]:
     return frozenset(code for key in ("code", "type") if isinstance(code := core.get(key), str))
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """The text without the class names and the advice that LiteLLM wraps it in."""
     text = text.split("\nTraceback", 1)[0]
     start = 0

@@ -27,7 +27,13 @@ from loopkit.validators.judges.forms import form_of
 from loopkit.validators.judges.prompt import reask_prompt, with_nonce
 from loopkit.validators.judges.reader import read_answer
 from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.submission import DESCRIPTION, INSTEAD, SUBMIT, as_answered, note
+from loopkit.validators.judges.submission import (
+    DESCRIPTION,
+    INSTEAD,
+    SUBMIT,
+    as_text_reply,
+    submission_note,
+)
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
@@ -155,8 +161,8 @@ class Judge:
         asked = [exchange.prompt for exchange in exchanges_of(self.active, self.work)]
         if not self.rule.submit:
             return read_answer(self.validator, replied, self.form, echoes=asked)
-        read = read_answer(self.validator, as_answered(replied), self.form, echoes=asked)
-        if isinstance(read, Answer) and (odd := note(replied)):
+        read = read_answer(self.validator, as_text_reply(replied), self.form, echoes=asked)
+        if isinstance(read, Answer) and (odd := submission_note(replied)):
             return read.replace(reason="; ".join(filter(None, (read.reason, odd))))
         return read
 

@@ -17,7 +17,7 @@ from loopkit.testing.coverage.measured import (
     Tally,
     impossible_goals,
 )
-from loopkit.testing.coverage.reached import Reached, reached
+from loopkit.testing.coverage.reached import Reached, collect_reached
 
 __all__ = [
     "Coverage",
@@ -25,6 +25,7 @@ __all__ = [
     "Measured",
     "Reached",
     "Tally",
+    "collect_reached",
     "coverage_text",
     "data",
     "goal_line",
@@ -32,5 +33,4 @@ __all__ = [
     "goals_of",
     "impossible_goals",
     "percent",
-    "reached",
 ]

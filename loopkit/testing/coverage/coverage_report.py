@@ -19,7 +19,7 @@ KINDS: tuple[tuple[GoalKind, str], ...] = (
     ("cap", "caps"),
 )
 VERSION = 1
-"""Of the form of the data."""
+"""The version of the form of the data."""
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -28,7 +28,7 @@ def coverage_text(coverage: Coverage) -> str:
     rows += [_row(machine.file, machine) for machine in coverage.machines]
     if len(coverage.machines) > 1:
         rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
-    missed = [text for machine in coverage.machines for text in _missed(machine)]
+    missed = [text for machine in coverage.machines for text in _lines_of_missed(machine)]
     parts = ["\n".join(columns(rows, "<>>>>"))]
     if missed:
         parts.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
@@ -36,12 +36,12 @@ def coverage_text(coverage: Coverage) -> str:
 
 
 def percent(exact: Fraction) -> str:
-    """With one digit behind the point, rounded down, so that 100 means all."""
+    """The number with one digit after the point, rounded down, so that 100 means all."""
     return f"{floor(exact * 10) / 10:g}"
 
 
 def data(coverage: Coverage) -> dict[str, Any]:
-    """The same with every goal, its status and the cases that cover it, as JSON has it."""
+    """The coverage as data for JSON, with every goal, its status and the cases that cover it."""
     return {
         "coverage": VERSION,
         **_count(coverage.count),
@@ -55,7 +55,7 @@ def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
     return (name, *parts, f"{percent(machine.count().percent)} %")
 
 
-def _missed(machine: MachineCoverage) -> Iterator[str]:
+def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
     graph = Graph(machine.loaded.machine)
     for goal in machine.missed:
         yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}"

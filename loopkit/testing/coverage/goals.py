@@ -19,12 +19,12 @@ class Goal:
 
     kind: GoalKind
     name: str
-    """The state; the id of the edge; for what one declaration makes in many states, its path."""
+    """The state; the id of the edge; for one declaration of edges in many states, its path."""
     at: DocPath
     """Where the machine file declares it."""
     edges: tuple[str, ...] = ()
-    """The edges of which any one reaches it: taken, or for a cap without room when its state
-    decides. None for a state."""
+    """The edges, any one of which reaches the goal: when it is taken, or for a cap when it has no
+    room as its state decides. Empty for a state."""
 
 
 THEN: DocPath = ("limits", "then")
@@ -49,7 +49,7 @@ def goals_of(loaded: Loaded) -> tuple[Goal, ...]:
 
 
 def _cap_path(loaded: Loaded, edge: Edge) -> DocPath:
-    """Where the edge's own bound is written, or its budget's name, or else the edge."""
+    """The path of the edge's own bound or its budget's name, or else of the edge."""
     document = loaded.source.document
     written = ((*edge.path, key) for key in ("max", "budget"))
     return next((path for path in written if document.node(path) is not None), edge.path)
@@ -60,11 +60,12 @@ def goal_text(graph: Graph, goal: Goal) -> str:
     if goal.kind == "state":
         return f"state {goal.name}"
     edge = graph.by_id[goal.edges[0]]
-    way = f"{goal.name} → {edge.target}"
+    transition = f"{goal.name} → {edge.target}"
     if goal.kind == "cap":
-        return f"cap of {way} ({', '.join(_bound(graph, edge, name) for name in edge.counters)})"
+        bounds = ", ".join(_bound(graph, edge, name) for name in edge.counters)
+        return f"cap of {transition} ({bounds})"
     when = _when(graph, edge)
-    return f"{way} ({when})" if when else way
+    return f"{transition} ({when})" if when else transition
 
 
 def goal_line(loaded: Loaded, goal: Goal) -> int:

@@ -12,7 +12,7 @@ from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds import Analysis, Bounds, explore
 from loopkit.testing.coverage.goals import Goal, GoalKind, goals_of
-from loopkit.testing.coverage.reached import reached
+from loopkit.testing.coverage.reached import collect_reached
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.playing import Run
 from loopkit.testing.suites import Suite
@@ -45,17 +45,17 @@ class Measured:
 
 @dataclass(frozen=True)
 class MachineCoverage:
-    """What the cases of one machine cover."""
+    """The coverage of one machine by its cases."""
 
     loaded: Loaded
     measured: tuple[Measured, ...]
     is_exact: bool
-    """False where the machine has more configurations than are looked at: then nothing is known
-    to be impossible."""
+    """False if the machine has more configurations than are examined: then no goal is known to be
+    impossible."""
 
     @property
     def file(self) -> str:
-        """The machine file: from the current folder where it lies below, else as it was named."""
+        """The machine file: relative to the current folder if below it, else as it was named."""
         named, here = self.loaded.source.document.file, Path.cwd()
         path = Path(named).resolve()
         return str(path.relative_to(here)) if path.is_relative_to(here) else named
@@ -73,7 +73,7 @@ class MachineCoverage:
 
     @cached_property
     def marks(self) -> Marks:
-        """The same for a diagram."""
+        """The coverage as marks for a diagram."""
         edges = [one for one in self.measured if one.goal.kind == "transition"]
         return Marks(
             {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
@@ -84,7 +84,7 @@ class MachineCoverage:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What cases cover of all machines that they test."""
+    """The coverage of all machines that cases test."""
 
     machines: tuple[MachineCoverage, ...]
 
@@ -111,7 +111,7 @@ class Tally:
             self._add(loaded.children[one.state], suite, case, one.run)
 
     def _of(self, loaded: Loaded) -> _Reaching:
-        """What is reached of a machine; what it runs counts from then on, too."""
+        """The goals reached in a machine; from then on the machines that it runs count too."""
         path = Path(loaded.source.document.file).resolve()
         if path not in self._machines:
             self._machines[path] = _Reaching(loaded, goals_of(loaded))
@@ -120,8 +120,8 @@ class Tally:
         return self._machines[path]
 
     def coverage(self) -> Coverage:
-        """What the cases so far cover. Goes through all runs of each machine once."""
-        return Coverage(tuple(reaching.measured() for reaching in self._machines.values()))
+        """The coverage by the cases so far. Goes through all runs of each machine once."""
+        return Coverage(tuple(reaching.measure() for reaching in self._machines.values()))
 
 
 @dataclass
@@ -132,14 +132,14 @@ class _Reaching:
 
     def add(self, suite: Suite, case: str, run: FamilyRun) -> None:
         engine, named = suite.machines.engines[run.state.definition], f"{suite.path}::{case}"
-        found = reached(engine, run.plain_events)
+        found = collect_reached(engine, run.plain_events)
         for goal in self.goals:
             cases = self.cases.setdefault(goal, [])
             # Several children of one case may reach the same.
             if found.covers(goal) and cases[-1:] != [named]:
                 cases.append(named)
 
-    def measured(self) -> MachineCoverage:
+    def measure(self) -> MachineCoverage:
         bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())
         impossible = impossible_goals(self.loaded, self.goals, bounds)
         return MachineCoverage(

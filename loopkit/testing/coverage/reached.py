@@ -33,34 +33,34 @@ class Reached:
         return not edges.isdisjoint(goal.edges)
 
 
-def reached(engine: Engine, events: Iterable[Event]) -> Reached:
-    """What these events reached, from the start of a run; the engine is that of its machine."""
-    made, before = Reached(), RunState()
+def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
+    """What a run reached by these events, from its start; the engine is that of its machine."""
+    reached, before = Reached(), RunState()
     for event in events:
-        _note(made, engine, before, event)
+        _note(reached, engine, before, event)
         if isinstance(event, OF_ROOM):
             apply(before, event)
-    return made
+    return reached
 
 
-def _note(made: Reached, engine: Engine, run: RunState, event: Event) -> None:
+def _note(reached: Reached, engine: Engine, run: RunState, event: Event) -> None:
     match event:
         case Entered():
-            made.entered.add(event.state)
+            reached.entered.add(event.state)
         case Decided():
-            made.taken.add(event.edge)
+            reached.taken.add(event.edge)
             kind = engine.program.graph.by_id[event.edge].event
-            made.closed.update(_closed(engine, run, event.source, kind))
+            reached.closed.update(_edges_without_room(engine, run, event.source, kind))
         case Waiting(call=None):
-            made.closed.update(_closed(engine, run, event.state, "done"))
+            reached.closed.update(_edges_without_room(engine, run, event.state, "done"))
         case Suspended():
-            # A revise edge of `on_error` without room is no way out: the run ends here.
-            made.closed.update(_closed(engine, run, event.state, event.reason))
+            # A revise edge of `on_error` without room can't be taken: the run ends here.
+            reached.closed.update(_edges_without_room(engine, run, event.state, event.reason))
         case _:
             pass
 
 
-def _closed(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
+def _edges_without_room(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
     """The back edges of a state that an event could take if they had room."""
     for edge in engine.program.graph.outgoing[state]:
         if edge.back and edge.event == event and not has_room(engine.program, run, edge):

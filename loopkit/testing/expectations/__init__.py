@@ -28,28 +28,28 @@ EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
 
 
 def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
-    """Everything that did not come true, in the order in which the reference has the keys.
+    """Every expectation that did not come true, in the order of the keys in the reference.
 
-    `called` is the run, where it is a child.
+    `called` is the name of the run, if it is a child.
     """
-    yield from _told_of(called, own_misses(run, expect))
+    yield from _with_child_name(called, own_misses(run, expect))
     for child, expected in judged_children(run, expect):
         place = place_of(child.state, child.key, called)
         for miss in misses(child.trace, expected.said, place):
             yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
-    yield from _told_of(called, unbegun(run, expect))
+    yield from _with_child_name(called, unbegun(run, expect))
 
 
-def _told_of(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
+def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
     for miss in found:
         message = f"`{called}`: {miss.message}" if called else miss.message
         yield Miss(miss.at, message, miss.shown)
 
 
 def own_misses(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The same but for what is expected of children."""
-    for judge in EXPECTATIONS:
-        yield from judge(run, expect)
+    """The unmet expectations of a run itself, without those of its children."""
+    for expectation in EXPECTATIONS:
+        yield from expectation(run, expect)
 
 
 __all__ = ["judged_children", "misses", "own_misses"]

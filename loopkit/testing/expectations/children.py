@@ -1,4 +1,4 @@
-"""Expected children: the same expectations, of the runs that a state began."""
+"""Expected children: the expectations of the runs that a state began."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopkit.testing.trace import ChildTrace, Trace
 
 
 def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
-    """Each child of which something is expected, with that."""
+    """Each child that has expectations, with these."""
     for child in run.children:
         expected = one_child(expect.children or {}, child.state, child.key, child.visit)
         if expected is not None:
@@ -19,18 +19,18 @@ def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, In
 
 
 def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """What is expected of children that never began; of such one only the outcome is known."""
+    """The unmet expectations of children that never began; of these only the outcome is known."""
     begun = {expected.at for _, expected in judged_children(run, expect)}
     for one in expect.in_children:
         if one.at in begun:
             continue
-        became = _results(run, one.state).get(one.key, {}).get("outcome")
-        if became is None:
+        outcome = _results(run, one.state).get(one.key, {}).get("outcome")
+        if outcome is None:
             message = f"expected something of `{one.called}`, and no such child began"
             yield Miss(one.at, message)
-        elif one.said.model_fields_set - {"outcome"} or one.said.outcome not in (None, became):
-            # Of a visit at which there was no such item, nothing is expected: `{}`.
-            message = f"expected something of `{one.called}`, which is `{became}` and never began"
+        elif one.said.model_fields_set - {"outcome"} or one.said.outcome not in (None, outcome):
+            # For a visit without such an item, nothing is expected: `{}`.
+            message = f"expected something of `{one.called}`, which is `{outcome}` and never began"
             yield Miss(one.at, message)
 
 

@@ -15,43 +15,45 @@ from loopkit.views.history import origins_of
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Each kind of finding that is expected, as often as it is expected."""
-    for index, wanted in enumerate(expect.findings or ()):
-        reports = matching_reports(run, wanted)
-        found = [f for judged in reports for f in judged.report.findings if _fits(f, wanted)]
-        is_right = bool(found) if wanted.count is None else len(found) == wanted.count
+    for index, expected in enumerate(expect.findings or ()):
+        reports = matching_reports(run, expected)
+        found = [f for judged in reports for f in judged.report.findings if _fits(f, expected)]
+        is_right = bool(found) if expected.count is None else len(found) == expected.count
         if not reports:
-            yield Miss(("findings", index), _unjudged(run, wanted))
+            yield Miss(("findings", index), _no_report_message(run, expected))
         elif not is_right:
-            lines = tuple(line for judged in reports for line in _report(judged))
-            yield Miss(("findings", index), _mismatch(wanted, len(found)), lines)
+            lines = tuple(line for judged in reports for line in _report_lines(judged))
+            yield Miss(("findings", index), _mismatch_message(expected, len(found)), lines)
 
 
-def _fits(finding: Finding, wanted: ExpectedFinding) -> bool:
-    return is_expected(finding, wanted) and (wanted.message or "").rstrip("\n") in finding.message
+def _fits(finding: Finding, expected: ExpectedFinding) -> bool:
+    return (
+        is_expected(finding, expected) and (expected.message or "").rstrip("\n") in finding.message
+    )
 
 
-def _unjudged(run: Trace, wanted: ExpectedFinding) -> str:
-    where = f"`{wanted.state}`" if wanted.state else "the run"
-    known = [j for j in run.judged if wanted.state in (None, j.state)]
+def _no_report_message(run: Trace, expected: ExpectedFinding) -> str:
+    where = f"`{expected.state}`" if expected.state else "the run"
+    known = [j for j in run.judged if expected.state in (None, j.state)]
     if not known:
         return f"{where} gave no report"
     judged = ", ".join(str(attempt) for attempt in dict.fromkeys(j.attempt for j in known))
-    return f"{where} judged no attempt {wanted.attempt}; it judged {judged}"
+    return f"{where} judged no attempt {expected.attempt}; it judged {judged}"
 
 
-def _mismatch(wanted: ExpectedFinding, count: int) -> str:
+def _mismatch_message(expected: ExpectedFinding, count: int) -> str:
     keys = ("code", "validator", "severity", "status", "origin")
-    parts = [f"{key} `{value}`" for key in keys if (value := getattr(wanted, key)) is not None]
-    if wanted.defaulted is not None:
-        parts += ["an assumed origin" if wanted.defaulted else "an origin that is named"]
-    parts += [f"{one_line(wanted.message)!r}"] if wanted.message is not None else []
+    parts = [f"{key} `{value}`" for key in keys if (value := getattr(expected, key)) is not None]
+    if expected.defaulted is not None:
+        parts += ["an assumed origin" if expected.defaulted else "an origin that is named"]
+    parts += [f"{one_line(expected.message)!r}"] if expected.message is not None else []
     kind = f" with {' and '.join(parts)}" if parts else ""
-    if wanted.count is None:
+    if expected.count is None:
         return f"expected a finding{kind}, and there is none"
-    return f"expected {plural(wanted.count, 'finding')}{kind}, and there are {count}"
+    return f"expected {plural(expected.count, 'finding')}{kind}, and there are {count}"
 
 
-def _report(judged: Judged) -> Iterator[str]:
+def _report_lines(judged: Judged) -> Iterator[str]:
     report = judged.report
     yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
     for finding in report.findings:

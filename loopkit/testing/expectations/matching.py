@@ -11,36 +11,38 @@ from loopkit.scenario import ExpectedFeedback, ExpectedFinding, ExpectedPrompt
 from loopkit.testing.trace import Asked, FeedbackGiven, Judged, Trace
 
 
-def matching_reports(run: Trace, wanted: ExpectedFinding) -> list[Judged]:
-    """The reports in which a finding is expected."""
-    return [judged for judged in run.judged if _agree(wanted, judged, ("state", "attempt"))]
+def matching_reports(run: Trace, expected: ExpectedFinding) -> list[Judged]:
+    """The reports to which an expected finding applies."""
+    return [judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))]
 
 
 def is_expected(
     finding: Finding,
-    wanted: ExpectedFinding,
+    expected: ExpectedFinding,
     keys: Iterable[str] = ("code", "severity", "status", "defaulted"),
 ) -> bool:
-    """Whether a finding has these keys, validator and origin of an expected one, message aside."""
-    is_meant = wanted.validator in (None, *finding.named_by)
-    return is_meant and wanted.origin in (None, *finding.origins) and _agree(wanted, finding, keys)
+    """Whether a finding agrees in these keys, validator and origin; the message is not compared."""
+    is_meant = expected.validator in (None, *finding.named_by)
+    return (
+        is_meant and expected.origin in (None, *finding.origins) and _agree(expected, finding, keys)
+    )
 
 
-def matching_feedback(run: Trace, wanted: ExpectedFeedback) -> list[FeedbackGiven]:
-    """The feedback of which a text is expected."""
-    return [told for told in run.feedback if _agree(wanted, told, ("to", "attempt"))]
+def matching_feedback(run: Trace, expected: ExpectedFeedback) -> list[FeedbackGiven]:
+    """The feedback to which an expectation applies."""
+    return [feedback for feedback in run.feedback if _agree(expected, feedback, ("to", "attempt"))]
 
 
-def matching_prompts(run: Trace, wanted: ExpectedPrompt) -> list[Asked]:
-    """The calls of whose prompts a text is expected."""
+def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:
+    """The calls to whose prompts an expectation applies."""
     keys = ("agent", "state", "attempt", "call")
-    same = (asked for asked in run.asked if _agree(wanted, asked, keys))
-    return [asked for asked in same if wanted.validator in (None, asked.place)]
+    same = (asked for asked in run.asked if _agree(expected, asked, keys))
+    return [asked for asked in same if expected.validator in (None, asked.place)]
 
 
-def _agree(wanted: object, found: object, keys: Iterable[str]) -> bool:
-    """Whether all that is said of what is wanted is so; what is not said may be anything."""
-    return all(getattr(wanted, key) in (None, getattr(found, key)) for key in keys)
+def _agree(expected: object, found: object, keys: Iterable[str]) -> bool:
+    """Whether `found` has all values that are given for these keys; None stands for any value."""
+    return all(getattr(expected, key) in (None, getattr(found, key)) for key in keys)
 
 
 def as_text(value: Any) -> str:

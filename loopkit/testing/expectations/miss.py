@@ -9,7 +9,7 @@ from loopkit.language.load import DocPath
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """What was expected where, and what happened instead."""
+    """One unmet expectation: its place, and what happened instead."""
 
     at: DocPath
     """Below `expect:`; the place that is shown."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loopkit.language.load import DocPath
 from loopkit.scenario import Expect
 from loopkit.testing.expectations.miss import Miss
-from loopkit.testing.sequences import diff, fit, lined_up, parting
+from loopkit.testing.sequences import align, diff, fit, index_of_difference
 from loopkit.testing.trace import Trace
 from loopkit.text import one_line
 
@@ -15,15 +15,15 @@ from loopkit.text import one_line
 def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The final state, or how and why the run stopped."""
     if expect.outcome is not None and expect.outcome != run.outcome:
-        message = f"expected outcome `{expect.outcome}`, and the run {ended(run)}"
+        message = f"expected outcome `{expect.outcome}`, and the run {end_clause(run)}"
         yield Miss(("outcome",), message)
     suspended = run.state.suspended
     if expect.reason is not None and (suspended is None or suspended.reason != expect.reason):
-        message = f"expected the run to be suspended as `{expect.reason}`, and it {ended(run)}"
+        message = f"expected the run to be suspended as `{expect.reason}`, and it {end_clause(run)}"
         yield Miss(("reason",), message)
     for index, piece in enumerate(expect.says):
         if piece.rstrip("\n") not in run.closing_words:
-            message = f"expected to read {one_line(piece)!r}, and the run {ended(run)}"
+            message = f"expected to read {one_line(piece)!r}, and the run {end_clause(run)}"
             yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
 
 
@@ -47,13 +47,13 @@ def events(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The verdicts of each validate state."""
-    for state, wanted in (expect.verdicts or {}).items():
+    for state, expected in (expect.verdicts or {}).items():
         given = [judged.report.verdict for judged in run.judged if judged.state == state]
-        if not fit(wanted, given):
-            yield _other(("verdicts", state), f"`{state}` judged otherwise", wanted, given)
+        if not fit(expected, given):
+            yield _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
 
 
-def ended(run: Trace) -> str:
+def end_clause(run: Trace) -> str:
     """How the run ended, as the end of a sentence."""
     state = run.state
     if state.finished is not None:
@@ -67,6 +67,6 @@ def ended(run: Trace) -> str:
 
 
 def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[str]) -> Miss:
-    rows = lined_up(expected, taken)
-    place = (*at, parting(rows, len(expected))) if expected else at
+    rows = align(expected, taken)
+    place = (*at, index_of_difference(rows, len(expected))) if expected else at
     return Miss(place, f"{message} (- expected, + taken)", diff(rows))

@@ -23,27 +23,27 @@ Quoting = ExpectedFeedback | ExpectedPrompt | ExpectedArtifact
 
 
 def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """What states were told that had to work again."""
+    """The feedback to states that had to work again."""
     for index, wanted in enumerate(expect.feedback or ()):
         at: DocPath = ("feedback", index)
-        meant = matching_feedback(run, wanted)
-        if not meant:
-            yield Miss(at, f"no feedback was given{_to(wanted)}", _all_told(run))
-        for told in meant:
-            where = f"the feedback to `{told.to}` for attempt {told.attempt}"
-            yield from _quoted(at, wanted, told.text, where)
+        matching = matching_feedback(run, wanted)
+        if not matching:
+            yield Miss(at, f"no feedback was given{_to(wanted)}", _feedback_lines(run))
+        for given in matching:
+            where = f"the feedback to `{given.to}` for attempt {given.attempt}"
+            yield from _piece_misses(at, wanted, given.text, where)
 
 
 def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """What agents were sent."""
+    """The prompts that agents were sent."""
     for index, wanted in enumerate(expect.prompts or ()):
         at: DocPath = ("prompts", index)
-        meant = matching_prompts(run, wanted)
-        if not meant:
-            yield Miss(at, f"no such call was made{_by(wanted)}", _all_asked(run))
-        for asked in meant:
-            where = f"the prompt of `{asked.agent}` in `{asked.state}`, attempt {asked.attempt}"
-            yield from _quoted(at, wanted, asked.text, where)
+        matching = matching_prompts(run, wanted)
+        if not matching:
+            yield Miss(at, f"no such call was made{_by(wanted)}", _call_lines(run))
+        for call in matching:
+            where = f"the prompt of `{call.agent}` in `{call.state}`, attempt {call.attempt}"
+            yield from _piece_misses(at, wanted, call.text, where)
 
 
 def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -55,7 +55,7 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(at, f"the run ended without `{name}`")
             continue
         text = as_text(value)
-        yield from _quoted(at, wanted, text, f"`{name}`")
+        yield from _piece_misses(at, wanted, text, f"`{name}`")
         if wanted.equals is not None and (expected := _plain(wanted.equals)) != _plain(text):
             shown = _lines_of_diff(expected, _plain(text))
             yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
@@ -71,16 +71,16 @@ def _to(wanted: ExpectedFeedback) -> str:
 
 def _by(wanted: ExpectedPrompt) -> str:
     keys = ("agent", "state", "validator", "attempt", "call")
-    said = [f"{key} {value}" for key in keys if (value := getattr(wanted, key)) is not None]
-    return f" ({', '.join(said)})"
+    parts = [f"{key} {value}" for key in keys if (value := getattr(wanted, key)) is not None]
+    return f" ({', '.join(parts)})"
 
 
-def _all_told(run: Trace) -> tuple[str, ...]:
+def _feedback_lines(run: Trace) -> tuple[str, ...]:
     lines = (f"to {t.to} for attempt {t.attempt}: {one_line(t.text)}" for t in run.feedback)
     return ("there was:", *lines) if run.feedback else ()
 
 
-def _all_asked(run: Trace) -> tuple[str, ...]:
+def _call_lines(run: Trace) -> tuple[str, ...]:
     lines = (
         f"{a.agent} in {a.state} for {a.place}, attempt {a.attempt}, call {a.call}"
         for a in run.asked
@@ -88,15 +88,15 @@ def _all_asked(run: Trace) -> tuple[str, ...]:
     return ("there were:", *lines) if run.asked else ()
 
 
-def _quoted(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
+def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
     for index, piece in enumerate(wanted.contains):
         if piece.rstrip("\n") not in text:
             message = f"{where} does not contain {one_line(piece)!r}"
-            yield Miss((*at, "contains", index), message, _shortened(text))
+            yield Miss((*at, "contains", index), message, _text_lines(text))
     for index, piece in enumerate(wanted.lacks):
         if piece.rstrip("\n") in text:
             message = f"{where} contains {one_line(piece)!r}"
-            yield Miss((*at, "lacks", index), message, _shortened(text))
+            yield Miss((*at, "lacks", index), message, _text_lines(text))
 
 
 def _plain(text: str) -> str:
@@ -110,7 +110,7 @@ def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:
     return _cut(lines)
 
 
-def _shortened(text: str) -> tuple[str, ...]:
+def _text_lines(text: str) -> tuple[str, ...]:
     return ("it is:", *_cut([f"| {line}" for line in text.splitlines()])) if text else ()
 
 

@@ -1,4 +1,4 @@
-"""A behaviour: an input, and people and programs who say something in each place of a machine."""
+"""A behaviour: an input, and a reply, result or answer at each place of a machine."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from loopkit.testing.properties.cut import Cut
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.lines import MOST_USD, Draw, Lines
 from loopkit.testing.properties.playing import Performance, Theatre
-from loopkit.testing.properties.resumption import ends_the_same
+from loopkit.testing.properties.resumption import check_same_end
 from loopkit.testing.properties.run_properties import (
     Broken,
-    limits_respected,
-    never_stuck,
-    paid_once,
-    within_bounds,
+    check_bounds,
+    check_limits,
+    check_never_stuck,
+    check_paid_once,
 )
 from loopkit.testing.properties.values import value_of
 from loopkit.testing.suites import Machines
 
 FEW = 5_000
-"""Up to so many configurations the bounds are computed for each input by itself."""
+"""The most configurations with which bounds are computed for each input by itself."""
 CUTS = 3
-"""Runs of one behaviour that are cut off and resumed, at most."""
+"""The most runs of one behaviour that are cut off and resumed."""
 
 
 class BrokenProperty(AssertionError):
-    """A run of a machine that no run should be; the message has the case that plays it."""
+    """A run that breaks a property of all runs; the message has the case that plays it."""
 
 
 class Stage:
-    """A machine with all that its behaviours share."""
+    """A machine with what all its behaviours share."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -54,7 +54,7 @@ class Stage:
         return self.loaded.source.document.file
 
     def prepare(self) -> None:
-        """Make what all share before the first behaviour, whose time is measured."""
+        """Build what all behaviours share before the first one, whose time is measured."""
         self.theatre  # noqa: B018 - a property that is kept
         self.bounds({})
 
@@ -79,24 +79,24 @@ class Stage:
         return Lines(self.program)
 
     def bounds(self, inputs: Mapping[str, Any]) -> Bounds:
-        """What runs with this input can take; where that takes long to tell, runs with any."""
+        """The bounds of runs with this input; of runs with any input, if those take long."""
         known = self._bounds
-        return self._explored(inputs) if (known.configurations or FEW + 1) <= FEW else known
+        return self._explore(inputs) if (known.configurations or FEW + 1) <= FEW else known
 
     @cached_property
     def _bounds(self) -> Bounds:
-        return self._explored({})
+        return self._explore({})
 
     @cached_property
     def _analysis(self) -> Analysis:
         return Analysis.of_machine(self.loaded.machine)
 
-    def _explored(self, inputs: Mapping[str, Any]) -> Bounds:
+    def _explore(self, inputs: Mapping[str, Any]) -> Bounds:
         return explore(self._analysis, price=lambda *_: MOST_USD, inputs=inputs)
 
 
 class Behaviour:
-    """An input of a machine, and whatever is said in its run, made up as it is asked for."""
+    """An input of a machine, and the replies in its run, made up when they are asked for."""
 
     def __init__(self, stage: Stage, inputs: Mapping[str, Any], data: st.DataObject) -> None:
         self._stage = stage
@@ -109,20 +109,20 @@ class Behaviour:
     def holds(self) -> None:
         """Play it, and up to three times more, cut off and resumed; raises BrokenProperty.
 
-        Nothing real is asked, and pauses pass at once.
+        Nothing real is called, and pauses pass at once.
         """
         stage = self._stage
         company = Company(stage.lines, self._draw, PlayedParts())
-        whole = self._played(company, Cut())
+        whole = self._play(company, Cut())
         said = deepcopy(company.said)
-        self._refuse(self._of_one(whole), said)
+        self._refuse(self._broken_in(whole), said)
         for cut in self._cuts(whole.cut.appends):
             where = f"cut off {cut}, and resumed"
-            broken = self._of_resumed(whole, self._played(company.again(), cut))
+            broken = self._broken_by_resume(whole, self._play(company.again(), cut))
             self._refuse(((name, f"{where}: {what}") for name, what in broken), said)
 
     def _cuts(self, appends: int) -> list[Cut]:
-        """Where the run is cut off, each time by itself."""
+        """The places at which the run is cut off, each in a run of its own."""
         if not appends:
             return []
         moments = st.sampled_from(["after", "before"])
@@ -130,7 +130,7 @@ class Behaviour:
         drawn = self._draw(st.lists(places, min_size=1, max_size=CUTS, unique=True))
         return [Cut(at, moment) for at, moment in drawn]
 
-    def _played(self, company: Company, cut: Cut) -> Performance:
+    def _play(self, company: Company, cut: Cut) -> Performance:
         played: list[Performance] = []
 
         async def play() -> None:
@@ -140,18 +140,18 @@ class Behaviour:
         asyncio.run(play())
         return played[0]
 
-    def _of_one(self, done: Performance) -> Iterator[Broken]:
-        yield from never_stuck(done)
-        yield from limits_respected(done, self._stage.graph)
-        yield from paid_once(done)
-        yield from within_bounds(done, self._stage.bounds(self._complete))
+    def _broken_in(self, done: Performance) -> Iterator[Broken]:
+        yield from check_never_stuck(done)
+        yield from check_limits(done, self._stage.graph)
+        yield from check_paid_once(done)
+        yield from check_bounds(done, self._stage.bounds(self._complete))
 
-    def _of_resumed(self, whole: Performance, cut: Performance) -> Iterator[Broken]:
-        yield from never_stuck(cut)
-        yield from paid_once(cut)
+    def _broken_by_resume(self, whole: Performance, cut: Performance) -> Iterator[Broken]:
+        yield from check_never_stuck(cut)
+        yield from check_paid_once(cut)
         if not self._stage.loaded.children:
-            # Which child comes first to a limit, or stops the others, may be another each time.
-            yield from ends_the_same(whole, cut, self._stage.loaded.machine)
+            # Which child reaches a limit first, or stops the others, may differ each time.
+            yield from check_same_end(whole, cut, self._stage.loaded.machine)
 
     @cached_property
     def _complete(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Behaviour:
 
     def _case(self, said: PlayedParts) -> str:
         given = {"input": dict(self._inputs)} if self._inputs else {}
-        case = {**given, **said.written(self._stage.bill)}
+        case = {**given, **said.as_case_parts(self._stage.bill)}
         return f"{to_yaml({'made up': case}, 2)}    expect:\n"
 
 

@@ -1,4 +1,4 @@
-"""Improvised agents, commands and a person: they always answer, and repeat it exactly."""
+"""Improvised agents, commands and a person: they always answer, and repeat answers exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopkit.testing.properties.lines import Draw, Lines
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeCall:
     """A call that was made."""
 
     key: str
@@ -33,38 +33,38 @@ class Made:
     cost_usd: float
 
     is_billed: bool
-    """Whether an agent was called; what somebody outside does is no call."""
+    """Whether an agent was called; work from outside is not a call."""
 
     @property
     def work(self) -> tuple[str, int]:
-        """What it was made for: no other call may be made for the same once it is settled."""
+        """The work it was made for: once it is settled, no other call may be made for that."""
         return self.key.rpartition(":")[0], self.call_index
 
 
 @dataclass
 class Company:
-    """Everybody who is asked in one run; what they say is drawn when it is first needed."""
+    """The agents, commands and person of one run; each reply is drawn when it is first needed."""
 
     lines: Lines
     draw: Draw
     said: PlayedParts
     answers: dict[tuple[str, int], Call | None] = field(default_factory=dict)
-    """By state and visit, from 0."""
+    """The answers by state and visit, from 0."""
     children: dict[ChildName, Company] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.made: list[Made] = []
+        self.made: list[MadeCall] = []
         self.run_commands: list[tuple[str, int]] = []
         self.retried: Collection[str] = ()
-        """Calls in doubt that the person lets be made again."""
+        """The calls in doubt that the person has made again."""
 
     def again(self) -> Company:
-        """The same people, for another run."""
+        """The same company, for another run."""
         children = {name: company.again() for name, company in self.children.items()}
         return Company(self.lines, self.draw, self.said, self.answers, children)
 
     def of_child(self, name: ChildName, program: Program) -> Company:
-        """Everybody who is asked in a child."""
+        """The company of a child."""
         if name not in self.children:
             said = self.said.children.setdefault(name, PlayedParts())
             self.children[name] = Company(Lines(program), self.draw, said)
@@ -72,13 +72,13 @@ class Company:
 
     @property
     def family(self) -> Iterator[Company]:
-        """Those of a run and of all its children."""
+        """The companies of a run and of all its children."""
         yield self
         for company in self.children.values():
             yield from company.family
 
     @property
-    def made_by_family(self) -> list[Made]:
+    def made_by_family(self) -> list[MadeCall]:
         """The calls of a run and of all its children."""
         return [made for company in self.family for made in company.made]
 
@@ -109,7 +109,7 @@ class _Agent:
         played = calls[position]
         cost_usd = played.cost_usd or 0.0
         is_billed = request.role != "outside"
-        made = Made(request.key, request.call_index, played.usage.tokens, cost_usd, is_billed)
+        made = MadeCall(request.key, request.call_index, played.usage.tokens, cost_usd, is_billed)
         self.company.made.append(made)
         return await self._part(calls).ask(_first(request))
 
@@ -172,7 +172,7 @@ class _Person:
             is_retried = run.question.call in self.company.retried
             return HumanAnswer(choice="retry") if is_retried else None
         visit = run.visits[run.state] - 1
-        said = self._said(engine, run, visit)
+        said = self._draw_answer(engine, run, visit)
         if said is None:
             return None
         played = PlayedAnswer.model_validate(said)
@@ -181,7 +181,7 @@ class _Person:
         )
         return await scripted.answer(engine, run)
 
-    def _said(self, engine: Engine, run: RunState, visit: int) -> Call | None:
+    def _draw_answer(self, engine: Engine, run: RunState, visit: int) -> Call | None:
         company, key = self.company, (run.state, visit)
         if key not in company.answers:
             answer = company.lines.answer(company.draw, engine, run)

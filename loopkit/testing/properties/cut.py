@@ -12,7 +12,7 @@ Moment = Literal["before", "after"]
 
 
 class CutOff(Exception):
-    """The process is dead: nothing more of it comes to anybody."""
+    """The process is dead: it does nothing more."""
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Cut:
     """Counts the appends of a run, and ends its process at one of them."""
 
     at: int | None = None
-    """Which append, from 1; None for none."""
+    """The number of the append, from 1; None for none."""
     moment: Moment = "after"
     """Whether the append is lost or was still made."""
     appends: int = 0
@@ -32,7 +32,7 @@ class Cut:
             raise CutOff
 
     def revive(self) -> None:
-        """Another process goes on, and lives."""
+        """Go on as another process, which is not cut off."""
         self.at, self.is_dead = None, False
 
     def is_now(self, moment: Moment) -> bool:
@@ -81,7 +81,7 @@ class CutClaim:
         return await self._claim.inbox()
 
     async def release(self, unless: Sequence[str] = ()) -> bool:
-        # As the kernel lets go of the lock of a process that was killed.
+        # The kernel releases the lock of a killed process like this.
         return await self._claim.release(() if self._cut.is_dead else unless)
 
     def _die(self, moment: Moment) -> None:

@@ -27,7 +27,7 @@ from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
 from loopkit.testing.properties.library import strategies as st
 from loopkit.testing.properties.reports import Found, report
-from loopkit.testing.properties.texts import Texts, named_in, quoted_in
+from loopkit.testing.properties.texts import Texts, condition_literals, quoted_texts
 from loopkit.testing.properties.values import TEXT, value_of
 from loopkit.validators.judges.forms import report_form_of
 from loopkit.validators.judges.report_form import ReportForm
@@ -44,20 +44,20 @@ FAULTS = (
 )  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.\"'])\d+\b")
 WRITTEN_FILE = "written.txt"
-"""What agents write into a folder that is an artifact."""
+"""The file that agents write into a folder that is an artifact."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What everybody in a machine may say, the plainest first."""
+    """Strategies for all replies, results and answers in a machine, the plainest first."""
 
     program: Program
 
     def call(self, draw: Draw, run: RunState, request: Request) -> Call:
         """One call of an agent."""
         kind = draw(st.sampled_from(("said",) * 6 + ("fault",)))
-        said = self._fault(draw) if kind == "fault" else self._said(draw, run, request)
-        return {**said, **draw(_spent())}
+        said = self._fault(draw) if kind == "fault" else self._reply(draw, run, request)
+        return {**said, **draw(_spending())}
 
     def result(self, draw: Draw, run: RunState, place: str) -> Call:
         """One run of a command."""
@@ -75,7 +75,7 @@ class Lines:
         return {**ended, "files": {file: text}}
 
     def answer(self, draw: Draw, engine: Engine, run: RunState) -> Call | None:
-        """What a person answers; None where nobody does."""
+        """The answer of a person; None for no answer."""
         state = self.program.machine.states_of(HumanState)[run.state]
         open_ones = [choice for choice in engine.questions.choices(run) if not choice.closed]
         is_there = draw(st.sampled_from((True,) * 7 + (False,)))
@@ -105,9 +105,9 @@ class Lines:
         waits = {"retry_after": "2s"} if fault == "rate_limit" and draw(st.booleans()) else {}
         return {"fault": fault, **waits}
 
-    def _said(self, draw: Draw, run: RunState, request: Request) -> Call:
+    def _reply(self, draw: Draw, run: RunState, request: Request) -> Call:
         if request.role == "judge":
-            return self._judged(draw, run, request)
+            return self._judgement(draw, run, request)
         calls_tools = 3 if request.may_call_tools else 0
         if request.tools and draw(st.integers(0, 9)) <= calls_tools:
             return {"tool_calls": draw(st.lists(self._tool_call(request), min_size=1, max_size=3))}
@@ -127,7 +127,7 @@ class Lines:
         return {"files": {file: json.dumps(value) if is_data else value}}
 
     def _tool_call(self, request: Request) -> st.SearchStrategy[Call]:
-        """A call of a tool, or of one that is not there, with arguments or what is none."""
+        """A call of a tool, or of a missing one, with arguments that may be malformed."""
         agent = self.program.machine.agents[request.agent]
         draft = (
             TEXT if agent.schema_ is None else value_of(parse_fields(agent.schema_), self._words)
@@ -144,7 +144,7 @@ class Lines:
             calls.append(st.just({"name": name, "arguments": "{"}))
         return st.one_of(calls)
 
-    def _judged(self, draw: Draw, run: RunState, request: Request) -> Call:
+    def _judgement(self, draw: Draw, run: RunState, request: Request) -> Call:
         rule, form = self._form(run, request)
         if draw(st.integers(0, 9)) == 9:
             return {"reply": draw(TEXT)}
@@ -176,15 +176,15 @@ class Lines:
         return rule, report_form_of(rule, agent, machine.levels, machine.origins)
 
     def _text(self, draw: Draw, run: RunState) -> str:
-        """A text that keeps the rules for it, or breaks one, or has nothing to do with them."""
+        """A text that keeps the rules for it, or breaks one, or ignores them."""
         number = draw(st.sampled_from((run.attempts.get(run.state, 0) + 1, 1)))
         texts = Texts(list(self._rules(run.state)), self.program.machine.patterns, number)
-        made = list(dict.fromkeys(islice(texts.made(), MOST_TEXTS)))
+        made = list(dict.fromkeys(islice(texts.candidates(), MOST_TEXTS)))
         text: str = draw(st.sampled_from([*made[:1] * 3, *made]) | TEXT)
         return text
 
     def _file(self, run: RunState) -> str | None:
-        """A file that the work in hand has to write, if it has to."""
+        """The file that the current work has to write, if it has to write one."""
         output = self.program.machine.states[run.state].output_at(run.state)
         if output is None:
             return None
@@ -195,7 +195,7 @@ class Lines:
     # -- what the machine looks for --------------------------------------------------------
 
     def _rules(self, author: str) -> Iterator[Rule]:
-        """The rules of all who judge what a state writes, without judges."""
+        """The rules that judge what a state writes, without those that ask a judge."""
         written = artifact_of(self.program.machine, author)
         for name in self.program.graph.judged.get(written or "", ()):
             for rules in self.program.validators_at(name).values():
@@ -213,7 +213,7 @@ class Lines:
     def _words(self) -> Sequence[str]:
         """The texts that guards and conditions name."""
         rules = [r for name in self.program.machine.states for r in self._rules(name)]
-        return tuple(dict.fromkeys([*quoted_in(self._guards), *named_in(rules)[0]]))
+        return tuple(dict.fromkeys([*quoted_texts(self._guards), *condition_literals(rules)[0]]))
 
     @cached_property
     def _numbers(self) -> Sequence[int]:
@@ -227,14 +227,14 @@ class Lines:
 
 
 def _drafts(request: Request) -> list[Any]:
-    """What was shown to a tool that validates, in this conversation."""
+    """The drafts that were passed to a validating tool in this conversation."""
     calls = [call for message in request.messages for call in message.tool_calls]
     with_drafts = (json.loads(one.arguments) for one in calls if f'"{DRAFT}"' in one.arguments)
     return [given[DRAFT] for given in with_drafts]
 
 
-def _spent() -> st.SearchStrategy[Call]:
-    """What a call takes; most of them nothing, so that cases stay short."""
+def _spending() -> st.SearchStrategy[Call]:
+    """Tokens and cost of a call; most have none, so that cases stay short."""
     tokens = st.fixed_dictionaries({"output": st.integers(1, MOST_TOKENS)})
     usd = st.sampled_from([0.01, 0.02, MOST_USD])
     spent = st.fixed_dictionaries({}, optional={"usage": tokens, "cost_usd": usd})

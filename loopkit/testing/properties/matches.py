@@ -10,16 +10,16 @@ from typing import Any
 from loopkit.text.patterns import PatternError, PatternTimeout, occurrences
 
 _LETTERS = "aA1 _-.,:#*`'\"/\\()[]{}\n\t"
-"""Characters tried in this order, where many would match."""
+"""The characters that are tried, in this order, where many would match."""
 _CLASSES = {"digit": r"\d", "not_digit": r"\D", "space": r"\s", "not_space": r"\S",
             "word": r"\w", "not_word": r"\W"}  # fmt: skip
 
 
 def sample(pattern: str, named: Mapping[str, str]) -> str | None:
-    """A text in which the pattern is found, None where none could be made.
+    """A text in which the pattern is found; None where none could be made.
 
-    `pattern` may be a name in `named`. What stands around a match, such as in a lookahead, is not
-    made; the answer is tried on the real pattern.
+    `pattern` may be a name in `named`. Text around a match, as for a lookahead, is not made; the
+    result is tried on the real pattern.
     """
     source = named.get(pattern, pattern)
     try:
@@ -36,7 +36,7 @@ Groups = dict[int, str]
 
 
 class _Unmade(Exception):
-    """A part of a pattern of which no text is made."""
+    """A part of a pattern for which no text is made."""
 
 
 def _text(parts: Iterable[tuple[Any, Any]], groups: Groups) -> str:
@@ -50,7 +50,7 @@ def _part(kind: str, value: Any, groups: Groups) -> str:
     return make(value, groups)
 
 
-def _repeated(value: Any, groups: Groups) -> str:
+def _repeat(value: Any, groups: Groups) -> str:
     least, _, parts = value
     return "".join(_text(parts, groups) for _ in range(least))
 
@@ -116,9 +116,9 @@ _MAKERS: Mapping[str, Callable[[Any, Groups], str]] = {
     "BRANCH": lambda value, groups: _text(value[1][0], groups),
     "SUBPATTERN": _group,
     "ATOMIC_GROUP": _text,
-    "MAX_REPEAT": _repeated,
-    "MIN_REPEAT": _repeated,
-    "POSSESSIVE_REPEAT": _repeated,
+    "MAX_REPEAT": _repeat,
+    "MIN_REPEAT": _repeat,
+    "POSSESSIVE_REPEAT": _repeat,
     "GROUPREF": lambda value, groups: groups.get(value, ""),
     **dict.fromkeys(("AT", "ASSERT", "ASSERT_NOT"), lambda _value, _groups: ""),
 }

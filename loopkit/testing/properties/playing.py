@@ -22,7 +22,7 @@ from loopkit.scenario import read_resolved
 from loopkit.testing.clock import PlayedClock
 from loopkit.testing.family import FamilyRun, family_of
 from loopkit.testing.playbill import Playbill
-from loopkit.testing.playing import completed, project_folder
+from loopkit.testing.playing import complete, project_folder
 from loopkit.testing.properties.company import Company
 from loopkit.testing.properties.cut import Cut, CutClaim, CutOff
 from loopkit.testing.properties.library import HypothesisException
@@ -30,18 +30,18 @@ from loopkit.testing.properties.library import HypothesisException
 
 @dataclass(frozen=True)
 class Performance:
-    """What came of one run."""
+    """One played run."""
 
     state: RunState
     events: tuple[Event, ...]
     company: Company
     cut: Cut
     error: Exception | None = None
-    """What ended it that nothing is prepared for."""
+    """The unforeseen exception that ended it, if any."""
     doubted: tuple[str, ...] = ()
     """The calls that were open where its process ended."""
     children: tuple[tuple[str, Performance], ...] = ()
-    """Those that it has begun, each with its state."""
+    """The children that it began, each with its state."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Theatre:
             engines = {self.loaded.digest: self.engine}
             async with Troupe(journal, folder=folder, clock=clock, engines=engines) as app:
                 app.cut = cut
-                return await self._driven(app, inputs, company, cut)
+                return await self._drive(app, inputs, company, cut)
 
-    async def _driven(
+    async def _drive(
         self, app: Troupe, inputs: Mapping[str, Any], company: Company, cut: Cut
     ) -> Performance:
         active = await app.start(self.loaded, inputs, self._script)
-        # Before it is stored a process may die without anything being there to go on with.
+        # Stored first: if the process died before that, there would be nothing to go on with.
         await active.append()
         run, doubted, error = active.state.run, tuple[str, ...](), None
         is_over = False
@@ -77,14 +77,14 @@ class Theatre:
             except AnswerRefused:
                 is_over = True
             except Crashed:
-                active = await _resumed(app, run)
+                active = await _resume(app, run)
             except CutOff:
                 cut.revive()
                 state = await app.state_of(run)
                 doubted = tuple(_retry(company, await family_of(app, run)))
                 is_over = state.status not in ("running", "waiting")
                 if not is_over:
-                    active = await _resumed(app, run)
+                    active = await _resume(app, run)
             except HypothesisException:
                 # The behaviour is given up, because nothing could be drawn for it.
                 raise
@@ -95,13 +95,13 @@ class Theatre:
 
     @property
     def _script(self) -> Script:
-        """A scenario with a part for everybody, so that nobody real is asked."""
-        resolved = json.dumps(completed({"scenario": 1}, self.bill))
+        """A scenario with a part for every agent and command, so that nothing real is called."""
+        resolved = json.dumps(complete({"scenario": 1}, self.bill))
         return Script(read_resolved(resolved), resolved, digest_of(resolved))
 
 
 class Troupe(App):
-    """An app in which everybody improvises, also in children."""
+    """An app with an improvising company, also in children."""
 
     cut: Cut
     """Where its process ends."""
@@ -127,7 +127,7 @@ class Troupe(App):
 
 
 def _retry(company: Company, run: FamilyRun) -> Iterator[str]:
-    """Let the person have the open calls of a family made again; their keys."""
+    """Let the person have the open calls of a family made again; yield their keys."""
     company.retried = tuple(run.state.open_calls)
     yield from company.retried
     for child in run.children:
@@ -144,7 +144,7 @@ def _performance(run: FamilyRun, company: Company, cut: Cut) -> Performance:
     return Performance(run.state, tuple(run.plain_events), company, cut, children=tuple(children))
 
 
-async def _resumed(app: App, run: str) -> ActiveRun:
-    """The run taken up by another process, which knows nothing of the providers."""
+async def _resume(app: App, run: str) -> ActiveRun:
+    """Take the run up in another process, which knows nothing of the providers."""
     app.breakers = Breakers()
     return await app.resume(run)

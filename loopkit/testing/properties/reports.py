@@ -22,7 +22,7 @@ class Found:
     """Its severity."""
     code: str = ""
     origin: str = ""
-    """The state that injected it, where that is said."""
+    """The state that injected it, if the report names one."""
 
 
 def report(form: ReportForm, verdict: str, found: Sequence[Found], label: str) -> Any:
@@ -41,7 +41,7 @@ def report(form: ReportForm, verdict: str, found: Sequence[Found], label: str) -
 
 
 def _agree(data: dict[str, Any], form: ReportForm, found: Sequence[Found]) -> None:
-    """Puts in the numbers and checks that go with what is listed."""
+    """Put in the numbers and checks that match the listed findings."""
     words = [_word(form.severities, one.level) for one in found]
     for severity, path in form.parts.counts.items():
         is_word = fold(severity) in map(fold, form.severities)
@@ -55,8 +55,8 @@ def _agree(data: dict[str, Any], form: ReportForm, found: Sequence[Found]) -> No
 
 
 def _base(datatype: DataType | None, label: str) -> dict[str, Any]:
-    made = smallest(datatype, Hints(label)) if datatype is not None else None
-    return made if isinstance(made, dict) else {}
+    data = smallest(datatype, Hints(label)) if datatype is not None else None
+    return data if isinstance(data, dict) else {}
 
 
 def _item(form: ReportForm, one: Found, datatype: DataType | None, label: str) -> Any:
@@ -78,7 +78,7 @@ def _item(form: ReportForm, one: Found, datatype: DataType | None, label: str) -
 
 
 def _word(words: Mapping[str, str], meaning: str) -> Any:
-    """A word of a table that means this, as the value that a report has; itself where none does."""
+    """The word of a table for this meaning, as a value of a report; without one, the meaning."""
     word = next((word for word, meant in words.items() if meant == meaning), meaning)
     try:
         value = json.loads(word)

@@ -41,8 +41,8 @@ def end_of(state: RunState) -> End:
     )
 
 
-def ends_the_same(whole: Performance, cut: Performance, machine: Machine) -> Iterator[Broken]:
-    """The same end, with at most the calls in doubt made once more."""
+def check_same_end(whole: Performance, cut: Performance, machine: Machine) -> Iterator[Broken]:
+    """Both runs end the same; at most the calls in doubt are made once more."""
     if _spends_more(whole, cut, machine):
         return
     one, other = end_of(whole.state), end_of(cut.state)
@@ -58,7 +58,7 @@ def ends_the_same(whole: Performance, cut: Performance, machine: Machine) -> Ite
 def _spends_more(whole: Performance, cut: Performance, machine: Machine) -> bool:
     """Whether a call in doubt may change the end: it costs its reservation and one try.
 
-    What a process knows of its providers is gone with it, so many failures do as well.
+    What a process knows of its providers is lost with it, so many failures may change it too.
     """
     failed = [e for e in whole.events if isinstance(e, Failed) and e.error_class == "transient"]
     if len(failed) >= THRESHOLD:
@@ -94,5 +94,5 @@ def _is_given_up(whole: Performance, cut: Performance) -> bool:
 
 
 def _task(key: str) -> str:
-    """What all tries of one piece of work have in common, of the key of a call."""
+    """The part of a call's key that all tries of one piece of work have in common."""
     return key.partition(":")[2].rpartition(":")[0]

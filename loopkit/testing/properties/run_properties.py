@@ -21,8 +21,8 @@ NOT_TWICE = "no settled call is made twice"
 _ROUNDING = 1e-6
 
 
-def never_stuck(done: Performance) -> Iterator[Broken]:
-    """The run ends, waits for a person or is suspended, and by nothing unforeseen."""
+def check_never_stuck(done: Performance) -> Iterator[Broken]:
+    """The run ends, waits for a person or is suspended, without an unforeseen exception."""
     if done.error is not None:
         error = f"{type(done.error).__name__}: {done.error}"
         yield NEVER_STUCK, f"in `{done.state.state}` the run broke off with {error}"
@@ -30,7 +30,7 @@ def never_stuck(done: Performance) -> Iterator[Broken]:
         yield NEVER_STUCK, f"in `{done.state.state}` the run stopped and is {done.state.status}"
 
 
-def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
+def check_limits(done: Performance, graph: Graph) -> Iterator[Broken]:
     """No counter of revisions above its cap; no more calls, tokens and USD than the limits."""
     yield from _revisions(done, graph)
     made, limits = done.company.made_by_family, graph.machine.limits
@@ -44,7 +44,7 @@ def limits_respected(done: Performance, graph: Graph) -> Iterator[Broken]:
             yield LIMITS, f"`{name}` is {limit:g}, and the calls took {spent:g}"
     running = graph.machine.states_of(ChildrenState)
     for name, child in done.children:
-        yield from limits_respected(child, Graph(running[name].child))
+        yield from check_limits(child, Graph(running[name].child))
 
 
 def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
@@ -60,8 +60,8 @@ def _revisions(done: Performance, graph: Graph) -> Iterator[Broken]:
                 yield LIMITS, f"`{event.edge}` was taken with {cap} of {cap} revisions used up"
 
 
-def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
-    """Agent runs, calls and cost at most as computed; of a success at least the best."""
+def check_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
+    """Agent runs, calls and cost are within the bounds; a success takes at least the best."""
     calls = [call for call in done.company.made_by_family if call.is_billed]
     family = done.company.family
     works = {(id(one), call.work[0]) for one in family for call in one.made if call.is_billed}
@@ -85,7 +85,7 @@ def within_bounds(done: Performance, bounds: Bounds) -> Iterator[Broken]:
 
 
 def _tool_calls(done: Performance) -> int:
-    """How many calls of tools a run and its children have made."""
+    """The number of tool calls that a run and its children made."""
     own = sum(isinstance(event, Intended) and event.role == "tool" for event in done.events)
     return own + sum(_tool_calls(child) for _, child in done.children)
 
@@ -95,7 +95,7 @@ def _is_plain_success(done: Performance) -> bool:
     return finished is not None and finished.success and not done.state.then_used
 
 
-def paid_once(done: Performance) -> Iterator[Broken]:
+def check_paid_once(done: Performance) -> Iterator[Broken]:
     """A call that was answered, or has failed, is not made again; each key is asked once."""
     settled = {event.key for event in done.events if isinstance(event, Replied | Failed)}
     keys = Counter(call.key for call in done.company.made)
@@ -111,4 +111,4 @@ def paid_once(done: Performance) -> Iterator[Broken]:
         if count > 1 + doubts[place]:
             yield NOT_TWICE, f"the command of `{place}` ran {count} times for visit {index + 1}"
     for _, child in done.children:
-        yield from paid_once(child)
+        yield from check_paid_once(child)

@@ -11,22 +11,22 @@ from loopkit.language.datatypes import DataType
 from loopkit.language.json_schema import fits
 
 MOST_VALUES = 150
-"""How many values of one type are tried."""
+"""The most values of one type that are tried."""
 MOST_FOR_PART = 8
 ABSENT = object()
-"""Stands for a field that is left out."""
+"""The value of a field that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What values are made of."""
+    """The texts and numbers from which values are made."""
 
     label: str
-    """Such as the number of the attempt: texts name it, so that two attempts differ."""
+    """A label for texts, such as the number of the attempt, so that two attempts differ."""
     words: Sequence[str] = ()
-    """Texts that conditions name."""
+    """The texts in conditions."""
     numbers: Sequence[float] = ()
-    """Numbers that conditions name."""
+    """The numbers in conditions."""
 
 
 def samples(datatype: DataType, hints: Hints) -> Iterator[Any]:
@@ -37,7 +37,7 @@ def samples(datatype: DataType, hints: Hints) -> Iterator[Any]:
 
 
 def smallest(datatype: DataType, hints: Hints) -> Any:
-    """The first of them, None where none is found."""
+    """The first value of the type; None where none is found."""
     return next(samples(datatype, hints), None)
 
 

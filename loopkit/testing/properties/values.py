@@ -14,7 +14,7 @@ from loopkit.testing.properties.samples import Hints, samples
 MOST_SAMPLES = 40
 MOST_ITEMS = 3
 FAR = 1000
-"""How far a number lies from a bound that it has, or from 0."""
+"""The most that a number differs from its only bound, or from 0."""
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
@@ -33,7 +33,7 @@ def _of(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
         return _record(datatype, words)
     if datatype.items is not None:
         return st.lists(_of(datatype.items, words), max_size=MOST_ITEMS)
-    return _sampled(datatype, words)
+    return _from_samples(datatype, words)
 
 
 def _record(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
@@ -57,7 +57,7 @@ def _scalar(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
         case _ if datatype.schema.keys() <= {"type", "title", "description", "default", "anyOf"}:
             return st.sampled_from(words) | TEXT if words else TEXT
         case _:
-            return _sampled(datatype, words)
+            return _from_samples(datatype, words)
 
 
 def _ends(datatype: DataType) -> tuple[float, float]:
@@ -68,7 +68,7 @@ def _ends(datatype: DataType) -> tuple[float, float]:
     )
 
 
-def _sampled(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
-    """For JSON Schema taken as such: the first few values that fit it."""
+def _from_samples(datatype: DataType, words: Sequence[str]) -> st.SearchStrategy[Any]:
+    """For a type in plain JSON Schema: the first few values that fit it."""
     found = list(islice(samples(datatype, Hints("1", words)), MOST_SAMPLES))
     return st.sampled_from(found) if found else st.nothing()

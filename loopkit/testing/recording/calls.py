@@ -19,19 +19,19 @@ from loopkit.language import Machine
 from loopkit.text.json_text import parse_json
 
 NOTHING: dict[str, Any] = {}
-"""Stands for a result that nobody asked for."""
+"""The result where none was needed."""
 COUNTED = frozenset({"tokens", "cost_usd"})
-"""The limits that look at what a call can take at most."""
+"""The limits that look at the maximum that a call can take."""
 
 
 def reply_of(
     replied: Replied, intent: Intended, machine: Machine, limits: frozenset[str], file: str
 ) -> dict[str, Any]:
-    """The call that gave a reply; `file` is where the agent writes its output, if it does."""
-    call = _said(replied.text)
+    """The call with a reply; `file` is the one to which the agent writes its output, if any."""
+    call = _reply_part(replied.text)
     agent = machine.agents[intent.agent]
     if replied.has_no_tools and agent.callable_tools:
-        # loopkit makes the call that whoever answered could not make.
+        # loopkit makes the call that this agent could not make.
         call["tools"] = False
     elif replied.tool_calls:
         call = call if replied.text else {}
@@ -43,26 +43,26 @@ def reply_of(
         call["said"] = list(replied.said)
     if replied.cut_off:
         call["cut_off"] = True
-    call |= _left(replied)
+    call |= _files_of(replied)
     if agent.goes_on and replied.session is None:
         call["session"] = False
     if "time" in limits:
         call["delay"] = f"{replied.usage.time_s:.3f}s"
-    return call | spent(replied.usage) | reserved(intent.reserved, limits)
+    return call | usage_of(replied.usage) | reservation_of(intent.reserved, limits)
 
 
 def crash_of(intent: Intended) -> dict[str, Any]:
     """The call in which the process died; it stays charged at what was reserved."""
-    return {"fault": "crash"} | spent(intent.reserved)
+    return {"fault": "crash"} | usage_of(intent.reserved)
 
 
-def refused_of(refused: RefusedCall) -> dict[str, Any]:
+def refusal_of(refused: RefusedCall) -> dict[str, Any]:
     """The call that a limit refused."""
-    return reserved(refused.reserved, COUNTED) or {"reserved": {"tokens": 0}}
+    return reservation_of(refused.reserved, COUNTED) or {"reserved": {"tokens": 0}}
 
 
-def spent(usage: Usage) -> dict[str, Any]:
-    """What a call counts as."""
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """The tokens and the cost at which a call counts."""
     call: dict[str, Any] = {}
     if usage.tokens:
         call["usage"] = {"total": usage.tokens}
@@ -71,39 +71,39 @@ def spent(usage: Usage) -> dict[str, Any]:
     return call
 
 
-def reserved(usage: Usage, limits: frozenset[str]) -> dict[str, Any]:
-    """What limits saw before the call, where there are any that look at it."""
+def reservation_of(usage: Usage, limits: frozenset[str]) -> dict[str, Any]:
+    """The reservation that limits saw before the call, if any limit looks at it."""
     named = {"tokens": usage.tokens, "cost_usd": usage.cost_usd}
     kept = {name: amount for name, amount in named.items() if name in limits and amount != 0}
     return {"reserved": kept} if kept else {}
 
 
 def result_of(replied: Replied, file: str) -> dict[str, Any]:
-    """What the command of a `run` state did."""
-    result = _printed(replied.exit_code or 0, replied.text, replied.stderr)
+    """The result of the command of a `run` state."""
+    result = _output_of(replied.exit_code or 0, replied.text, replied.stderr)
     if replied.artifact_text is not None:
         result["files"] = {file: replied.artifact_text}
-    return result | _left(replied)
+    return result | _files_of(replied)
 
 
-def _left(replied: Replied) -> dict[str, Any]:
-    """What stands for the files of a workspace, which a scenario does not have."""
-    left: dict[str, Any] = {"workspace": replied.workspace} if replied.workspace else {}
+def _files_of(replied: Replied) -> dict[str, Any]:
+    """The substitutes for the files of a workspace, which a scenario does not have."""
+    files: dict[str, Any] = {"workspace": replied.workspace} if replied.workspace else {}
     if replied.folder is not None:
         folder = {name: v for name, v in replied.folder.plain().items() if v and name != "place"}
-        left["folder"] = folder
-    return left
+        files["folder"] = folder
+    return files
 
 
-def lost_result_of(message: str, error_class: str) -> dict[str, Any]:
-    """How the command of a `run` state came to no result."""
+def command_fault_of(message: str, error_class: str) -> dict[str, Any]:
+    """The fault of a command of a `run` state that gave no result."""
     return {"fault": "timeout" if error_class == "transient" else "not_found", "message": message}
 
 
 def ran_of(ran: Ran) -> dict[str, Any]:
-    """What the program of a command validator did."""
+    """The result of the program of a command validator."""
     if ran.fault == "":
-        result = _printed(ran.exit_code, ran.stdout, ran.stderr)
+        result = _output_of(ran.exit_code, ran.stdout, ran.stderr)
         return result | ({"files": ran.files} if ran.files else {})
     printed = {"stdout": ran.stdout, "stderr": ran.stderr}
     kept = {stream: text for stream, text in printed.items() if text}
@@ -111,30 +111,30 @@ def ran_of(ran: Ran) -> dict[str, Any]:
 
 
 def tries_of(ran: list[dict[str, Any]]) -> Any:
-    """The tries of one command: the only one as it is."""
+    """The tries of one command; a single one without a list."""
     return ran[0] if len(ran) == 1 else ran
 
 
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
-    """What a person said, or that nobody came in time."""
+    """The answer of a person, or the wait if nobody answered in time."""
     if answer.by == "timeout":
         return {"after": f"{timeout_s or 0:g}s"}
-    said: dict[str, Any] = {"choice": answer.choice}
+    parts: dict[str, Any] = {"choice": answer.choice}
     if answer.comment:
-        said["comment"] = answer.comment
+        parts["comment"] = answer.comment
     if answer.form:
-        said["form"] = answer.form
+        parts["form"] = answer.form
     if answer.edit is not None:
-        said["edit"] = answer.edit
+        parts["edit"] = answer.edit
     if answer.origins:
-        said["origins"] = {name: list(states) for name, states in answer.origins.items()}
+        parts["origins"] = {name: list(states) for name, states in answer.origins.items()}
     if answer.limits:
-        said["limits"] = answer.limits
-    return answer.choice if len(said) == 1 else said
+        parts["limits"] = answer.limits
+    return answer.choice if len(parts) == 1 else parts
 
 
 def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
-    """Why a call in doubt can't be played, where it can't."""
+    """Why a call in doubt can't be played; None where it can."""
     if intent.role == "run":
         return f"the command of `{intent.state}` was in doubt, which no scenario plays"
     if intent.role == "tool":
@@ -144,24 +144,24 @@ def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
     return None
 
 
-def _said(text: str) -> dict[str, Any]:
-    """A reply: as data where that is the same text."""
+def _reply_part(text: str) -> dict[str, Any]:
+    """The reply: as data if that gives the same text."""
     data = parse_json(text)
     is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
     return {"data": data} if is_data else {"reply": text}
 
 
 def _tool_call(called: ToolCall) -> dict[str, Any]:
-    """A call of a tool: its arguments as data where they are the same text."""
-    said = _said(called.arguments)
+    """A call of a tool: its arguments as data if that gives the same text."""
+    reply = _reply_part(called.arguments)
     named = {"name": called.name}
     return (
-        {**named, "input": said["data"]}
-        if "data" in said
+        {**named, "input": reply["data"]}
+        if "data" in reply
         else {**named, "arguments": called.arguments}
     )
 
 
-def _printed(exit_code: int, stdout: str, stderr: str) -> dict[str, Any]:
+def _output_of(exit_code: int, stdout: str, stderr: str) -> dict[str, Any]:
     result = {"exit_code": exit_code, "stdout": stdout, "stderr": stderr}
     return {key: value for key, value in result.items() if value} or {"exit_code": 0}

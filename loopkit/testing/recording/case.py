@@ -12,52 +12,52 @@ from loopkit.outside.redaction import Redact, redacted
 from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import FamilyRun
-from loopkit.testing.recording.expecting import expected
+from loopkit.testing.recording.expecting import expectations_of
 from loopkit.testing.recording.family_parts import NotRecordable, family_parts, program_of
 from loopkit.testing.recording.tape import read_tape
 from loopkit.testing.trace import ChildTrace, Trace, trace
 
 OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})
-"""What is expected of the root for all its children."""
-WAY = ("outcome", "reason", "path", "verdicts", "revisions", "events")
-"""What is expected of a repaired run: where it went, and not what the definition before said."""
+"""The expectations that the root has for all its children."""
+ROUTE = ("outcome", "reason", "path", "verdicts", "revisions", "events")
+"""The expectations of a repaired run: its route, not what an earlier definition said."""
 
 
 def make_case(
     program: Program, run: FamilyRun, redact: Redact, *, stops_again: bool = True
 ) -> tuple[dict[str, Any], list[str]]:
-    """The case of a run, and what of the run it can't play; raises NotRecordable.
+    """The case of a run, and notes on what it can't play; raises NotRecordable.
 
-    No secret that `redact` knows is in it. The case of a repaired run expects where it went, and
+    It has no secret that `redact` knows. The case of a repaired run expects its route, and
     `stops_again` says whether it is suspended where it was repaired.
     """
     state = run.state
     refuse_unrecordable(state)
-    tape, (spoken, notes) = read_tape(program, run.events), family_parts(program, run)
+    tape, (parts, notes) = read_tape(program, run.events), family_parts(program, run)
     resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = _expected(program, trace(program.machine, run))
+    expectations = _expectations(program, trace(program.machine, run))
     if state.repairs:
-        expectations = {key: expectations[key] for key in WAY if key in expectations}
+        expectations = {key: expectations[key] for key in ROUTE if key in expectations}
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
         "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in resumes],
-        **spoken,
+        **parts,
         "expect": expectations,
     }
     kept = {key: value for key, value in case.items() if value}
     return redacted(kept, redact), list(dict.fromkeys(notes))
 
 
-def _expected(program: Program, run: Trace) -> dict[str, Any]:
+def _expectations(program: Program, run: Trace) -> dict[str, Any]:
     def of_child(child: ChildTrace) -> dict[str, Any]:
-        inner = _expected(program_of(program, child.state), child.trace)
+        inner = _expectations(program_of(program, child.state), child.trace)
         return {key: value for key, value in inner.items() if key not in OF_FAMILY}
 
     known = {child[:3]: of_child(child) for child in run.children}
     children = by_state(program.machine, known)
-    made = expected(run, program.machine)
-    return {**made, CHILDREN: children} if children else made
+    expectations = expectations_of(run, program.machine)
+    return {**expectations, CHILDREN: children} if children else expectations
 
 
 def refuse_unrecordable(state: RunState) -> None:
@@ -73,7 +73,7 @@ def refuse_unrecordable(state: RunState) -> None:
 
 
 def _input(given: Mapping[str, Any], datatype: DataType) -> dict[str, Any]:
-    """The input without what the machine would fill in itself."""
+    """The input without the defaults that the machine fills in."""
     kept = dict(given)
     for name in given:
         filled, faults = conform({k: v for k, v in kept.items() if k != name}, datatype)

@@ -12,10 +12,10 @@ from loopkit.testing.trace import FeedbackGiven, Trace
 from loopkit.text import printable
 
 PIECE_CHARS = 80
-"""How much of a message is expected: enough to tell it from others, short enough to read."""
+"""The most characters of an expected message: distinctive, but short enough to read."""
 
 
-def expected(run: Trace, machine: Machine) -> dict[str, Any]:
+def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     """The content of `expect:`."""
     suspended = run.state.suspended if run.state.status == "suspended" else None
     parts = {
@@ -61,20 +61,20 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
-    for told in run.feedback:
-        pieces = list(dict.fromkeys(_repeated(run, told))) or [piece(told.text)]
+    for feedback in run.feedback:
+        pieces = list(dict.fromkeys(_finding_pieces(run, feedback))) or [piece(feedback.text)]
         if any(pieces):
-            yield {"to": told.to, "attempt": told.attempt, "contains": pieces}
+            yield {"to": feedback.to, "attempt": feedback.attempt, "contains": pieces}
 
 
-def _repeated(run: Trace, told: FeedbackGiven) -> Iterator[str]:
-    """What the feedback repeats of the reports before it."""
-    before = [judged for judged in run.judged if judged.attempt < told.attempt][-2:]
-    said = (finding.message for judged in before for finding in judged.report.findings)
-    return (short for text in said if (short := piece(text)) and short in told.text)
+def _finding_pieces(run: Trace, feedback: FeedbackGiven) -> Iterator[str]:
+    """The pieces of messages that the feedback repeats from the reports before it."""
+    before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
+    messages = (finding.message for judged in before for finding in judged.report.findings)
+    return (short for text in messages if (short := piece(text)) and short in feedback.text)
 
 
 def piece(text: str) -> str:
-    """The beginning of a text, as far as it stands on one line."""
+    """The beginning of a text, at most its first line that is not blank."""
     first = next((line.strip() for line in printable(text).splitlines() if line.strip()), "")
     return first if len(first) <= PIECE_CHARS else first[:PIECE_CHARS].rsplit(" ", 1)[0]

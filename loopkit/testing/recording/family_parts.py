@@ -1,4 +1,4 @@
-"""A family of runs → what is said in each of them, as a scenario has it."""
+"""A family of runs → the parts of each run, as a scenario has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import ChildRun, FamilyRun
 from loopkit.testing.played_parts import by_agent
-from loopkit.testing.recording.tape import limited_by, read_tape
+from loopkit.testing.recording.tape import limit_names, read_tape
 
 
 class NotRecordable(Exception):
@@ -19,11 +19,11 @@ class NotRecordable(Exception):
 def family_parts(
     program: Program, run: FamilyRun, limited: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], list[str]]:
-    """What is said in a run and in its children, and what of that no scenario plays.
+    """The parts of a run and of its children, and notes on what no scenario plays.
 
-    `limited` are the limits of those that it is a child of. Raises NotRecordable.
+    `limited` are the limits of the runs around it. Raises NotRecordable.
     """
-    limited |= limited_by(program, run.events)
+    limited |= limit_names(program, run.events)
     tape = read_tape(program, run.events, limited)
     parts = {
         # A list where an agent is asked at one place, else by place.
@@ -50,7 +50,7 @@ def _children(
 ) -> tuple[dict[str, Any], list[str]]:
     notes: list[str] = []
 
-    def said_by(child: ChildRun) -> dict[str, Any]:
+    def parts_of_child(child: ChildRun) -> dict[str, Any]:
         if child.run.state.repairs:
             raise NotRecordable(
                 f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
@@ -58,13 +58,13 @@ def _children(
             )
         of_child = program_of(program, child.state)
         said, missing = family_parts(of_child, child.run, limited)
-        raised = limited_by(of_child, child.run.events) - frozenset(of_child.limits)
+        raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
         if raised:
             missing.append("its limits were raised, which no scenario plays")
         notes.extend(f"`{child.called}`: {note}" for note in missing)
         return said
 
-    said = {child[:3]: said_by(child) for child in run.children}
+    said = {child[:3]: parts_of_child(child) for child in run.children}
     return by_state(program.machine, said), notes
 
 

@@ -29,14 +29,14 @@ _WORDS = {
     ),
     "content": (("", "refusal"),),
 }
-"""By class: what a message says, and the word for it. The first one that is found counts."""
+"""By class: patterns of messages, each with its word. The first pattern that is found counts."""
 _UNAVAILABLE = {
     "transient": (("", "region_outage"),),
     "fatal": ((_NO_QUOTA, "quota"), ("", "missing_model")),
 }
-"""The same of a model that can't be had."""
+"""Patterns and words for a model that is unavailable."""
 _NOTICEABLE_S = 0.05
-"""A wait that is longer than ours by less is ours."""
+"""A wait that exceeds ours by less than this is ours."""
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
@@ -48,14 +48,14 @@ def fault_of(failed: Failed) -> dict[str, Any]:
     return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
 
 
-def asked_for(wait_s: float, retry: Retry, tries: int) -> str | None:
-    """The wait that the provider asked for, where it is not our own after `tries` failures."""
+def provider_wait(wait_s: float, retry: Retry, tries: int) -> str | None:
+    """The wait that the provider asked for; None if it is our own after `tries` failures."""
     own = min(retry.backoff * 2.0**tries * (1.0 + JITTER), retry.max_backoff)
     return duration(wait_s) if wait_s > own + _NOTICEABLE_S else None
 
 
 def duration(seconds: float) -> str:
-    """`2.5s`; what is a hair beside a tenth of a second was that."""
+    """A duration such as `2.5s`; one very close to a tenth of a second is rounded to it."""
     tenths = round(seconds, 1)
     exact = tenths if abs(tenths - seconds) < _NOTICEABLE_S / 2 else seconds
     return f"{exact:.3f}".rstrip("0").rstrip(".") + "s"

@@ -1,4 +1,4 @@
-"""A run → a case in a scenario file, played once to see that it comes to the same events."""
+"""A run → a case in a scenario file, played once to check that it gives the same events."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Recording:
     path: Path
     case: str
     difference: Difference | None
-    """Where its replay parts from the run, if it does."""
+    """Where its replay differs from the run, if it does."""
     notes: tuple[str, ...] = ()
-    """What of the run no case can play."""
+    """What no case can play of the run."""
     is_repaired: bool = False
     """Whether the run had several definitions: its case plays it with the last of them."""
 
@@ -49,8 +49,8 @@ def record(
 ) -> Recording:
     """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
 
-    A replay that differs is written all the same, with a comment that says where. Whoever records
-    many runs passes the same `machines` each time, so that each machine is checked once.
+    A replay that differs is written all the same, with a comment that says where. To record many
+    runs, pass the same `machines` each time, so that each machine is checked once.
     """
     machines = machines or Machines()
     redact = _redactor_for(program.machine)
@@ -61,13 +61,13 @@ def record(
     case, notes = make_case(program, run, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
-    replayed = _played(target.path, text, lambda suite: play(suite, name), machines)
-    parted = family_difference(run, replayed, redact)
-    if parted is not None:
-        comments.append(one_line(f"Its replay differs in {parted}", 200))
+    replayed = _play_beside(target.path, text, lambda suite: play(suite, name), machines)
+    found = family_difference(run, replayed, redact)
+    if found is not None:
+        comments.append(one_line(f"Its replay differs in {found}", 200))
         text = target.text(name, case, comments)
     _write(target.path, text)
-    return Recording(target.path, name, parted, tuple(notes))
+    return Recording(target.path, name, found, tuple(notes))
 
 
 def _record_repaired(
@@ -75,10 +75,10 @@ def _record_repaired(
 ) -> Recording:
     """The case of a repaired run, which has to pass with the machine as it is now.
 
-    What the repair was for may stop it there as well, such as a model that can't be had, or not,
-    such as an exit code that had no meaning.
+    The reason for the repair may stop the case as well, such as an unavailable model, or not, such
+    as an exit code that had no meaning.
     """
-    state, told = run.state, ""
+    state, reason = run.state, ""
     name = target.case_of(state.run)
     for stops_again in (True, False):
         case, notes = make_case(program, run, redact, stops_again=stops_again)
@@ -87,14 +87,14 @@ def _record_repaired(
             *(f"Not played: {note}." for note in notes),
         ]
         text = target.text(name, case, comments)
-        result = _played(target.path, text, lambda suite: run_case(suite, name), machines)
+        result = _play_beside(target.path, text, lambda suite: run_case(suite, name), machines)
         if result.passed:
             _write(target.path, text)
             return Recording(target.path, name, None, tuple(notes), is_repaired=True)
-        told = told or one_line(result.failures[0].problem.message, 200)
+        reason = reason or one_line(result.failures[0].problem.message, 200)
     raise NotRecordable(
         f"run `{state.run}` was repaired, and with the machine as it is now, its replies "
-        f"lead to another path: {told}; start a new run with this machine, and record that"
+        f"lead to another path: {reason}; start a new run with this machine, and record that"
     )
 
 
@@ -105,23 +105,23 @@ def _write(path: Path, text: str) -> None:
         raise NotRecordable(str(error)) from error
 
 
-def _played(
+def _play_beside(
     path: Path, text: str, playing: Callable[[Suite], Playing], machines: Machines
 ) -> Playing:
-    """What comes of a text that is played in the place of a file; raises NotRecordable."""
+    """Play a text in place of a file, and return the result; raises NotRecordable."""
     try:
         with _beside(path, text) as written:
             return playing(load_suite(written, machines))
     except ProblemsFound as found:
-        told = "; ".join(problem.message for problem in found.problems[:3])
-        raise NotRecordable(f"no case of `{path}` can play this run: {told}") from found
+        messages = "; ".join(problem.message for problem in found.problems[:3])
+        raise NotRecordable(f"no case of `{path}` can play this run: {messages}") from found
     except OSError as error:
         raise NotRecordable(f"`{path}` can't be written: {error.strerror}") from error
 
 
 @contextmanager
 def _beside(path: Path, text: str) -> Iterator[Path]:
-    """A file with the text in the folder where it will be, because its paths start there."""
+    """A file with the text in the folder of `path`, because its paths start there."""
     folder = path.resolve().parent
     with NamedTemporaryFile("w", dir=folder, prefix=".", suffix=SUFFIX, encoding="utf-8") as file:
         file.write(text)
@@ -130,10 +130,10 @@ def _beside(path: Path, text: str) -> Iterator[Path]:
 
 
 def _redactor_for(machine: Machine) -> Redact:
-    """A function that takes the environment's secrets, and credentials of addresses, out."""
+    """A function that removes the environment's secrets, and the credentials in addresses."""
     redact = redactor(os.environ, machine.key_names)
 
-    def cleaned(text: str) -> str:
+    def clean(text: str) -> str:
         return _BEARER.sub(r"\1 [credentials]", _IN_ADDRESS.sub("[credentials]@", redact(text)))
 
-    return cleaned
+    return clean

@@ -31,7 +31,7 @@ from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call
 from loopkit.testing.recording import calls
-from loopkit.testing.recording.faults import asked_for, duration, fault_of
+from loopkit.testing.recording.faults import duration, fault_of, provider_wait
 from loopkit.validators.judges.known_findings import KNOWN
 
 
@@ -46,74 +46,74 @@ class Attempt:
 
 @dataclass
 class Tape:
-    """What everyone did in a run."""
+    """The work of agents, commands and people in a run."""
 
     program: Program
     attempts: dict[str, Attempt] = field(default_factory=dict)
-    """By task, in the order in which agents were asked first."""
+    """The attempts by task, in the order in which agents were first asked."""
     commands: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """By `run` state, validator or tool."""
+    """The results by `run` state, validator or tool."""
     answers: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """By `human` state."""
+    """The answers by `human` state."""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Those that the run was started with."""
+    """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
     mended: set[int] = field(default_factory=set)
-    """Which of the resumes came with a repair, so that what stopped the run may stop none again."""
+    """The indices of resumes with a repair, after which the cause of the stop may be gone."""
     notes: list[str] = field(default_factory=list)
     """What a scenario can't play."""
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
-    """By call: where its output file is."""
+    """The output files by call."""
 
     @cached_property
     def bill(self) -> Playbill:
-        """Everybody and everything that a scenario can name."""
+        """Everything that a scenario can name."""
         return Playbill(self.program.graph)
 
     def note(self, before: RunState, stored: Stored) -> None:
-        """Take an event in; `before` is the run's state before it."""
+        """Note an event; `before` is the state of the run before it."""
         match stored.event:
             case Started() as started:
                 self.limits = dict(started.limits)
             case Intended() as intent:
-                self._intended(before, intent)
+                self._note_intent(before, intent)
             case Replied() as replied:
-                self._replied(before, before.open_calls[replied.key], replied)
+                self._note_reply(before, before.open_calls[replied.key], replied)
             case Failed() as failed:
-                self._failed(before, failed, stored.at)
+                self._note_failure(before, failed, stored.at)
             case InDoubt() as doubt:
-                self._in_doubt(before.open_calls[doubt.key], doubt)
+                self._note_doubt(before.open_calls[doubt.key], doubt)
             case Baselined() as taken:
-                self._ran(taken.validator, 0, taken.commands)
+                self._note_results(taken.validator, 0, taken.commands)
             case Worked() as worked:
-                self._worked(before, worked, stored.at)
+                self._note_work(before, worked, stored.at)
             case Suspended() as suspended:
-                self._stopped(before, suspended, {}, stored.at)
+                self._note_end_of_work(before, suspended, {}, stored.at)
             case Resumed() | Repaired() as anew:
-                self._gone_on(before.suspended, anew)
+                self._note_continuation(before.suspended, anew)
             case _:
                 pass
 
-    def _intended(self, before: RunState, intent: Intended) -> None:
+    def _note_intent(self, before: RunState, intent: Intended) -> None:
         state = self.program.machine.states[intent.state]
         output = state.output_at(intent.state)
         if output is not None and output.file is not None:
             self.files[intent.key] = render(self.program, before, output.file).strip()
         if intent.is_of_agent:
-            self._made_after_all(intent)
-            self._asked_again(before, intent)
+            self._drop_refusals(intent)
+            self._mark_recorded(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
 
-    def _made_after_all(self, intent: Intended) -> None:
+    def _drop_refusals(self, intent: Intended) -> None:
         """Forget that a limit refused the call: after a resume it is made."""
         known = self.attempts.get(intent.task)
         while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
             known.calls.pop()
 
-    def _asked_again(self, before: RunState, intent: Intended) -> None:
-        """Let an answer about what was open, which was no use, be as little use in a scenario."""
+    def _mark_recorded(self, before: RunState, intent: Intended) -> None:
+        """Mark an unusable answer about open findings, so that a scenario can't use it either."""
         task, attempt = before.tasks.get(intent.task), self.attempts.get(intent.task)
         if intent.role != "judge" or not (task and task.exchanges and attempt and attempt.calls):
             return
@@ -129,11 +129,11 @@ class Tape:
             for rule in rules.get(intent.place, ())
         )
 
-    def _replied(self, before: RunState, intent: Intended, replied: Replied) -> None:
+    def _note_reply(self, before: RunState, intent: Intended, replied: Replied) -> None:
         file = self.files.get(replied.key, "")
         if intent.role == "tool":
             if replied.commands:
-                self._ran(intent.agent, before.tasks[intent.task].index, replied.commands)
+                self._note_results(intent.agent, before.tasks[intent.task].index, replied.commands)
             return
         if intent.role == "run":
             self.commands[intent.state].append(calls.result_of(replied, file))
@@ -142,80 +142,84 @@ class Tape:
         call = calls.reply_of(replied, intent, machine, self.limited, file)
         self.attempts[intent.task].calls.append(call)
 
-    def _failed(self, before: RunState, failed: Failed, at: float) -> None:
+    def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
         intent = before.open_calls[failed.key]
         if intent.role == "tool":
             if intent.agent in self.bill.commands:
                 results, index = self.commands[intent.agent], before.tasks[intent.task].index
                 results += [calls.NOTHING] * (index - len(results))
-                results.append(calls.lost_result_of(failed.message, failed.error_class))
+                results.append(calls.command_fault_of(failed.message, failed.error_class))
             return
         if intent.role == "run":
-            lost = calls.lost_result_of(failed.message, failed.error_class)
-            self.commands[intent.state].append(lost)
+            fault = calls.command_fault_of(failed.message, failed.error_class)
+            self.commands[intent.state].append(fault)
             return
-        call = fault_of(failed) | calls.spent(failed.usage)
+        call = fault_of(failed) | calls.usage_of(failed.usage)
         if "time" in self.limited:
-            # Where the limit's own deadline was over, waiting for as long makes the same of it.
+            # If the deadline of the limit was over, waiting for as long has the same effect.
             call["delay"] = f"{failed.usage.time_s:.3f}s"
         if failed.retry_at is not None:
             retry = self.program.machine.agents[intent.agent].in_turn[intent.fallback].retry
             tries = before.tasks[intent.task].tries
-            wait = asked_for(failed.retry_at - at, retry, tries)
+            wait = provider_wait(failed.retry_at - at, retry, tries)
             call |= {"retry_after": wait} if wait else {}
         elif failed.resume_at is not None:
             call["retry_after"] = duration(max(0.0, failed.resume_at - at))
         self.attempts[intent.task].calls.append(
-            call | calls.reserved(intent.reserved, self.limited)
+            call | calls.reservation_of(intent.reserved, self.limited)
         )
 
-    def _in_doubt(self, intent: Intended, doubt: InDoubt) -> None:
+    def _note_doubt(self, intent: Intended, doubt: InDoubt) -> None:
         if (note := calls.doubt_note(doubt, intent)) is not None:
             self.notes.append(note)
         if intent.is_of_agent:
             self.attempts[intent.task].calls.append(calls.crash_of(intent))
 
-    def _worked(self, before: RunState, worked: Worked, at: float) -> None:
+    def _note_work(self, before: RunState, worked: Worked, at: float) -> None:
         missing = worked.report.answers if worked.report else ()
-        self._stopped(
+        self._note_end_of_work(
             before, worked, {answer.validator: answer.resume_at for answer in missing}, at
         )
         if worked.answer is not None:
             asking = self.program.machine.states_of(HumanState)[worked.state]
             self.answers[worked.state].append(calls.answer_of(worked.answer, asking.timeout))
 
-    def _stopped(
+    def _note_end_of_work(
         self,
         before: RunState,
         work: Worked | Suspended,
         waits: Mapping[str, float | None],
         at: float,
     ) -> None:
-        """Take in how work came to an end, or to none; `waits` are by validator."""
+        """Note how work ended or was suspended; `waits` are by validator."""
         for validator in dict.fromkeys(ran.validator for ran in work.commands):
             index = before.visit - 1 + ((work.state, validator) in before.baselines)
-            self._ran(validator, index, [r for r in work.commands if r.validator == validator])
-        self._resume_at(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
+            self._note_results(
+                validator, index, [r for r in work.commands if r.validator == validator]
+            )
+        self._note_wait(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
         if work.refused is not None:
-            self._refused(work.refused)
+            self._note_refusal(work.refused)
 
-    def _ran(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
-        """Take in what the commands of a validator did for its result with this index."""
+    def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
+        """Note the results of a validator's commands at this index."""
         known = self.commands[validator]
         known += [calls.NOTHING] * (index + 1 - len(known))
-        rounds = _by_rule(list(map(calls.ran_of, ran)), _commands_of(self.program, validator))
-        did = calls.tries_of(rounds[0])
-        if any(one != rounds[0] for one in rounds) or known[index] not in (calls.NOTHING, did):
+        rounds = _runs_by_rule(
+            list(map(calls.ran_of, ran)), _command_count(self.program, validator)
+        )
+        result = calls.tries_of(rounds[0])
+        if any(one != rounds[0] for one in rounds) or known[index] not in (calls.NOTHING, result):
             self.notes.append(
                 f"commands of validator `{validator}` gave different results in one round, and"
                 " a scenario plays the same for all of them"
             )
-        known[index] = did
+        known[index] = result
 
-    def _resume_at(
+    def _note_wait(
         self, here: str, until: float | None, waits: Mapping[str, float | None], at: float
     ) -> None:
-        """Give the last failure of a call the wait that its provider asked for."""
+        """Note the wait that a provider asked for in the last failure of a call."""
         for task, attempt in self.attempts.items():
             named = waits.get(attempt.place, until)
             last = attempt.calls[-1] if attempt.calls else {}
@@ -223,25 +227,25 @@ class Tape:
             if task.startswith(here) and named is not None and is_failed:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
 
-    def _refused(self, refused: RefusedCall) -> None:
+    def _note_refusal(self, refused: RefusedCall) -> None:
         if refused.agent not in self.program.machine.agents:
             return
         attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
-        attempt.calls.append(calls.refused_of(refused))
+        attempt.calls.append(calls.refusal_of(refused))
 
-    def _gone_on(self, suspended: Suspended | None, anew: Resumed | Repaired) -> None:
+    def _note_continuation(self, suspended: Suspended | None, anew: Resumed | Repaired) -> None:
         if isinstance(anew, Repaired):
-            self._repaired(anew)
+            self._note_repair(anew)
         else:
-            self._resumed(suspended, anew)
+            self._note_resume(suspended, anew)
 
-    def _repaired(self, repaired: Repaired) -> None:
+    def _note_repair(self, repaired: Repaired) -> None:
         if self.resumes:
             self.mended.add(len(self.resumes) - 1)
         named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
         self.attempts = {task: had for task, had in named.items() if task}
 
-    def _resumed(self, suspended: Suspended | None, resumed: Resumed) -> None:
+    def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
         if suspended is None or suspended.is_pause:
             if resumed.limits:
                 self.notes.append("limits were raised while the run was not suspended")
@@ -249,8 +253,8 @@ class Tape:
         self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
 
 
-def _commands_of(program: Program, validator: str) -> int:
-    """How many commands judge for a validator, in the state that has the most, or for a tool."""
+def _command_count(program: Program, validator: str) -> int:
+    """The number of commands of a validator, in the state with the most, or of a tool."""
     agent, _, tool = validator.partition(".")
     if tool:
         called = program.machine.agents[agent].callable_tools[tool]
@@ -261,8 +265,8 @@ def _commands_of(program: Program, validator: str) -> int:
     return max(counts, default=1)
 
 
-def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
-    """The runs of each rule, where they are as many for each; else every run by itself."""
+def _runs_by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
+    """The runs of each rule, if there are equally many for each; else every run by itself."""
     size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
     return [ran[start : start + size] for start in range(0, len(ran), size)]
 
@@ -270,12 +274,12 @@ def _by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
 def read_tape(
     program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
 ) -> Tape:
-    """What everyone did in the run with these events.
+    """The tape of the run with these events.
 
-    `limited` are all limits that hold for it, without it those of its own.
+    `limited` are all limits that hold for it; None means only its own.
     """
     stored = list(events)
-    limited = limited_by(program, stored) if limited is None else limited
+    limited = limit_names(program, stored) if limited is None else limited
     tape, before = Tape(program, limited=limited), RunState()
     for event in stored:
         tape.note(before, event)
@@ -283,7 +287,7 @@ def read_tape(
     return tape
 
 
-def limited_by(program: Program, events: Iterable[Stored]) -> frozenset[str]:
+def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
     """The names of all limits of a run that were in force at some time."""
     begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
     return frozenset(program.limits).union(*(event.limits for event in begun))

@@ -1,4 +1,4 @@
-"""The scenario file that a recording goes into, looked at before anything is spent."""
+"""The scenario file of a recording, which is checked before anything is spent."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Target:
     path: Path
     machine: Path
     name: str | None = None
-    """The name of the case; none for the id of the run."""
+    """The name of the case; None for the id of the run."""
     known: LoadedScenario | None = None
-    """The scenario that is there already."""
+    """The scenario that exists already."""
 
     def case_of(self, run: str) -> str:
         """The name of the case of a run; an id of a child has a `/`, which no name can have."""
@@ -40,11 +40,11 @@ class Target:
             named = Path(machine).as_posix()
             head = {"scenario": 1, "machine": named, "cases": {name: case}}
             *above, cases = to_yaml(head).split("cases:\n", 1)
-            return "".join(above) + "cases:\n" + _commented(comments, 2) + cases
-        return _beside(self.known, name, self._alone(case), comments)
+            return "".join(above) + "cases:\n" + _comment_lines(comments, 2) + cases
+        return _append_case(self.known, name, self._alone(case), comments)
 
     def _alone(self, case: dict[str, Any]) -> dict[str, Any]:
-        """The case, in which nothing that all cases share is played."""
+        """The case, in which none of the parts that all cases share are played."""
         assert self.known is not None
         own = dict(case)
         for part in PARTS:
@@ -58,7 +58,7 @@ class Target:
 def target(path: Path, machine: Path, name: str | None = None) -> Target:
     """A file that can take a recording; raises NotRecordable, and ProblemsFound for its content.
 
-    It is a new one, or has cases of the same machine; then the case is added to these.
+    It is a new file, or one with cases of the same machine, to which the case is added.
     """
     if not path.name.endswith(SUFFIX):
         message = f"`{path}`: a recording is called `NAME{SUFFIX}`, so that it is found as a test"
@@ -81,7 +81,7 @@ def target(path: Path, machine: Path, name: str | None = None) -> Target:
 
 
 def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | None) -> None:
-    """Raise NotRecordable where the case can't stand beside what is there."""
+    """Raise NotRecordable where the case can't be added to the existing file."""
     if known.scenario.machine is None:
         raise NotRecordable(f"`{path}` is a script without cases; name another file")
     tested = (known.folder / known.scenario.machine).resolve()
@@ -96,7 +96,9 @@ def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | 
         raise NotRecordable(f"`{path}` has its cases in brackets; write each on its own lines")
 
 
-def _beside(known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]) -> str:
+def _append_case(
+    known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]
+) -> str:
     if name in known.names:
         raise NotRecordable(f"`{known.source.document.file}` has a case `{name}` already")
     document = known.source.document
@@ -105,7 +107,7 @@ def _beside(known: LoadedScenario, name: str, case: dict[str, Any], comments: li
     rows = document.text.splitlines(keepends=True)
     before, after = "".join(rows[: last.end_line]), "".join(rows[last.end_line :])
     ending = "\r\n" if "\r\n" in document.text else "\n"
-    added = _commented(comments, column - 1) + to_yaml({name: case}, column - 1)
+    added = _comment_lines(comments, column - 1) + to_yaml({name: case}, column - 1)
     gap = "" if before.endswith("\n") else ending
     text = before + gap + ending + added.replace("\n", ending) + after
     _refuse_changed(known, text, name)
@@ -113,7 +115,7 @@ def _beside(known: LoadedScenario, name: str, case: dict[str, Any], comments: li
 
 
 def _refuse_changed(known: LoadedScenario, text: str, name: str) -> None:
-    """Raise NotRecordable where the added lines would change what the file says otherwise."""
+    """Raise NotRecordable where the added lines would change the rest of the file."""
     plain = read(text, known.source.document.file).plain()
     plain["cases"].pop(name)
     if plain != known.source.document.plain():
@@ -121,5 +123,5 @@ def _refuse_changed(known: LoadedScenario, text: str, name: str) -> None:
         raise NotRecordable(f"no case can be added at the end of `{file}`; name another file")
 
 
-def _commented(comments: list[str], indent: int) -> str:
+def _comment_lines(comments: list[str], indent: int) -> str:
     return "".join(f"{' ' * indent}# {comment}\n" for comment in comments)

@@ -1,6 +1,6 @@
 """Causes of an outcome: for a report, who has to find something in the artifact.
 
-Of all that may bring a step about, the plainest is taken: no standstill, few findings.
+Of all causes of a step, the plainest is taken: no standstill, few findings.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ judge; the author, who declares that it can't be done."""
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One way to bring a step about."""
+    """One cause of a step."""
 
     row: Row = field(default_factory=dict)
     """The facts that its work should leave."""
     by: By = ""
     place: str = ""
-    """The validator, where one brings it about; "" stands for all."""
+    """The validator, if one brings it about; "" stands for all."""
 
     @property
     def verdict(self) -> str:
-        """The verdict of a report; "" where there is none to be had."""
+        """The verdict of a report; "" where there is none."""
         return str(self.row.get(VERDICT, ""))
 
     @property
@@ -46,7 +46,7 @@ class Cause:
 
 
 class NoCause(Exception):
-    """Nothing that a case says brings a step about."""
+    """No case can bring a step about."""
 
     def __init__(self, step: Step) -> None:
         edge = f"takes {step.edge}" if step.edge else "stops where an error suspends the run"
@@ -55,14 +55,14 @@ class NoCause(Exception):
 
 
 def plainest(step: Step) -> Cause:
-    """What is left by the work of a step that judges nothing."""
+    """The plainest cause of a step that judges nothing."""
     return Cause(min(step.move.cases, key=_oddness).row)
 
 
-def asked_rules(
+def applicable_rules(
     program: Program, state: ValidateState, facts: Mapping[str, object]
 ) -> dict[str, list[Rule]]:
-    """The rules of a validate state that are asked or may be, by validator.
+    """The rules of a validate state that apply or may apply, by validator.
 
     `facts` are those that guards of rules read, as far as they are known.
     """
@@ -80,8 +80,8 @@ def asked_rules(
 def breakable(
     program: Program, state: ValidateState, rules: Sequence[Rule], row: Row
 ) -> Sequence[Rule]:
-    """Those of some rules whose findings give a report its facts: such as have its earliest origin,
-    and where these alone do not make up the rest, such as have a later one too."""
+    """The rules whose findings give a report its facts: those with its earliest origin, and also
+    those with a later one if the former alone do not give the rest."""
     levels, origin = levels_at(program.machine, state), row.get(ORIGIN)
     match row.get(VERDICT):
         case "fail":
@@ -103,7 +103,7 @@ def breakable(
 
 
 def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[Rule]]) -> Cause:
-    """The plainest way in which a report can come about; raises NoCause."""
+    """The plainest cause of a report; raises NoCause."""
     state = program.graph.judges[step.source]
     judging = _Judging(program, state, asked)
     for cause in judging.causes(step, program.rows_named[step.source]):
@@ -112,7 +112,7 @@ def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[R
 
 
 def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
-    """What is plain comes first: no standstill, few findings, no report by chance."""
+    """A sort key that puts plain cases first: no standstill, few findings, no report by chance."""
     row = case.row
     counts = [row.get(count, 0) for count in COUNTS]
     many = sum(int(count) for count in counts if isinstance(count, int | float))
@@ -122,14 +122,14 @@ def _oddness(case: Case) -> tuple[bool, bool, int, bool]:
 
 @dataclass(frozen=True)
 class _Judging:
-    """The ways in which a report can come about."""
+    """The causes of a report."""
 
     program: Program
     state: ValidateState
     asked: Mapping[str, Sequence[Rule]]
 
     def causes(self, step: Step, takes: frozenset[str]) -> Iterator[Cause]:
-        """`takes` says which reports without a judgement the transitions of the state take."""
+        """`takes` are the reports without a judgement that the transitions of the state take."""
         event = step.move.event
         if event == "limit":
             yield Cause(by="judge")
@@ -138,7 +138,7 @@ class _Judging:
                 yield from self._of_case(case)
         else:
             if "incomplete" not in takes:
-                yield from self._found({}, ("judge",) if event == "content" else OTHERS)
+                yield from self._causes_by({}, ("judge",) if event == "content" else OTHERS)
             if event == "content":
                 yield Cause(by="author")
 
@@ -147,25 +147,25 @@ class _Judging:
             case "fail", "faulty":
                 yield Cause(case.row, "artifact")
             case "fail", "blocked":
-                yield from self._found(case.row, ("text", "command"))
+                yield from self._causes_by(case.row, ("text", "command"))
             case "fail", _:
-                yield from self._found(case.row, ("judge",))
+                yield from self._causes_by(case.row, ("judge",))
             case "warn", _:
-                yield from self._found(case.row, ("text", "command", "judge"))
+                yield from self._causes_by(case.row, ("text", "command", "judge"))
             case "incomplete", _:
-                yield from self._found(case.row, OTHERS)
+                yield from self._causes_by(case.row, OTHERS)
             case "infeasible", _:
                 yield Cause(case.row, "author")
             case _:
                 yield Cause(case.row)
 
-    def _found(self, row: Row, by: Sequence[By]) -> Iterator[Cause]:
-        """One for each validator that can find it."""
+    def _causes_by(self, row: Row, by: Sequence[By]) -> Iterator[Cause]:
+        """A cause for each validator that can find it."""
         for one in by:
             found = {place: self._breakable(rules, one, row) for place, rules in self.asked.items()}
             places = [place for place, rules in found.items() if rules]
             if one == "judge" and places and self._is_panel:
-                # One may be outvoted, or be one of several of whom enough have answered.
+                # A single judge may be outvoted, or the others may be enough.
                 places.insert(0, "")
             elif one == "text" and self.state.stop is None:
                 places = [""]
@@ -184,7 +184,7 @@ class _Judging:
 
 
 OTHERS: Sequence[By] = ("judge", "command")
-"""Who can come to no verdict."""
+"""The kinds that can fail to give a verdict."""
 
 
 def _gives(rules: Sequence[Rule], row: Row) -> bool:

@@ -20,12 +20,12 @@ class Inputs:
 
     program: Program
     shared: Mapping[str, Any]
-    """What all cases of the file share."""
+    """The inputs that all cases of the file share."""
 
     @cached_property
     def usual(self) -> dict[str, Any]:
-        """The input where nothing else is needed: what is shared, else the default, else a plain
-        value; a text that nobody knows yet is any other than those that guards name."""
+        """The input where nothing else is needed: the shared one, else the default, else a plain
+        value; a text that is not known yet differs from all texts that guards name."""
         given = dict(self.shared)
         for name, field in self._fields.items():
             if field.required and name not in given and field.scalar is not None:
@@ -34,21 +34,21 @@ class Inputs:
         return filled if isinstance(filled, dict) else given
 
     def of(self, facts: Mapping[str, object]) -> dict[str, Any]:
-        """The usual input but for `facts`, by dotted name, as far as it is known."""
-        made = deepcopy(self.usual)
+        """The usual input with these `facts`, by dotted name, as far as they are known."""
+        inputs = deepcopy(self.usual)
         for dotted, value in facts.items():
             *outer, last = dotted.split(".")[1:]
-            record: Any = made
+            record: Any = inputs
             for step in outer:
                 record = record.get(step) if isinstance(record, dict) else None
             if isinstance(record, dict):
                 record[last] = value
-        return made
+        return inputs
 
-    def written(
+    def case_input(
         self, facts: Mapping[str, object], judged: Mapping[str, Iterable[str]]
     ) -> dict[str, Any]:
-        """What a case has to say itself; `judged` has what texts have to be like, by input."""
+        """The input that a case needs itself; `judged` has the requirements on texts, by input."""
         found: dict[str, Any] = {}
         for name, field in self._fields.items():
             own = {n: value for n, value in facts.items() if n.split(".")[1] == name}

@@ -1,4 +1,4 @@
-"""A search that visits whatever can be reached, nearest first."""
+"""A search that visits all reachable places, nearest first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def nearest(
 ) -> Iterator[tuple[int, float, By | None]]:
     """Each place once, nearest first: its distance, and what leads there from a nearer one.
 
-    `onward` gives from a place the next ones, with what it costs to come there, never less than
-    nothing, and what leads there. Nothing leads to a place that is one of the starts.
+    `onward` gives the next places from a place, each with the cost of the way there, which is never
+    negative, and what leads there. Nothing leads to a place that is one of the starts.
     """
     waiting: list[tuple[float, int, int, By | None]] = [
         (cost, order, place, None) for order, (place, cost) in enumerate(starts.items())
@@ -31,6 +31,6 @@ def nearest(
         yield place, cost, by
         for to, further, leads in onward(place):
             if to not in done:
-                # The running number decides between equals, so that nothing else is compared.
+                # The running number decides between equal costs, so that nothing else is compared.
                 heapq.heappush(waiting, (cost + further, order, to, leads))
                 order += 1

@@ -1,4 +1,4 @@
-"""Panels in a suggested case: what each program and judge says on one visit."""
+"""Panels in a suggested case: the result of each program and judge on one visit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from loopkit.language import CommandRule, JudgeRule, Rule
 from loopkit.language.facts import STALLED
 from loopkit.machine.program import Program
 from loopkit.testing.played_parts import Call
-from loopkit.testing.suggesting.causes import asked_rules, breakable, cause_of_report
+from loopkit.testing.suggesting.causes import applicable_rules, breakable, cause_of_report
 from loopkit.testing.suggesting.ways import Step
 from loopkit.testing.suggesting.wording import (
     guard_in_words,
-    printed_in_words,
     reading_in_words,
     report_facts_in_words,
     report_in_words,
+    report_output_in_words,
     schema_in_words,
     todo,
 )
@@ -32,12 +32,12 @@ COMMAND_FAULTS: Mapping[str, Call] = {
     "fatal": {"fault": "not_found"},
 }
 PASS: Call = {"data": {"verdict": "pass", "findings": []}}
-"""The one report in our form that accepts."""
+"""The only report in our form that accepts."""
 NO_REPORT: Call = {"reply": "I have nothing to say."}
 
 
 class Panel:
-    """The rules of a validate state, and what brings its report about."""
+    """The rules of a validate state, and the cause of its report."""
 
     def __init__(
         self, program: Program, step: Step, visit: int, facts: Mapping[str, object]
@@ -45,7 +45,7 @@ class Panel:
         """`facts` are those that guards of rules read; raises NoCause."""
         self._program, self._step, self._visit = program, step, visit
         self._state = program.graph.judges[step.source]
-        self._asked = asked_rules(program, self._state, facts)
+        self._asked = applicable_rules(program, self._state, facts)
         self.cause = cause_of_report(program, step, self._asked)
 
     @property
@@ -54,32 +54,32 @@ class Panel:
 
     @property
     def artifact(self) -> str:
-        """What is judged."""
+        """The artifact that is judged."""
         return self._state.validate_
 
     @cached_property
     def facts(self) -> list[str]:
-        """What guards read of the report besides its verdict, for whoever brings it about."""
-        told = list(report_facts_in_words(self.cause.row))
+        """What guards read of the report besides its verdict, for the one that brings it about."""
+        lines = list(report_facts_in_words(self.cause.row))
         if self._visit > 1 and self.cause.row.get(STALLED) is False:
-            told.append("what is found is not the same as in the round before")
+            lines.append("what is found is not the same as in the round before")
         edge = self._step.move.edge
-        is_guarded = bool(told) and edge is not None and edge.guard is not None
-        return [*told, guard_in_words(edge)] if edge is not None and is_guarded else told
+        is_guarded = bool(lines) and edge is not None and edge.guard is not None
+        return [*lines, guard_in_words(edge)] if edge is not None and is_guarded else lines
 
     # -- rules on texts --------------------------------------------------------------------
 
     @cached_property
     def broken(self) -> Sequence[Rule]:
-        """The rules of which one has to find something."""
+        """The rules, one of which has to find something."""
         if self.cause.by != "text":
             return ()
-        meant = [rule for place, rule in self._texts if self._is_meant(place, "text")]
-        return breakable(self._program, self._state, meant, self.cause.row)
+        chosen = [rule for place, rule in self._texts if self._is_meant(place, "text")]
+        return breakable(self._program, self._state, chosen, self.cause.row)
 
     @cached_property
     def kept(self) -> Sequence[Rule]:
-        """The rules that have to find nothing, where it matters."""
+        """The rules that must not find anything, where that matters."""
         if self.cause.by in ("artifact", "author"):
             return ()
         return [rule for _, rule in self._texts if rule not in self.broken]
@@ -97,7 +97,7 @@ class Panel:
         return any(rule.has_baseline for rule in rules)
 
     def results(self) -> Iterator[tuple[str, Call]]:
-        """How each program ends, by validator."""
+        """The result of each program, by validator."""
         if self.cause.by in ("artifact", "author"):
             return
         for place, rules in self._asked.items():
@@ -123,13 +123,13 @@ class Panel:
         if not is_meant and _is_silent(rule):
             return ended
         head = f"Put `stdout:` here: what `{place}` prints, with the verdict {verdict}"
-        lines = list(printed(rule, verdict, self._program.machine.patterns))
+        lines = list(output_in_words(rule, verdict, self._program.machine.patterns))
         return todo(head, lines + (self.facts if verdict != "pass" else []), **ended)
 
     # -- judges ----------------------------------------------------------------------------
 
     def replies(self, refused: Callable[[], Call]) -> Iterator[tuple[str, str, list[Call]]]:
-        """What each judge says, by agent and validator, as often as it is asked."""
+        """The calls of each judge, by agent and validator, as often as it is asked."""
         cause = self.cause
         is_decided = cause.by in ("text", "command") and cause.verdict != "warn"
         for place, rule in self._judges:
@@ -140,16 +140,16 @@ class Panel:
             verdict = (cause.verdict or "incomplete") if is_meant else "pass"
             again = rule.confirm is not None and verdict == "fail"
             for _ in range(rule.samples + again):
-                yield rule.judge, place, calls or self._said(place, rule, verdict)
+                yield rule.judge, place, calls or self._judge_calls(place, rule, verdict)
 
     @property
     def _judges(self) -> Iterator[tuple[str, JudgeRule]]:
         for place, rules in self._asked.items():
             yield from ((place, rule) for rule in rules if isinstance(rule, JudgeRule))
 
-    def _said(self, place: str, rule: JudgeRule, verdict: str) -> list[Call]:
+    def _judge_calls(self, place: str, rule: JudgeRule, verdict: str) -> list[Call]:
         if verdict == "incomplete":
-            return self._lost(rule)
+            return self._failing_calls(rule)
         if verdict == "pass" and rule.is_own_form and rule.score is None:
             return [PASS]
         machine = self._program.machine
@@ -164,7 +164,7 @@ class Panel:
         head = f"Put `{key}:` here: the report of `{rule.judge}` in round {self._visit} of "
         return [todo(f"{head}`{self._step.source}`, with the verdict {verdict}", [*said, *lines])]
 
-    def _lost(self, rule: JudgeRule) -> list[Call]:
+    def _failing_calls(self, rule: JudgeRule) -> list[Call]:
         event = self._step.move.event
         if event == "content":
             return [NO_REPORT] * (1 + rule.reask)
@@ -176,30 +176,30 @@ class Panel:
         return self.cause.by == by and self.cause.place in ("", place)
 
 
-def printed(rule: CommandRule, verdict: str, patterns: Mapping[str, str]) -> Iterator[str]:
-    """What a program prints for a verdict, where its exit code does not tell all."""
+def output_in_words(rule: CommandRule, verdict: str, patterns: Mapping[str, str]) -> Iterator[str]:
+    """What a program has to print for a verdict, where its exit code does not say it all."""
     if rule.verdict is not None:
         yield from reading_in_words(rule.verdict, verdict, patterns)
     elif rule.parse != "exit_code":
-        yield from printed_in_words(rule, verdict)
+        yield from report_output_in_words(rule, verdict)
 
 
 def _is_silent(rule: CommandRule) -> bool:
-    """Whether a program that finds nothing need not print anything."""
+    """Whether a program that finds nothing may print nothing."""
     return rule.verdict is None and rule.parse in ("exit_code", "lines")
 
 
 def baselines(program: Program) -> Iterator[tuple[str, Call]]:
-    """What programs print that run once before the run's first work, by validator."""
+    """The results of programs that run once before the run's first work, by validator."""
     for name in program.graph.judges:
         for place, rules in program.validators_at(name).items():
             for rule in rules:
                 if isinstance(rule, CommandRule) and rule.baseline:
-                    yield place, _clean(place, rule, program.machine.patterns)
+                    yield place, _baseline_result(place, rule, program.machine.patterns)
 
 
-def _clean(place: str, rule: CommandRule, patterns: Mapping[str, str]) -> Call:
+def _baseline_result(place: str, rule: CommandRule, patterns: Mapping[str, str]) -> Call:
     if _is_silent(rule):
         return {}
-    said = printed(rule, "pass", patterns)
-    return todo(f"Put `stdout:` here: what `{place}` prints before the first work", said)
+    lines = output_in_words(rule, "pass", patterns)
+    return todo(f"Put `stdout:` here: what `{place}` prints before the first work", lines)

@@ -27,7 +27,7 @@ from loopkit.testing.playbill import Playbill
 from loopkit.testing.played_parts import Call, PlayedParts
 from loopkit.testing.suggesting.causes import plainest
 from loopkit.testing.suggesting.inputs import Inputs
-from loopkit.testing.suggesting.keeping import renewed, stays
+from loopkit.testing.suggesting.keeping import changes_needed, stays
 from loopkit.testing.suggesting.panels import AGENT_FAULTS, COMMAND_FAULTS, Panel, baselines
 from loopkit.testing.suggesting.ways import Step, Way
 from loopkit.testing.suggesting.wording import (
@@ -44,10 +44,10 @@ def first_word(choice: AgentChoice) -> str:
 
 
 class Parts:
-    """What is said on one way, step by step."""
+    """The parts of a case that takes one way, step by step."""
 
     def __init__(self, inputs: Inputs, way: Way) -> None:
-        """Raises NoCause where nothing that a case says leads along the way."""
+        """Raises NoCause where no case can take this way."""
         self._inputs, self._way = inputs, way
         self._program: Program = inputs.program
         self._visits: Counter[str] = Counter()
@@ -56,8 +56,8 @@ class Parts:
         self._judged: dict[str, list[str]] = {}
         self._limits: dict[str, Any] = {}
         for place, result in baselines(self._program):
-            self._result(place, 0, result)
-        self._panels = dict(self._judging())
+            self._add_result(place, 0, result)
+        self._panels = dict(self._judging_steps())
         self._causes = [
             self._panels[index].cause if index in self._panels else plainest(step)
             for index, step in enumerate(way.steps)
@@ -67,22 +67,22 @@ class Parts:
             self._write(index, step)
 
     def case(self) -> dict[str, Any]:
-        """The case as a file has it, with the way as its expectation."""
+        """The case as a file has it; it expects the path of the way."""
         last = self._way.steps[-1].move if self._way.steps else None
         is_end = last is None or last.edge is not None
         ended = {} if is_end or last is None else {"outcome": SUSPENDED, "reason": last.event}
         parts = {
-            "input": self._inputs.written({**self._way.inputs, **self._words}, self._judged),
+            "input": self._inputs.case_input({**self._way.inputs, **self._words}, self._judged),
             "limits": self._limits,
-            **self._played.written(Playbill(self._program.graph)),
+            **self._played.as_case_parts(Playbill(self._program.graph)),
         }
         kept = {key: value for key, value in parts.items() if value}
         return {**kept, "expect": {**ended, "path": self._way.path}}
 
     # -- what has to come of it ------------------------------------------------------------
 
-    def _judging(self) -> Iterator[tuple[int, Panel]]:
-        """The steps that judge."""
+    def _judging_steps(self) -> Iterator[tuple[int, Panel]]:
+        """The steps that judge, each with its panel."""
         machine, visits = self._program.machine, Counter[str]()
         writers: dict[str, str] = {}
         inputs = self._inputs.of(self._way.inputs)
@@ -95,14 +95,14 @@ class Parts:
                 facts = self._program.rule_facts(inputs, visits[writers[judged]])
                 yield index, Panel(self._program, step, visits[step.source], facts)
 
-    def _read_by(self, state: RenderState) -> str | None:
-        """The first text of the input that a template hands on."""
+    def _input_text(self, state: RenderState) -> str | None:
+        """The first text of the input that a template uses."""
         fields = self._program.input_type.fields or {}
         texts = (name for name, field in fields.items() if field.scalar == "str")
         return next((name for name in texts if f"input.{name}" in state.render), None)
 
-    def _ahead(self, index: int) -> Iterator[Panel]:
-        """The reports on what a step writes, before it is written anew."""
+    def _reports_ahead(self, index: int) -> Iterator[Panel]:
+        """The reports on what a step writes, until it is rewritten."""
         machine = self._program.machine
         artifact = artifact_of(machine, self._way.steps[index].source)
         for later, step in enumerate(self._way.steps[index + 1 :], index + 1):
@@ -119,8 +119,8 @@ class Parts:
             case AgentState() if stays(self._program, self._way, index):
                 pass
             case AgentState() as state:
-                asked = self._chosen(name, state)
-                self._replied(asked, name, self._of_agent(index, step, state, asked))
+                asked = self._agent_for(name, state)
+                self._add_reply(asked, name, self._of_agent(index, step, state, asked))
             case CommandState() as state:
                 self._of_command(index, step, state)
             case HumanState() as state:
@@ -132,42 +132,42 @@ class Parts:
                 panel = self._panels[index]
                 for place, result in panel.results():
                     run = self._visits[name] - 1 + panel.has_baseline(place)
-                    self._result(place, run, result)
-                for agent, place, calls in panel.replies(self._refused):
-                    self._replied(agent, place, calls)
+                    self._add_result(place, run, result)
+                for agent, place, calls in panel.replies(self._refuse_call):
+                    self._add_reply(agent, place, calls)
             case ChildrenState() as state:
                 self._of_children(step, state, cause.row)
             case _:
                 pass
 
     def _of_children(self, step: Step, state: ChildrenState, row: Row) -> None:
-        """What all children say, for a person to tell apart those that say something else."""
+        """Add one part for all children; a person separates those that need another."""
         if step.move.event != "done":
-            # What stops the state is no child, but the list or a limit.
+            # The state is not stopped by a child, but by the list or a limit.
             return
         bill, said = Playbill(Graph(state.child)), PlayedParts()
         visit = self._visits[step.source]
         edge = self._program.graph.by_id[step.edge] if step.edge else None
-        wanted = [guard_in_words(edge)] if edge and edge.guard else _failing(row)
+        requirements = [guard_in_words(edge)] if edge and edge.guard else _failing(row)
         if bill.children:
-            wanted.append("children inside of children have `children:` of their own")
+            requirements.append("children inside of children have `children:` of their own")
         for agent in state.child.agents:
             head = f"Put `reply:` here: attempt 1 of `{agent}` in the children of `{step.source}`"
-            said.replies[agent, next(iter(bill.places(agent)), ""), 0] = [todo(head, wanted)]
+            said.replies[agent, next(iter(bill.places(agent)), ""), 0] = [todo(head, requirements)]
         for asking in () if said.replies else bill.askers:
             head = f"Put `choice:` here: what `{asking}` hears in the children of `{step.source}`"
-            said.answers[asking] = [todo(head, wanted)]
+            said.answers[asking] = [todo(head, requirements)]
         key = ANY if state.has_keys else ""
         self._played.children[step.source, key, visit] = said
 
     def _of_agent(self, index: int, step: Step, state: AgentState, asked: str) -> list[Call]:
         event = step.move.event
         if event == "limit":
-            return [self._refused()]
+            return [self._refuse_call()]
         if event == "transient":
             tries = self._program.machine.agents[asked].most_tries
             return [AGENT_FAULTS[event]] * tries
-        is_faulty = any(self._needs_fault(panel, asked) for panel in self._ahead(index))
+        is_faulty = any(self._needs_fault(panel, asked) for panel in self._reports_ahead(index))
         if event == "content" or is_faulty:
             output = state.output_at(step.source)
             place = output.file or output.folder
@@ -178,20 +178,20 @@ class Parts:
             return [AGENT_FAULTS[event]]
         schema = self._program.machine.agents[asked].schema_
         head = self._head(step, state, "reply" if schema is None else "data")
-        return [*self._validated(asked), todo(head, self._wanted(index, schema))]
+        return [*self._validation_calls(asked), todo(head, self._requirements(index, schema))]
 
-    def _validated(self, asked: str) -> Iterator[Call]:
-        """The call by which a model has its answer found valid before it gives it."""
+    def _validation_calls(self, asked: str) -> Iterator[Call]:
+        """The call by which a model has its answer validated before it gives it."""
         agent = self._program.machine.agents[asked]
         if agent.required_tool is not None and 0 not in agent.without_tools:
             head = "Put `tool_calls:` here: a call of"
-            told = f"{head} `{agent.required_tool}`, whose `draft` is the answer that follows"
-            yield todo(told, ())
+            text = f"{head} `{agent.required_tool}`, whose `draft` is the answer that follows"
+            yield todo(text, ())
 
     def _needs_fault(self, panel: Panel, asked: str) -> bool:
         """Whether a report fails only where there is no artifact.
 
-        What breaks a rule of the tool by which its author has to have it validated never comes.
+        An author that has to validate by a tool never breaks a rule of that tool.
         """
         agent, machine = self._program.machine.agents[asked], self._program.machine
         tool = agent.callable_tools.get(agent.required_tool or "")
@@ -200,7 +200,7 @@ class Parts:
         is_kept = all(rule in kept for rule in panel.broken)
         return panel.cause.by == "artifact" or (bool(panel.broken) and is_kept)
 
-    def _chosen(self, name: str, state: AgentState) -> str:
+    def _agent_for(self, name: str, state: AgentState) -> str:
         """The agent that is asked."""
         if state.choice is None:
             return state.asks[0]
@@ -208,7 +208,7 @@ class Parts:
 
     @cached_property
     def _words(self) -> dict[str, str]:
-        """By dotted name, the inputs that choose agents."""
+        """The inputs that choose agents, by dotted name."""
         known = flat_facts({"input": self._inputs.of(self._way.inputs)})
         words: dict[str, str] = {}
         for choice in self._program.machine.choices.values():
@@ -225,31 +225,31 @@ class Parts:
             return
         code = self._causes[index].row.get("exit_code", 0)
         ended = {"exit_code": code} if code else {}
-        is_faulty = any(panel.cause.by == "artifact" for panel in self._ahead(index))
+        is_faulty = any(panel.cause.by == "artifact" for panel in self._reports_ahead(index))
         if event in COMMAND_FAULTS:
             ended = COMMAND_FAULTS[event]
         elif event == "done" and not is_faulty:
-            wanted = list(self._wanted(index, None))
-            if wanted or state.output_at(step.source).is_left:
-                ended = todo(self._head(step, state, "stdout"), wanted, **ended)
-        self._result(step.source, len(self._played.results.get(step.source, ())), ended)
+            requirements = list(self._requirements(index, None))
+            if requirements or state.output_at(step.source).is_left:
+                ended = todo(self._head(step, state, "stdout"), requirements, **ended)
+        self._add_result(step.source, len(self._played.results.get(step.source, ())), ended)
 
     def _of_template(self, index: int, state: RenderState) -> None:
-        name = self._read_by(state)
-        wanted = [panel.cause.by == "text" for panel in self._ahead(index)]
+        name = self._input_text(state)
+        is_by_text = [panel.cause.by == "text" for panel in self._reports_ahead(index)]
         is_open = self._inputs.of(self._way.inputs).get(name or "") == OTHER_TEXT
-        if name is not None and (any(wanted) or (wanted and is_open)):
-            self._judged.setdefault(name, []).extend(self._wanted(index, None))
+        if name is not None and (any(is_by_text) or (is_by_text and is_open)):
+            self._judged.setdefault(name, []).extend(self._requirements(index, None))
 
-    def _result(self, place: str, index: int, result: Call) -> None:
+    def _add_result(self, place: str, index: int, result: Call) -> None:
         self._played.results.setdefault(place, {})[index] = result
 
-    def _replied(self, agent: str, place: str, calls: list[Call]) -> None:
+    def _add_reply(self, agent: str, place: str, calls: list[Call]) -> None:
         self._played.replies[agent, place, self._asked[agent, place]] = calls
         self._asked[agent, place] += 1
 
-    def _refused(self) -> Call:
-        """A call that can take more than one of the limits leaves."""
+    def _refuse_call(self) -> Call:
+        """A call that exceeds one of the limits; sets the limit of the case if there is none."""
         limits = self._program.limits
         for name in ("cost_usd", "tokens"):
             if limits.get(name) is not None:
@@ -269,9 +269,9 @@ class Parts:
             where = f"`files:` below `{output.folder}`"
         return f"Put {where} here: attempt {self._visits[step.source]} of `{step.source}`"
 
-    def _wanted(self, index: int, schema: Mapping[str, Any] | None) -> Iterator[str]:
-        """What has to be true of what a step writes."""
-        step, ahead = self._way.steps[index], list(self._ahead(index))
+    def _requirements(self, index: int, schema: Mapping[str, Any] | None) -> Iterator[str]:
+        """The requirements on the text that a step writes."""
+        step, ahead = self._way.steps[index], list(self._reports_ahead(index))
         own = {n: v for n, v in self._causes[index].row.items() if n != "exit_code"}
         yield from schema_in_words(schema)
         yield from facts_in_words(own)
@@ -285,7 +285,7 @@ class Parts:
         flag = agents[0].infeasible if agents else None
         if flag is not None and schema is not None:
             yield f"`{flag}` is {str(any(panel.cause.by == 'author' for panel in ahead)).lower()}"
-        yield from renewed(self._program, self._way, index)
+        yield from changes_needed(self._program, self._way, index)
         for panel in ahead:
             yield from self._for_report(panel)
         if self._visits[step.source] > 1 and ahead:
@@ -293,7 +293,7 @@ class Parts:
             yield f"{'the same' if is_same else 'not the same'} as in the attempt before"
 
     def _for_report(self, panel: Panel) -> Iterator[str]:
-        """What a report wants of the text that it is about, rule by rule."""
+        """The requirements of a report on the text that it judges, rule by rule."""
         patterns, cause = self._program.machine.patterns, panel.cause
         if cause.by == "text":
             verdict = f"`{panel.name}` has the verdict {cause.verdict}"
@@ -321,7 +321,7 @@ class Parts:
 
 
 def _failing(row: Row) -> list[str]:
-    """What guards read of children, but for how many items there are."""
+    """What guards read of children, without the number of items."""
     return list(facts_in_words({n: row[n] for n in ("outcome", "deadlocked") if n in row})) + (
         ["at least one item fails"] if row.get("failed") else []
     )

@@ -26,33 +26,33 @@ from loopkit.testing.suites import SUFFIX, Machines, Suite
 MOST_CONFIGURATIONS = 20_000
 CASE = "suggested"
 MOST_WAYS = 12
-"""How many ways to one goal are looked at."""
+"""The most ways to one goal that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A case in which a person writes what is said, and which then goes a known way."""
+    """A case with a known way, in which a person still has to write the texts."""
 
     name: str
     case: dict[str, Any]
-    """As a scenario file has it."""
+    """The case as a scenario file has it."""
     goals: tuple[Goal, ...]
-    """What it is for: nothing before it covers that."""
+    """The goals that it covers, and that no case before it does."""
 
 
 @dataclass
 class Suggestions:
-    """What was found for one machine."""
+    """The suggestions for one machine."""
 
     suite: Suite
-    """The file that the cases are for."""
+    """The suite to which the cases belong."""
     cases: list[Suggestion] = field(default_factory=list)
     failed: list[tuple[Goal, str]] = field(default_factory=list)
     """The goals for which there is no case, each with the reason."""
 
     @property
     def as_cases(self) -> str:
-        """The cases as YAML, indented as they stand below `cases:`."""
+        """The cases as YAML, indented as below `cases:`."""
         return "\n".join(f"  {inline(one.name)}:\n{to_yaml(one.case, 4)}" for one in self.cases)
 
     @property
@@ -77,8 +77,8 @@ def suggest(
 ) -> Suggestions:
     """Cases for all goals of a suite's machine that the runs of `covered` did not reach.
 
-    What no run of the machine can do is no goal. The farthest goals come first, because the way
-    there may come by others. At `most` so many configurations are looked at.
+    A goal that no run of the machine can reach is left out. The farthest goals come first, because
+    the way there may reach others. At most `most` configurations are examined.
     """
     return _Search(suite, list(covered), most).suggestions()
 
@@ -105,12 +105,12 @@ class _Search:
         for goal in sorted(self._wanted, key=lambda goal: -far[goal]):
             if goal in self._wanted:
                 self._look_for(goal)
-        # A later way may have come by what could not be reached on purpose.
+        # A later way may have reached a goal for which none was found.
         self._found.failed = [one for one in self._found.failed if one[0] in self._wanted]
         return self._found
 
     def _look_for(self, goal: Goal) -> None:
-        """Take the shortest way that something brings about."""
+        """Take the shortest way that a case can take."""
         reason = ""
         for _ in range(MOST_WAYS):
             way = self._ways.way(goal)
@@ -136,9 +136,9 @@ class _Search:
         self._found.failed.append((goal, reason))
 
     def _play(self, way: Way, case: dict[str, Any]) -> None:
-        """Play a case in which nothing is left to be written; raises NoCause where it goes astray.
+        """Play a case with nothing still to be written; raises NoCause if it takes another way.
 
-        It does where a template always gives the same text, which rules judge otherwise.
+        It does if a template always gives the same text, which rules judge otherwise.
         """
         suite = _with_case(self._found.suite, case)
         if suite is None:
@@ -149,7 +149,7 @@ class _Search:
                 raise NoCause(step)
 
     def _keep(self, goal: Goal, way: Way, case: dict[str, Any]) -> None:
-        reached = self._ways.reached(way)
+        reached = self._ways.reach_of(way)
         new = tuple(one for one in self._wanted if reached.covers(one))
         taken = {*self._found.suite.names, *(one.name for one in self._found.cases)}
         name = name_of(self._ways.graph, goal, taken)
@@ -159,16 +159,16 @@ class _Search:
         self._ways.want(edge for one in self._wanted for edge in one.edges)
 
     def _with_shared(self, case: dict[str, Any]) -> dict[str, Any]:
-        """The case without the replies of agents that say the same in what all cases share."""
+        """The case without the replies that agents also have in the shared parts."""
         shared = self._found.suite.written.scenario.agents
         agents = case.get("agents", {})
         own = Case.model_validate({"agents": agents}).agents
-        left = {name: said for name, said in agents.items() if not _begins(shared, own, name)}
-        return {key: value for key, value in {**case, "agents": left}.items() if value}
+        unshared = {name: said for name, said in agents.items() if not _begins(shared, own, name)}
+        return {key: value for key, value in {**case, "agents": unshared}.items() if value}
 
 
 def _with_case(suite: Suite, case: Mapping[str, Any]) -> Suite | None:
-    """The suite with this case alone, None where something of it is left to be written."""
+    """The suite with this case alone; None where something of it is still to be written."""
     shared = {key: value for key, value in suite.written.plain.items() if key != "cases"}
     named = {"machine": suite.machine.source.document.file, **shared, "cases": {CASE: case}}
     loaded = replace(suite.written, scenario=Scenario.model_validate(named), plain=named)
@@ -180,6 +180,6 @@ def _with_case(suite: Suite, case: Mapping[str, Any]) -> Suite | None:
 
 
 def _begins(shared: Mapping[str, Any], own: Mapping[str, Any], agent: str) -> bool:
-    """Whether the shared replies of an agent are these, or go on behind them."""
+    """Whether the shared replies of an agent begin with these."""
     said, also = own[agent], shared.get(agent)
     return isinstance(also, tuple) and isinstance(said, tuple) and also[: len(said)] == said

@@ -21,8 +21,8 @@ from loopkit.testing.coverage.goals import Goal
 from loopkit.testing.suggesting.nearest import nearest
 
 STEP, NEW, ODD, OTHER_INPUT = 1_000, 1, 500, 6_000
-"""What a step costs, how much less it is over an edge that is still wanted, how much more after an
-error, and what an input costs that is not what the file or its default says."""
+"""The cost of a step, the discount for an edge that is still wanted, the surcharge after an error,
+and the cost of an input that differs from the file or its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Step:
 
     @property
     def edge(self) -> str | None:
-        """The id of the edge; None where an error suspends the run, which is the end of a way."""
+        """The id of the edge; None where an error suspends the run, which ends a way."""
         return None if self.move.edge is None else self.move.edge.id
 
 
@@ -46,7 +46,7 @@ class Way:
     """A path from the start to a final state, or to where an error suspends the run."""
 
     inputs: Mapping[str, object]
-    """By dotted name, those that have to be another than the usual one."""
+    """The inputs that have to differ from the usual ones, by dotted name."""
     start: str
     steps: tuple[Step, ...]
 
@@ -59,7 +59,7 @@ class Way:
 
 @dataclass(slots=True)
 class _Distances:
-    """How far each configuration is from the start, and from an end."""
+    """The distance of each configuration from the start, and from an end."""
 
     from_start: list[float]
     to_end: list[float]
@@ -71,9 +71,9 @@ class Ways:
     """The configurations of a machine, and the ways through them."""
 
     def __init__(self, analysis: Analysis, usual: Mapping[str, object], most: int) -> None:
-        """`usual` are the inputs that a run has where nothing else is said, by dotted name.
+        """`usual` are the default inputs of a run, by dotted name.
 
-        At `most` so many configurations are looked at, those near the start.
+        At most `most` configurations are examined, those near the start.
         """
         self.graph = analysis.graph
         self._variables = Variables(analysis, {}, keeps_inputs=True)
@@ -102,38 +102,38 @@ class Ways:
         self._distances = None
 
     def allow_all(self) -> None:
-        """Take back what was forbidden."""
+        """Allow all forbidden steps again."""
         if self._forbidden:
             self._forbidden, self._distances = set(), None
 
     def want(self, edges: Iterable[str]) -> None:
-        """Prefer these edges, of ways that are equally long."""
+        """Prefer these edges among ways that are equally long."""
         self._wanted, self._distances = frozenset(edges), None
 
     def way(self, goal: Goal) -> Way | None:
-        """The shortest way that comes by a goal, None where there is none."""
+        """The shortest way that reaches a goal; None where there is none."""
         ways = ((cost, at, arc) for cost, at, arc in self._through(goal) if cost < inf)
         nearest = min(ways, key=lambda way: way[0], default=None)
         return None if nearest is None else self._path(nearest[1], nearest[2])
 
     def distance(self, goal: Goal) -> float:
-        """How long that way is; infinite where there is none."""
+        """The length of the shortest way that reaches a goal; infinite where there is none."""
         return min((cost for cost, _, _ in self._through(goal)), default=inf)
 
-    def reached(self, way: Way) -> Reached:
-        """What a run that goes a way reaches."""
-        made = Reached(entered=set(way.path), taken={s.edge for s in way.steps if s.edge})
+    def reach_of(self, way: Way) -> Reached:
+        """What a run that takes a way reaches."""
+        reached = Reached(entered=set(way.path), taken={s.edge for s in way.steps if s.edge})
         for step in way.steps:
-            made.closed.update(
+            reached.closed.update(
                 edge.id for edge in self.graph.on(step.source, step.move.event)
                 if edge.back and not self._has_room(edge, step.at)
             )  # fmt: skip
-        return made
+        return reached
 
     # -- goals -----------------------------------------------------------------------------
 
     def _through(self, goal: Goal) -> Iterator[tuple[float, int, Arc | None]]:
-        """Every configuration, or arc, that reaches a goal, with the cost of a way through it."""
+        """Every configuration, or arc, that reaches a goal, with the cost of the way through it."""
         far = self._far
         for at, (name, _) in enumerate(self._found):
             here = far.from_start[at]
@@ -151,7 +151,7 @@ class Ways:
                     yield here + self._cost(at, arc) + onward, at, arc
 
     def _reaches(self, goal: Goal, move: Move) -> bool:
-        """Whether a move is over an edge of the goal, or for a cap decides without it."""
+        """Whether a move takes an edge of the goal or, for a cap, decides without it."""
         if goal.kind == "transition":
             return move.edge is not None and move.edge.id in goal.edges
         return any(self._by_id(edge).event == move.event for edge in goal.edges)
@@ -190,7 +190,7 @@ class Ways:
         return Way(inputs, self._found[start][0], tuple(steps))
 
     def _unusual(self, way: Iterable[int]) -> dict[str, object]:
-        """The inputs that have to be another than the usual one for a way to be taken."""
+        """The inputs that have to differ from the usual ones for a way to be taken."""
         narrowest: dict[str, Region] = {}
         for at in way:
             narrowest |= self._regions(at)
@@ -202,10 +202,10 @@ class Ways:
     @property
     def _far(self) -> _Distances:
         if self._distances is None:
-            self._distances = self._measured()
+            self._distances = self._measure()
         return self._distances
 
-    def _measured(self) -> _Distances:
+    def _measure(self) -> _Distances:
         count = len(self._found)
         far = _Distances([inf] * count, [inf] * count)
         starts = {at: self._cost_of_inputs({}, at) for at in self._starts}
@@ -245,7 +245,7 @@ class Ways:
         return self._explored.plans.inputs(*self._found[at])
 
     def _cost_of_inputs(self, before: Mapping[str, Region], at: int) -> float:
-        """What it costs that inputs can't be the usual ones from a configuration on."""
+        """The cost of inputs that can't be the usual ones from a configuration on."""
         return OTHER_INPUT * sum(
             not self._has_usual(name, region)
             and (name not in before or self._has_usual(name, before[name]))
@@ -253,7 +253,7 @@ class Ways:
         )
 
     def _has_usual(self, name: str, region: Region) -> bool:
-        """Whether a region has the usual value of an input, or one that no guard tells from it."""
+        """Whether a region has the usual value of an input, or one that no guard distinguishes."""
         usual = self._usual.get(name)
         if not isinstance(usual, bool) and region.has_number(usual):
             return True
@@ -265,10 +265,10 @@ class Ways:
         return stand_in(usual) in map(stand_in, region.others)
 
     def _is_possible(self, move: Move) -> bool:
-        """Whether something that can be played brings a move about.
+        """Whether a case can bring a move about.
 
-        Limits need calls, and a template that fails is nothing that somebody says. What a state
-        keeps leads nowhere that its work would not.
+        Limits need calls, and no case can make a template fail. A move of a state that keeps its
+        work leads nowhere that its work would not.
         """
         if move.is_spared:
             return False

@@ -1,4 +1,4 @@
-"""Descriptions of a reply to be written: everything that it still has to satisfy."""
+"""Descriptions of a reply that is to be written: all its requirements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopkit.validators.judges.text_form import DEFAULT_WORDS
 
 
 def todo(head: str, lines: Iterable[str], **known: Any) -> dict[str, Any]:
-    """A reply that is still to be written, beside what is known of it."""
+    """A reply that is still to be written, with what is known of it."""
     return {
         **known,
         "todo": "\n".join([f"{head.rstrip('.')}.", *(f"- {line}" for line in lines)]) + "\n",
@@ -25,7 +25,7 @@ def todo(head: str, lines: Iterable[str], **known: Any) -> dict[str, Any]:
 
 
 def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
-    """What guards read of some work."""
+    """What guards read of some work, in words."""
     for name, value in row.items():
         if isinstance(value, Held):
             yield from (f"`{name}` has {inline(one)}" for one in sorted(value))
@@ -35,9 +35,9 @@ def facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
 
 
 def report_facts_in_words(row: Mapping[str, object]) -> Iterator[str]:
-    """What guards read of a report besides its verdict; a standstill is told of its text."""
-    told = {name: row[name] for name in row if name not in (VERDICT, *OF_PROGRESS)}
-    yield from facts_in_words(told)
+    """What guards read of a report besides its verdict; a standstill is described with the text."""
+    facts = {name: row[name] for name in row if name not in (VERDICT, *OF_PROGRESS)}
+    yield from facts_in_words(facts)
     if row.get(REGRESSED):
         yield "a finding comes back that was resolved a round before"
 
@@ -47,10 +47,10 @@ def guard_in_words(edge: Edge) -> str:
 
 
 def rule_in_words(rule: Rule, patterns: Mapping[str, str]) -> str:
-    """What a rule wants of a text or of data, with the code that it gives and when it applies."""
-    said = rule.wish(patterns)
+    """The wish of a rule for a text or data, with its code and the guard with which it applies."""
+    wish = rule.wish(patterns)
     code = f" (code {inline(rule.code)})" if rule.code else ""
-    return f"{said}{code}" + (f", where {rule.guard}" if rule.guard else "")
+    return f"{wish}{code}" + (f", where {rule.guard}" if rule.guard else "")
 
 
 def _pattern(pattern: str, patterns: Mapping[str, str]) -> str:
@@ -62,7 +62,7 @@ def schema_in_words(schema: Mapping[str, Any] | None) -> list[str]:
 
 
 def report_in_words(form: ReportForm, verdict: str) -> Iterator[str]:
-    """What a report in a form says for a verdict."""
+    """What a report in this form has to say for a verdict."""
     if form.has_verdict:
         yield f"`{form.verdict}` is {words_for(form.verdicts, verdict)}"
     findings, levels = f"`{form.parts.findings}`", form.levels
@@ -87,7 +87,7 @@ def report_in_words(form: ReportForm, verdict: str) -> Iterator[str]:
 def reading_in_words(
     reading: VerdictReading, verdict: str, patterns: Mapping[str, str]
 ) -> Iterator[str]:
-    """What a text says for a verdict that is read out of it."""
+    """What a text has to say for a verdict that is read from it."""
     words = words_for(reading.words or DEFAULT_WORDS, verdict)
     where = (
         f"as {_pattern(reading.pattern, patterns)}" if reading.pattern else "in a line by itself"
@@ -102,8 +102,8 @@ def reading_in_words(
         yield f"numbers of criteria met, as {met}, and checked, as {checked}"
 
 
-def printed_in_words(rule: CommandRule, verdict: str) -> Iterator[str]:
-    """What the program of a rule prints that does not tell all by its exit code."""
+def report_output_in_words(rule: CommandRule, verdict: str) -> Iterator[str]:
+    """What the program of a rule has to print, if its exit code does not say it all."""
     where = "on stdout" if rule.file is None else f"in the file `{rule.file}`"
     yield f"its report stands {where}, in the form `{rule.parse}`"
     if rule.parse in ("lines", "junit", "sarif"):
@@ -112,7 +112,7 @@ def printed_in_words(rule: CommandRule, verdict: str) -> Iterator[str]:
 
 
 def rules_in_words(head: str, rules: Iterable[Rule], patterns: Mapping[str, str]) -> Iterator[str]:
-    """Each rule below a line about them; nothing where there is none."""
-    told = [f"  - {rule_in_words(rule, patterns)}" for rule in rules]
-    if told:
-        yield "\n".join([f"{head}:", *told])
+    """The rules below a line about them; nothing where there are none."""
+    lines = [f"  - {rule_in_words(rule, patterns)}" for rule in rules]
+    if lines:
+        yield "\n".join([f"{head}:", *lines])

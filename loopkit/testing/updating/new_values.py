@@ -1,4 +1,4 @@
-"""New values for the expectations that did not come true."""
+"""New values for unmet expectations."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from loopkit.testing.expectations.matching import (
     matching_reports,
 )
 from loopkit.testing.recording.expecting import upwards
-from loopkit.testing.sequences import lined_up
+from loopkit.testing.sequences import align
 from loopkit.testing.trace import Asked, FeedbackGiven, Trace
 
 GUARDED = frozenset({"outcome", "reason", "path"})
 """Expectations rewritten only in a case that is named."""
 ALIKE = 0.6
-"""From 0 to 1: how much a text has to be like what was expected to take its place."""
+"""The similarity, from 0 to 1, that a text needs to replace an expected one."""
 
 Change = tuple[DocPath, Any]
-"""The place below `expect:`, and the value that would come true there."""
+"""The place below `expect:`, and the new value there."""
 
 
 def changes(run: Trace, expect: Expect) -> Iterator[Change]:
-    """What would make the expectations come true that did not, where something would.
+    """The changes that would make unmet expectations come true, where there are any.
 
-    What several children are expected to do is changed where they all do the same instead.
+    An expectation of several children is changed only if they all do the same instead.
     """
     for at in dict.fromkeys(_places(run, expect)):
         yield from _changes_at(at, run, expect)
@@ -57,24 +57,24 @@ def is_guarded(at: DocPath, expect: Expect) -> bool:
 
 def _places(run: Trace, expect: Expect) -> Iterator[DocPath]:
     for miss in own_misses(run, expect):
-        # Lists of names are rewritten as a whole, wherever both part.
+        # Lists of names are rewritten as a whole, wherever they differ.
         whole = {"path": 1, "kept": 1, "events": 1, "verdicts": 2}.get(str(miss.at[0]))
         yield miss.at[:whole]
 
 
 def _changes_at(at: DocPath, run: Trace, expect: Expect) -> Iterator[Change]:
-    """What would make one expectation come true."""
+    """The changes that would make one expectation come true."""
     match at:
         case ("says", int() as index):
             yield from _piece(at, expect.says[index], run.closing_words)
         case ("findings", int() as index, *_):
             yield from _findings(run, (expect.findings or ())[index], at)
         case ("feedback", int() as index, "contains", int() as piece):
-            told = (expect.feedback or ())[index]
-            yield from _lacking(at, told.contains[piece], matching_feedback(run, told))
+            feedback = (expect.feedback or ())[index]
+            yield from _lacking(at, feedback.contains[piece], matching_feedback(run, feedback))
         case ("prompts", int() as index, "contains", int() as piece):
-            sent = (expect.prompts or ())[index]
-            yield from _lacking(at, sent.contains[piece], matching_prompts(run, sent))
+            prompt = (expect.prompts or ())[index]
+            yield from _lacking(at, prompt.contains[piece], matching_prompts(run, prompt))
         case ("artifacts", str() as name, *part):
             yield from _artifact(run, (expect.artifacts or {})[name], at, part)
         case _ if (value := _whole(at, run, expect)) is not None:
@@ -82,7 +82,7 @@ def _changes_at(at: DocPath, run: Trace, expect: Expect) -> Iterator[Change]:
 
 
 def _whole(at: DocPath, run: Trace, expect: Expect) -> object:
-    """What an expectation has to say that is rewritten as a whole; none where nothing would do."""
+    """The new value of an expectation that is rewritten as a whole; None where there is none."""
     match at:
         case ("outcome",):
             return run.outcome
@@ -104,18 +104,18 @@ def _whole(at: DocPath, run: Trace, expect: Expect) -> object:
 
 
 def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """What was taken, with the gaps that something was taken in; an end that is named stays one."""
-    made: list[str] = []
-    for row in lined_up(expected, taken):
+    """The names taken, with gaps where some were taken in one; a named end stays named."""
+    names: list[str] = []
+    for row in align(expected, taken):
         if row.sign == "…":
-            made += [GAP] if made[-1:] != [GAP] else []
+            names += [GAP] if names[-1:] != [GAP] else []
         elif row.sign != "-":
-            made.append(row.name)
-    if made[:1] == [GAP] != list(expected[:1]):
-        made.insert(0, taken[0])
-    if made[-1:] == [GAP] != list(expected[-1:]):
-        made.append(taken[-1])
-    return made
+            names.append(row.name)
+    if names[:1] == [GAP] != list(expected[:1]):
+        names.insert(0, taken[0])
+    if names[-1:] == [GAP] != list(expected[-1:]):
+        names.append(taken[-1])
+    return names
 
 
 def _findings(run: Trace, wanted: ExpectedFinding, at: DocPath) -> Iterator[Change]:
@@ -141,7 +141,7 @@ def _is_like(finding: Finding, wanted: ExpectedFinding, *, exactly: bool) -> boo
 
 
 def _finding(wanted: ExpectedFinding, finding: Finding) -> Iterator[tuple[str, Any]]:
-    """What has to be expected instead to mean this finding."""
+    """The keys and values with which the expectation would mean this finding."""
     for key in ("severity", "status"):
         if getattr(wanted, key) not in (None, getattr(finding, key)):
             yield key, getattr(finding, key)
@@ -152,7 +152,7 @@ def _finding(wanted: ExpectedFinding, finding: Finding) -> Iterator[tuple[str, A
 def _lacking(
     at: DocPath, expected: str, found: Sequence[FeedbackGiven | Asked]
 ) -> Iterator[Change]:
-    """What stands instead in the first text that lacks what was expected."""
+    """The replacement from the first text that lacks the expected piece."""
     lacking = (one.text for one in found if expected.rstrip("\n") not in one.text)
     yield from _piece(at, expected, next(lacking))
 
@@ -178,7 +178,7 @@ def _piece(at: DocPath, expected: str, text: str) -> Iterator[Change]:
 
 
 def _nearest(expected: str, text: str) -> str | None:
-    """The piece of the text that is most like what was expected, where one is like it enough."""
+    """The piece of the text most similar to the expected one; None if none is similar enough."""
     if "\n" in expected.strip("\n"):
         return None
     size = len(expected.split())

@@ -20,24 +20,24 @@ from loopkit.testing.updating.yaml_edits import Edit, NotWritten, YamlEditor, ap
 
 @dataclass
 class Update:
-    """What would change in a scenario file."""
+    """The changes of a scenario file."""
 
     suite: Suite
     edits: list[Edit] = field(default_factory=list)
     kept: dict[str, list[str]] = field(default_factory=dict)
-    """By case: what differs and is left as it is, because the case was not named."""
+    """By case: what differs but is kept, because the case was not named."""
     left: list[str] = field(default_factory=list)
-    """What can't be changed here, each with its place and the reason."""
+    """What can't be changed, each with its place and the reason."""
 
     @property
     def text(self) -> str:
-        """The file as it would be; only what these cases expect is another."""
+        """The new text of the file; only the expectations of these cases differ."""
         document = self.suite.source.document
         return apply_edits(document.text, self.edits)
 
     @property
     def diff(self) -> str:
-        """What would change, as a unified diff."""
+        """The changes as a unified diff."""
         before = self.suite.source.document.text.splitlines(keepends=True)
         file = str(self.suite.path)
         lines = difflib.unified_diff(before, self.text.splitlines(keepends=True), file, file)
@@ -55,68 +55,68 @@ class Update:
 
 
 def update(suite: Suite, cases: Collection[str], named: Collection[str]) -> Update:
-    """What the cases expect and their runs do not do any more; of `named` ones, all of it."""
-    made = Update(suite)
+    """Update what the cases expect and their runs no longer do; in `named` cases, all of it."""
+    result = Update(suite)
     editor = YamlEditor(suite.source.document)
     for case in cases:
-        _update_case(made, editor, case, is_named=case in named)
-    return made
+        _update_case(result, editor, case, is_named=case in named)
+    return result
 
 
-def _update_case(made: Update, editor: YamlEditor, case: str, *, is_named: bool) -> None:
-    suite, at = made.suite, ("cases", case, "expect")
-    if left := suite.unwritten[case]:
-        made.left.append(f"{case}: {left[0].message}")
+def _update_case(update: Update, editor: YamlEditor, case: str, *, is_named: bool) -> None:
+    suite, at = update.suite, ("cases", case, "expect")
+    if unwritten := suite.unwritten[case]:
+        update.left.append(f"{case}: {unwritten[0].message}")
         return
     run = play(suite, case)
     if missing := [*run.unprepared, *([run.refused.reason] if run.refused else ())]:
-        made.left.append(f"{case}: {missing[0]}; prepare it first")
+        update.left.append(f"{case}: {missing[0]}; prepare it first")
         return
     done = trace(suite.machine.machine, run)
     expect = suite.case(case).expect
     if expect is None or expect.is_empty:
-        with _left(made, case):
-            _fill(made, editor, case, done, is_named=is_named)
+        with _note_not_written(update, case):
+            _fill(update, editor, case, done, is_named=is_named)
         return
-    for path, value in _allowed(made, case, done, expect, is_named=is_named):
-        with _left(made, case):
+    for path, value in _changes_to_make(update, case, done, expect, is_named=is_named):
+        with _note_not_written(update, case):
             if (included := suite.source.included.get((*at, *path))) is not None:
                 key = ".".join(map(str, ("expect", *path)))
                 raise NotWritten(f"`{key}` stands in `{included.file}`; change it there")
-            made.edits += editor.edits((*at, *path), value)
+            update.edits += editor.edits((*at, *path), value)
 
 
 @contextmanager
-def _left(made: Update, case: str) -> Iterator[None]:
-    """What can't be changed is told once; the rest of the case is changed all the same."""
+def _note_not_written(update: Update, case: str) -> Iterator[None]:
+    """Note once what can't be changed; the rest of the case is changed all the same."""
     try:
         yield
     except NotWritten as error:
-        told = f"{case}: {error}"
-        if told not in made.left:
-            made.left.append(told)
+        message = f"{case}: {error}"
+        if message not in update.left:
+            update.left.append(message)
 
 
-def _fill(made: Update, editor: YamlEditor, case: str, done: Trace, *, is_named: bool) -> None:
-    """Outcome and path for an `expect:` with nothing in it."""
+def _fill(update: Update, editor: YamlEditor, case: str, done: Trace, *, is_named: bool) -> None:
+    """Fill an empty `expect:` with outcome and path."""
     if not is_named:
-        made.kept[case] = ["outcome", "path"]
+        update.kept[case] = ["outcome", "path"]
         return
-    if "expect" not in made.suite.case(case).model_fields_set:
+    if "expect" not in update.suite.case(case).model_fields_set:
         raise NotWritten(
             "it has no `expect:`; write the key, and its outcome and path are filled in"
         )
     value = {"outcome": done.outcome, "path": list(done.path)}
-    made.edits.append(editor.fill_mapping(("cases", case, "expect"), value))
+    update.edits.append(editor.fill_mapping(("cases", case, "expect"), value))
 
 
-def _allowed(
-    made: Update, case: str, done: Trace, expect: Expect, *, is_named: bool
+def _changes_to_make(
+    update: Update, case: str, done: Trace, expect: Expect, *, is_named: bool
 ) -> Iterator[tuple[DocPath, Any]]:
     proposed = list(changes(done, expect))
     for path, value in proposed:
         if is_guarded(path, expect) and not is_named:
-            made.kept.setdefault(case, []).append(".".join(map(str, path)))
+            update.kept.setdefault(case, []).append(".".join(map(str, path)))
         else:
             yield path, value
 

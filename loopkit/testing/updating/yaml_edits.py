@@ -1,4 +1,4 @@
-"""Edits of YAML text: new values are put in, and everything around them stays as it was."""
+"""Edits of YAML text: new values are put in, and everything around them is unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Names = Sequence[str]
 
 
 class NotWritten(Exception):
-    """A value that can't be changed where it stands; the message says why."""
+    """A value can't be changed in place; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A piece of the text, by its offsets, and what takes its place."""
+    """A piece of the text, by its offsets, and its replacement."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class YamlEditor:
             self._starts.append(self._starts[-1] + len(row))
 
     def edits(self, path: DocPath, value: Any) -> Iterator[Edit]:
-        """What puts a value at a path; raises NotWritten."""
+        """The edits that put a value at a path; raises NotWritten."""
         written = self._document.written(path)
         node = self._document.node(written)
         if node is None:
@@ -52,15 +52,18 @@ class YamlEditor:
         if listed and node.style == "block" and value:
             yield from self._block_list(node, value)
         else:
-            yield self._whole(node, value)
+            yield self._replacement(node, value)
 
     def fill_mapping(self, path: DocPath, value: dict[str, Any]) -> Edit:
-        """What gives a key without a value, or with an empty one, a mapping; raises NotWritten."""
+        """The edit that gives a key without a value, or with an empty one, a mapping.
+
+        Raises NotWritten.
+        """
         node, key = self._document.node(path), self._document.span(path, key=True)
         holder = self._document.node(path[:-1])
         if node is None or holder is None or node.used_at is not None or node.value:
             raise NotWritten("it is not an empty value")
-        # What is not written at all has its place somewhere behind the colon.
+        # A value that is not written at all belongs somewhere after the colon.
         behind_key = self._starts[key.end_line - 1] + key.end_column - 1
         start = self._document.text.index(":", behind_key) + 1
         written_out = self._text(node).strip()
@@ -70,14 +73,14 @@ class YamlEditor:
         body = to_yaml(value, key.column + 1).rstrip("\n")
         return Edit(start, end, "\n" + body)
 
-    def _whole(self, node: Node, value: Any) -> Edit:
+    def _replacement(self, node: Node, value: Any) -> Edit:
         start, end = self._offsets(node)
         before = self._document.text[start:end]
         if isinstance(node.value, tuple) and "\n" in before and "#" in before:
             raise NotWritten("there are comments inside of it")
-        return Edit(start, end, self._shown(node, value))
+        return Edit(start, end, self._yaml_text(node, value))
 
-    def _shown(self, node: Node, value: Any) -> str:
+    def _yaml_text(self, node: Node, value: Any) -> str:
         column = node.span.column - 1
         if isinstance(value, list):
             return self._flow(self._items(node, value), column)
@@ -89,7 +92,7 @@ class YamlEditor:
             doubled = value.replace("'", "''")
             return f"'{doubled}'"
         if isinstance(value, str) and node.style == "double":
-            # A character that has to be escaped keeps the quotes; only that one goes again.
+            # A character that has to be escaped keeps the quotes; only that one is removed again.
             return inline(f"{value}\0").removesuffix('\\u0000"') + '"'
         return inline(value)
 
@@ -106,7 +109,7 @@ class YamlEditor:
         return ("\n" + " " * column).join([*lines, line if items else "[]"])
 
     def _items(self, node: Node, names: Names) -> list[str]:
-        """Names as they are written already where they are, else newly."""
+        """The names as they are already written, or newly written."""
         known = node.value if isinstance(node.value, tuple) else ()
         as_written = {_name(item): self._text(item) for item in reversed(known)}
         return [as_written.get(_plain(name), inline(name)) for name in names]
@@ -114,7 +117,7 @@ class YamlEditor:
     def _block_list(self, node: Node, names: list[Any]) -> Iterator[Edit]:
         items = node.value if isinstance(node.value, tuple) else ()
         if any(not isinstance(item.value, str) for item in items):
-            yield self._whole(node, names)
+            yield self._replacement(node, names)
             return
         row = self._row(items[0])
         dash = row[: items[0].span.column - 1]
@@ -125,8 +128,8 @@ class YamlEditor:
             if kind == "equal":
                 continue
             is_inside = i1 < len(items)
-            start = self._starts[items[i1].span.line - 1] if is_inside else self._behind(items[-1])
-            end = self._behind(items[i2 - 1]) if i2 > i1 else start
+            start = self._starts[items[i1].span.line - 1] if is_inside else self._end_of(items[-1])
+            end = self._end_of(items[i2 - 1]) if i2 > i1 else start
             yield Edit(start, end, "".join(f"{dash}{text}\n" for text in shown[j1:j2]))
 
     def _offsets(self, node: Node) -> tuple[int, int]:
@@ -141,7 +144,7 @@ class YamlEditor:
     def _row(self, node: Node) -> str:
         return self._rows[node.span.line - 1]
 
-    def _behind(self, node: Node) -> int:
+    def _end_of(self, node: Node) -> int:
         return self._starts[node.span.end_line]
 
 
@@ -150,12 +153,12 @@ def _name(node: Node) -> Any:
 
 
 def _plain(name: Any) -> Any:
-    """A name, or the gap, whichever way it is written."""
+    """A name, or the gap in any of its forms."""
     return "…" if isinstance(name, str) and name in GAPS else name
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with all edits made."""
+    """The text with all edits applied."""
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
         new = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
         text = text[: edit.start] + new + text[edit.end :]

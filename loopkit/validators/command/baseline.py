@@ -1,4 +1,4 @@
-"""Baselines: findings that a program had before any work become advice; others count."""
+"""Baselines: findings from before any work become advice; others count."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from loopkit.validators.setting import Setting
 
 
 def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:
-    """What tells these faults apart, before any work and after it."""
+    """The ids of these faults, which are the same before any work and after it."""
     name = rule.code or setting.place
     defects = [Defect(name, f.location, f.exact or f.steady, f.key) for f in faults]
     return finding_ids(setting.validator, defects)
 
 
 def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
-    """The faults, those of the baseline as advice; raises CannotJudge where there is none."""
+    """The faults, with those of the baseline as advice; raises CannotJudge without a baseline."""
     if not rule.baseline:
         return list(faults)
     known = setting.baselines.get(setting.place)
@@ -40,7 +40,7 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
 
 
 def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
-    """At most so many faults as one rule names, worst first, and how many more there are."""
+    """At most MAX_FAULTS faults, worst first, and one more that counts the rest."""
     if len(faults) <= MAX_FAULTS:
         return list(faults)
 
@@ -49,9 +49,9 @@ def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
 
     ordered = sorted(faults, key=badness)
     rest = ordered[MAX_FAULTS:]
-    told = f"{len(rest):,} more findings are not named here"
+    message = f"{len(rest):,} more findings are not named here"
     worst = rest[0]
     return [
         *ordered[:MAX_FAULTS],
-        Fault(told, told, severity=worst.severity, is_known=worst.is_known, value=told),
+        Fault(message, message, severity=worst.severity, is_known=worst.is_known, value=message),
     ]

@@ -18,7 +18,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.validators.command.baseline import cap_faults, ids_of, mark_known
 from loopkit.validators.command.errors import ending_of
-from loopkit.validators.command.output import no_verdict, saying
+from loopkit.validators.command.output import no_verdict_message, output_clause
 from loopkit.validators.command.program_verdict import Start, folder_of, read_result
 from loopkit.validators.command.report_file import ReportFile
 from loopkit.validators.command.tries import Unfinished, run_until_verdict
@@ -28,9 +28,9 @@ from loopkit.validators.setting import Setting
 
 
 async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Setting) -> Found:
-    """What the program finds wrong with the artifact, which it gets on stdin.
+    """The defects that the program finds in the artifact, which it gets on stdin.
 
-    `artifact` is in its templates. Raises CannotJudge where it comes to no verdict, and
+    Its templates can use `artifact`. Raises CannotJudge if there is no verdict, and
     TemplateError.
     """
     found = await _judge(rule, subject.names(setting.names), subject.content, setting)
@@ -41,7 +41,7 @@ async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Set
 async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
     """The ids of what the program finds before there is an artifact; raises as `check_command`.
 
-    Its stdin is empty, unless the rule says what stands there.
+    Its stdin is empty, unless the rule has a text for it.
     """
     found = await _judge(rule, setting.names, None, setting)
     return ids_of(rule, found.faults, setting)
@@ -50,47 +50,49 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
 async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
 ) -> Found:
-    named = frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
-    with input_file(INPUT_FILE, setting.input, named) as own:
+    names_used = frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
+    with input_file(INPUT_FILE, setting.input, names_used) as own:
         names = over(own, names)
         start = Start(
             rule,
             argv=[parse(argument).render(names) for argument in rule.command],
             stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
-            file=_file(rule, names, setting),
+            file=_report_file(rule, names, setting),
             setting=setting,
         )
-        return await run_until_verdict(rule.retry, partial(_once, start), setting.pause)
+        return await run_until_verdict(rule.retry, partial(_run_once, start), setting.pause)
 
 
-def _file(rule: CommandRule, names: Mapping[str, object], setting: Setting) -> ReportFile | None:
+def _report_file(
+    rule: CommandRule, names: Mapping[str, object], setting: Setting
+) -> ReportFile | None:
     if rule.file is None:
         return None
     return ReportFile(folder_of(setting), parse(rule.file).render(names).strip())
 
 
-async def _once(start: Start) -> Found:
-    """One run and what it says; raises CannotJudge."""
+async def _run_once(start: Start) -> Found:
+    """Run the program once and read its verdict; raises CannotJudge."""
     rule, program = start.rule, start.argv[0]
     if start.file is not None:
         start.file.clear()
-    result = await _result(start)
+    result = await _run(start)
     ending = ending_of(rule.errors, result)
     if ending is not None:
         code = result.exit_code
         raise CannotJudge(
             f"`{program}` ended with exit code {code}, which is an error by `errors`"
-            f"{saying(result.stdout, result.stderr)}",
+            f"{output_clause(result.stdout, result.stderr)}",
             ending.error_class,
             ending.retry_after_s,
         )
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
         error = Unfinished if result.exit_code < 0 else CannotJudge
-        raise error(no_verdict(program, result, rule))
+        raise error(no_verdict_message(program, result, rule))
     return read_result(start, result)
 
 
-async def _result(start: Start) -> CommandResult:
+async def _run(start: Start) -> CommandResult:
     rule, setting = start.rule, start.setting
     try:
         return await setting.run(
@@ -103,4 +105,6 @@ async def _result(start: Start) -> CommandResult:
     except CommandNotStarted as error:
         raise CannotJudge(str(error)) from error
     except CommandTimeout as error:
-        raise CannotJudge(f"{error}{saying(error.stdout, error.stderr)}", "transient") from error
+        raise CannotJudge(
+            f"{error}{output_clause(error.stdout, error.stderr)}", "transient"
+        ) from error

@@ -16,7 +16,7 @@ from loopkit.text.patterns import compile_pattern, occurrences
 
 
 class Ending(NamedTuple):
-    """What the end of a program means."""
+    """The meaning of how a program ended."""
 
     error_class: ErrorClass
     retry_after_s: float | None = None
@@ -26,37 +26,37 @@ class Ending(NamedTuple):
 def ending_of(
     errors: Sequence[ErrorRule], result: CommandResult, now: datetime | None = None
 ) -> Ending | None:
-    """What the first rule that fits says of it; none where no rule does.
+    """The ending by the first rule that matches; None where no rule does.
 
     Raises PatternError and PatternTimeout.
     """
     for rule in errors:
-        if (said := _said(rule, result)) is not None:
+        if (groups := _match_rule(rule, result)) is not None:
             now = now or datetime.now().astimezone()
-            waits = (wait_in(text, now) for text in said)
+            waits = (wait_in(text, now) for text in groups)
             return Ending(rule.error_class, next((w for w in waits if w is not None), None))
     return None
 
 
-def _said(rule: ErrorRule, result: CommandResult) -> list[str] | None:
-    """What the groups of a rule that fits have caught; none where it does not fit."""
+def _match_rule(rule: ErrorRule, result: CommandResult) -> list[str] | None:
+    """The texts that the groups of a rule capture; None if the rule does not match."""
     if rule.exit not in (None, result.exit_code):
         return None
-    said: list[str] = []
+    groups: list[str] = []
     for pattern, text in ((rule.stderr, result.stderr), (rule.stdout, result.stdout)):
         if pattern is None:
             continue
-        caught = _caught(pattern, text)
-        if caught is None:
+        captured = _match_pattern(pattern, text)
+        if captured is None:
             return None
-        said += caught
-    return said
+        groups += captured
+    return groups
 
 
-def _caught(pattern: str, text: str) -> list[str] | None:
-    """What a pattern's groups caught the last time that it is found; none where it is not."""
+def _match_pattern(pattern: str, text: str) -> list[str] | None:
+    """The texts that a pattern's groups capture at its last match; None if it has none."""
     groups = WAITS & compile_pattern(pattern).groupindex.keys()
     found = occurrences(pattern, text)
-    # Without a group it says all that it is there, wherever.
+    # Without a group, any match says as much as the last.
     last = deque(found if groups else islice(found, 1), maxlen=1)
     return [last[0][name] for name in groups if last[0][name]] if last else None

@@ -14,24 +14,24 @@ from loopkit.validators.command.reader import (
     TOO_MANY,
     Reading,
     Unreadable,
-    local,
     message_text,
+    relative_path,
 )
 from loopkit.validators.fault import Fault
 
 MAX_DEPTH = 64
-"""How deep elements may be nested."""
+"""The most levels of nested elements."""
 
 BROKEN = {"failure": "failed", "error": "ended with an error"}
-"""The elements by which a test is no success; those of tests that passed at last are others."""
+"""The elements of a test that did not succeed; one that passed at last has other elements."""
 
 
 def read_junit(text: str, reading: Reading) -> list[Fault]:
-    """Each test case that failed or ended with an error, once; also what a whole suite did.
+    """A fault for each test case, and each suite, that failed or ended with an error.
 
-    Refused are a document type (no report needs one, and entities are a way to blow it up), an
-    XML that is broken, nested deeper than 64 levels or no test report, a report without a single
-    test case, and one that counts failures and shows none.
+    Raises Unreadable for a document type (no report needs one, and entities can blow a report
+    up), XML that is broken, nested deeper than 64 levels or not a test report, a report without a
+    single test case, and one that counts failures and shows none.
     """
     cases = _Cases(reading)
     parser = expat.ParserCreate()
@@ -48,7 +48,7 @@ def read_junit(text: str, reading: Reading) -> list[Fault]:
 
 
 def _refuse_doctype(*_: object) -> NoReturn:
-    # It comes before the entities that would blow the report up.
+    # It precedes the entities that would blow the report up.
     raise Unreadable("it has a document type, which no report of tests needs")
 
 
@@ -59,16 +59,16 @@ class _Test:
     name: str
     file: str
     kind: str = ""
-    """The element by which it is no success; empty for one."""
+    """The element that reports its failure; empty for a success."""
     message: str = ""
     body: str = ""
     is_inside: bool = False
-    """Whether what is read now is the text of that element."""
+    """Whether the text of that element is being read."""
 
 
 @dataclass
 class _Cases:
-    """What comes of the elements, in their order."""
+    """The faults that the elements report, read in order."""
 
     reading: Reading
     faults: list[Fault] = field(default_factory=list)
@@ -80,13 +80,13 @@ class _Cases:
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         tag = _local_name(tag)
-        self._deeper(tag)
+        self._descend(tag)
         if tag in ("testsuites", "testsuite"):
             self.counted += sum(_number(attributes.get(key)) for key in ("failures", "errors"))
-            self._owner(tag, attributes)
+            self._begin_owner(tag, attributes)
         elif tag == "testcase":
             self.cases += 1
-            self._owner(tag, attributes)
+            self._begin_owner(tag, attributes)
         elif tag in BROKEN and self.owners and not self.owners[-1].kind:
             owner = self.owners[-1]
             owner.kind, owner.is_inside = tag, True
@@ -95,7 +95,7 @@ class _Cases:
     def text(self, data: str) -> None:
         if self.owners and self.owners[-1].is_inside:
             owner = self.owners[-1]
-            # The end of a trace is where the failure is.
+            # The end of a trace shows the failure.
             owner.body = (owner.body + data)[-MESSAGE_CHARS:]
 
     def end(self, tag: str) -> None:
@@ -113,34 +113,34 @@ class _Cases:
             raise Unreadable("it has no test case, so nothing was tested")
         return self.faults
 
-    def _deeper(self, tag: str) -> None:
+    def _descend(self, tag: str) -> None:
         self.depth += 1
         if self.depth == 1 and tag not in ("testsuites", "testsuite"):
             raise Unreadable(f"it is not a test report: its root is <{message_text(tag)}>")
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
 
-    def _owner(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _begin_owner(self, tag: str, attributes: Mapping[str, str]) -> None:
         parts = (
             attributes.get("classname", "") if tag == "testcase" else "",
             attributes.get("name", ""),
         )
         name = "::".join(part for part in parts if part) or "a test without a name"
-        file = local(attributes.get("file", ""), self.reading.folder)
+        file = relative_path(attributes.get("file", ""), self.reading.folder)
         self.owners.append(_Test(message_text(name), file))
 
     def _close(self, test: _Test) -> None:
         if not test.kind:
             return
-        said = message_text(test.message) or "no message"
+        message = message_text(test.message) or "no message"
         trace = message_text(test.body)
-        text = f"{test.name} {BROKEN[test.kind]}: {said}"
-        text += f"\n{trace}" if trace and trace not in said else ""
-        item = {"name": test.name, "file": test.file, "kind": test.kind, "message": said}
-        # The test by its name: it is the same one whatever it fails with.
+        text = f"{test.name} {BROKEN[test.kind]}: {message}"
+        text += f"\n{trace}" if trace and trace not in message else ""
+        item = {"name": test.name, "file": test.file, "kind": test.kind, "message": message}
+        # The name identifies the fault: a test is the same one whatever it fails with.
         if len(self.faults) == MAX_READ:
             raise Unreadable(TOO_MANY)
-        self.faults.append(Fault(text, test.name, location=test.file, value=said, item=item))
+        self.faults.append(Fault(text, test.name, location=test.file, value=message, item=item))
 
 
 def _local_name(tag: str) -> str:

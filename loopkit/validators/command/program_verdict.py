@@ -13,7 +13,7 @@ from loopkit.outside.processes import CommandResult
 from loopkit.text.transcript import messages_of
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.lines import read_lines
-from loopkit.validators.command.output import failure, saying
+from loopkit.validators.command.output import failure, output_clause
 from loopkit.validators.command.reader import Reader, Reading, Unreadable
 from loopkit.validators.command.report import read_program_report
 from loopkit.validators.command.report_file import ReportFile
@@ -31,13 +31,13 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A program, ready to be run."""
+    """A program that is ready to run."""
 
     rule: CommandRule
     argv: Sequence[str]
     stdin: str | None
     file: ReportFile | None
-    """Where it leaves its report, if that is a file."""
+    """The file in which it leaves its report, if it does."""
     setting: Setting
 
     @property
@@ -53,16 +53,16 @@ def folder_of(setting: Setting) -> Path:
 def read_result(start: Start, result: CommandResult) -> Found:
     """The defects that a program names, and its rejection where it names nothing that blocks.
 
-    Raises Unfinished where what it left is no report or no verdict.
+    Raises Unfinished where it left no usable report or no verdict.
     """
     rule, levels = start.rule, start.setting.severities
     reported = [] if rule.parse == "exit_code" else _read_report(start, result)
-    said = None if rule.verdict is None else _said(start, result)
-    faults = [*reported, *(said.faults if said else ())]
-    reasons = _disagreement(start, reported, said)
-    if result.exit_code != 0 and not _explained(rule, faults, levels):
+    text_verdict = None if rule.verdict is None else _read_text_verdict(start, result)
+    faults = [*reported, *(text_verdict.faults if text_verdict else ())]
+    reasons = _disagreement(start, reported, text_verdict)
+    if result.exit_code != 0 and not _is_explained(rule, faults, levels):
         is_alone = rule.parse == "exit_code" or (rule.parse == "lines" and not reported)
-        but = "" if is_alone and not said else ", although nothing that it reports blocks"
+        but = "" if is_alone and not text_verdict else ", although nothing that it reports blocks"
         faults.insert(0, _rejection(start, result, faults, but))
         if but:
             code = f"`{start.program}` ended with exit code {result.exit_code}{but}"
@@ -70,34 +70,36 @@ def read_result(start: Start, result: CommandResult) -> Found:
     return Found(faults, "; ".join(reasons))
 
 
-def _explained(rule: CommandRule, faults: Sequence[Fault], levels: Severities) -> bool:
-    """Whether something that was named is as bad as the exit code says."""
+def _is_explained(rule: CommandRule, faults: Sequence[Fault], levels: Severities) -> bool:
+    """Whether one of the faults is as bad as the exit code says."""
     if rule.severity is not None and not levels.is_severe(rule.severity):
         return bool(faults)
-    return _word(faults, levels) == "fail"
+    return _verdict_word(faults, levels) == "fail"
 
 
 def _rejection(start: Start, result: CommandResult, faults: Sequence[Fault], but: str) -> Fault:
-    """The finding that the exit code itself is."""
+    """The fault that the exit code itself stands for."""
     if start.file is None and start.rule.parse not in ("exit_code", "lines"):
-        # A report on stdout is for programs.
+        # A report on stdout is not for people to read.
         result = replace(result, stdout="\n".join(fault.message for fault in faults))
     return failure(start.program, result, but=but)
 
 
-def _disagreement(start: Start, reported: Sequence[Fault], said: TextVerdict | None) -> list[str]:
-    if said is None or start.rule.parse == "exit_code":
+def _disagreement(
+    start: Start, reported: Sequence[Fault], text_verdict: TextVerdict | None
+) -> list[str]:
+    if text_verdict is None or start.rule.parse == "exit_code":
         return []
-    word = _word(reported, start.setting.severities)
-    if word == said.verdict:
+    word = _verdict_word(reported, start.setting.severities)
+    if word == text_verdict.verdict:
         return []
     return [
-        f"the report of `{start.program}` says {word} and its text says {said.verdict}; "
+        f"the report of `{start.program}` says {word} and its text says {text_verdict.verdict}; "
         "the stricter counts"
     ]
 
 
-def _word(faults: Sequence[Fault], levels: Severities) -> str:
+def _verdict_word(faults: Sequence[Fault], levels: Severities) -> str:
     """The verdict that faults amount to."""
     if any(levels.is_severe(fault.severity or levels.ungraded) for fault in faults):
         return "fail"
@@ -111,32 +113,32 @@ def _read_report(start: Start, result: CommandResult) -> list[Fault]:
         setting.validator, setting.severities, rule.map, folder, rule.severity, setting.origins
     )
     try:
-        return READERS[rule.parse](_report(start, result), reading)
+        return READERS[rule.parse](_report_text(start, result), reading)
     except Unreadable as error:
         where = "stdout" if start.file is None else repr(start.file.name)
         raise Unfinished(
             f"`{start.program}` ended with exit code {result.exit_code}, but its report "
             f"({rule.parse}, from {where}) is none: {error}"
-            f"{saying('' if start.file is None else result.stdout, result.stderr)}"
+            f"{output_clause('' if start.file is None else result.stdout, result.stderr)}"
         ) from error
 
 
-def _report(start: Start, result: CommandResult) -> str:
+def _report_text(start: Start, result: CommandResult) -> str:
     if start.file is None:
-        return _whole(result)
+        return _complete_output(result)
     text = start.setting.redact(start.file.text())
     start.setting.note_file(start.file.name, text)
     return text
 
 
-def _whole(result: CommandResult) -> str:
+def _complete_output(result: CommandResult) -> str:
     if result.truncated:
         raise Unreadable("it is too long; let the program print less, or write it to a `file`")
     return result.stdout
 
 
-def _said(start: Start, result: CommandResult) -> TextVerdict:
-    """The verdict in what the program prints: of a transcript, in what the assistant says."""
+def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
+    """The verdict in the output of the program; in a transcript, in the assistant's messages."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
     form = TextForm(
@@ -146,17 +148,17 @@ def _said(start: Start, result: CommandResult) -> TextVerdict:
         cap=rule.severity,
     )
     try:
-        printed = _whole(result)
+        printed = _complete_output(result)
     except Unreadable as error:
         raise Unfinished(f"no verdict can be read of `{start.program}`: {error}") from error
-    # A program that prints what it got and nothing else is a filter, and says all of that.
+    # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
     read = read_verdict(messages_of(printed), form, echoes=echoes)
     if isinstance(read, TextVerdict):
         return read
     if read.last_resort is None:
-        printed = saying(result.stdout, result.stderr)
+        printed = output_clause(result.stdout, result.stderr)
         raise Unfinished(f"no verdict can be read of `{start.program}`: {read.reason}{printed}")
     rejects = setting.severities.is_severe(read.last_resort.severity)
     return TextVerdict("fail" if rejects else "warn", (read.last_resort,))

@@ -1,4 +1,4 @@
-"""The base of all report readers: settings, limits, places of findings."""
+"""The base of all report readers: their settings, limits and the places of findings."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from loopkit.text import printable, shortened
 from loopkit.validators.fault import Fault
 
 MESSAGE_CHARS = 1_000
-"""How long a finding of a report may be; a program says the rest of it where it is run."""
+"""The most characters of a finding in a report; a run of the program shows the rest."""
 
 MAX_READ = 10_000
-"""Findings of one report that are read."""
+"""The most findings of one report that are read."""
 
 TOO_MANY = f"it has more than {MAX_READ:,} findings, and no more are read"
 
 
 class Unreadable(Exception):
-    """Why what a program left is no report, as the rest of a sentence that starts with "it"."""
+    """A report can't be used; the message is the rest of a sentence that starts with "it"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader may know besides the text."""
+    """The settings of a reader."""
 
     validator: str
     levels: Severities
     map: ReportMap | None
     """How a report of another shape is read."""
     folder: Path
-    """Where the program ran, so that its paths can be told from there."""
+    """Where the program ran; its paths are made relative to it."""
     cap: str | None = None
-    """The most that findings count, whatever the report calls them."""
+    """The highest severity of a finding, whatever the report says."""
     origins: Sequence[str] = ()
     """The states that the machine declares as origins of defects."""
 
@@ -47,7 +47,7 @@ Reader = Callable[[str, Reading], list[Fault]]
 
 
 def refuse_too_many(faults: Iterable[Fault]) -> list[Fault]:
-    """The faults, if they are not too many to be told apart later; raises Unreadable."""
+    """The faults; raises Unreadable if there are more than MAX_READ."""
     read = list(islice(faults, MAX_READ + 1))
     if len(read) > MAX_READ:
         raise Unreadable(TOO_MANY)
@@ -72,13 +72,13 @@ def fault_at(
     origins: tuple[str, ...] = (),
     fields: Mapping[str, object] = MappingProxyType({}),
 ) -> Fault:
-    """The fault at a place in a file; the same one wherever it moves in that file."""
+    """The fault at a place in a file; it stays the same one if it moves in that file."""
     text, code = message_text(message), message_text(code)
     at = ":".join([file, *(str(number) for number in (line, column) if number is not None)])
-    said = text if code in text else f"{code} {text}"
+    described = text if code in text else f"{code} {text}"
     return Fault(
-        f"{at}: {said}" if file else said,
-        said,
+        f"{at}: {described}" if file else described,
+        described,
         location=file,
         line=line,
         severity=severity,
@@ -92,8 +92,8 @@ def fault_at(
     )
 
 
-def local(path: str, folder: Path) -> str:
-    """A path as it is from the folder where the program ran, if it lies inside."""
+def relative_path(path: str, folder: Path) -> str:
+    """The path relative to the folder where the program ran, if it is inside; else unchanged."""
     name = printable(path)
     try:
         return str(Path(name).relative_to(folder))

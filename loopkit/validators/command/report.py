@@ -20,7 +20,7 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     """The findings of a report; the rules for a judge's report hold for it as well.
 
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
-    and all else that leaves a doubt is refused.
+    and anything else that is doubtful is refused.
     """
     form: ReportForm = OwnForm(
         levels=reading.levels, cap=reading.cap, origins=reading.origins, keeps_others=True

@@ -20,16 +20,16 @@ from loopkit.validators.fault import CannotJudge
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """A file of the workspace that holds a report only where this run of the program wrote it."""
+    """A file of the workspace; it is a report only if this run of the program wrote it."""
 
     folder: Path
     name: str
     """As the rule writes it, templates filled in."""
 
     def clear(self) -> None:
-        """Delete what an earlier run left there, so that it can't be taken for this one's.
+        """Delete the report of an earlier run, which could be mistaken for that of this run.
 
-        Raises CannotJudge where the name leads out of the workspace or is no file.
+        Raises CannotJudge where the name leads out of the workspace or is not a file.
         """
         try:
             path = resolve_inside(self.folder, self.name)
@@ -45,7 +45,7 @@ class ReportFile:
             ) from error
 
     def text(self) -> str:
-        """What the program wrote; raises Unreadable, with the rest of a sentence."""
+        """The text that the program wrote; raises Unreadable, with the rest of a sentence."""
         try:
             # Once more, because the program may have put a link there that leads out.
             path = resolve_inside(self.folder, self.name)

@@ -9,7 +9,13 @@ from urllib.parse import unquote
 
 from loopkit.language.severities import Severities
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.validators.command.reader import Reading, Unreadable, fault_at, local, refuse_too_many
+from loopkit.validators.command.reader import (
+    Reading,
+    Unreadable,
+    fault_at,
+    refuse_too_many,
+    relative_path,
+)
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
 
@@ -21,8 +27,8 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     """Each result that is a problem: not suppressed, of the kind `fail`, and still there.
 
     `error` is as severe as what blocks, `warning` as what advises, `note` as the mildest level;
-    `none` is no finding. Refused is what is no SARIF, a run without results, and one whose tool
-    says that it did not succeed.
+    `none` is not a finding. Raises Unreadable for anything but SARIF, a run without results, and
+    one whose tool says that it did not succeed.
     """
     log = parse_json(text)
     if isinstance(log, NoJson):
@@ -30,10 +36,10 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     runs = _record(log).get("runs")
     if not isinstance(runs, list) or not runs:
         raise Unreadable("it is not SARIF: it has no `runs`")
-    return refuse_too_many(found for run in runs for found in _of_run(_record(run), reading))
+    return refuse_too_many(found for run in runs for found in _run_faults(_record(run), reading))
 
 
-def _of_run(run: Record, reading: Reading) -> Iterator[Fault]:
+def _run_faults(run: Record, reading: Reading) -> Iterator[Fault]:
     results = run.get("results")
     if not isinstance(results, list):
         raise Unreadable("it is not complete SARIF: a run of it has no `results`")
@@ -103,7 +109,7 @@ def _place(result: Record, reading: Reading) -> tuple[str, int | None, int | Non
     path = unquote(uri.removeprefix("file://"))
     region = _record(physical.get("region"))
     return (
-        local(path, reading.folder),
+        relative_path(path, reading.folder),
         _number(region.get("startLine")),
         _number(region.get("startColumn")),
     )
@@ -111,9 +117,9 @@ def _place(result: Record, reading: Reading) -> tuple[str, int | None, int | Non
 
 def _message(result: Record, rule: Record, code: str) -> str:
     message = _record(result.get("message"))
-    said = _text(message.get("text")) or _text(message.get("markdown"))
+    text = _text(message.get("text")) or _text(message.get("markdown"))
     described = _text(_record(rule.get("shortDescription")).get("text"))
-    return said or described or code or "a finding without a message"
+    return text or described or code or "a finding without a message"
 
 
 def _number(value: object) -> int | None:

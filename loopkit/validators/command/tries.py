@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Unfinished(CannotJudge):
-    """The program was cut off, or left no report that can be read: another run may do better."""
+    """The program was cut off, or left no readable report: another run may succeed."""
 
 
 async def run_until_verdict(
@@ -20,10 +20,10 @@ async def run_until_verdict(
     once: Callable[[], Awaitable[Result]],
     pause: Callable[[float], Awaitable[None]],
 ) -> Result:
-    """What `once` gives, after as many tries as `retry` allows; raises CannotJudge.
+    """Return what `once` returns, in as many tries as `retry` allows; raises CannotJudge.
 
-    Tried again is what is transient or Unfinished, after a wait that doubles up to `max_backoff`,
-    or the one that the program asks for, where that is no longer.
+    Only a transient error or Unfinished is tried again. The wait before it doubles up to
+    `max_backoff`; a longer one that the program asks for counts, if it is within `max_backoff`.
     """
     tries = 1
     while True:

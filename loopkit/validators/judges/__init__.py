@@ -1,4 +1,4 @@
-"""Judges: what each is asked, and how a verdict and findings are read of its answer.
+"""Judges: the prompt of each, and how verdict and findings are read from its answer.
 
 `forms` says which of three forms an answer has: our own report (`own_form`), one that a `map`
 reads (`report_form`), or a verdict in text (`text_form`). `prompt` asks for it and `reader` reads

@@ -12,7 +12,7 @@ from loopkit.validators.judges.form import AnswerForm
 
 MAX_LINE = 2**31
 OWN_WORDS_CHARS = 2_000
-"""How much of a judge's own words stands for findings that it does not name."""
+"""The most characters of a judge's own words that replace findings it does not name."""
 
 
 def criteria_faults(met: int, checked: int, form: AnswerForm) -> list[Fault]:

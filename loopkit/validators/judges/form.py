@@ -19,11 +19,11 @@ LITERALS = ("true", "false", "null")
 
 
 class Doubt(Exception):
-    """Why an answer is not taken, in sentences for the judge."""
+    """An answer is not accepted; the message has the reason, in sentences for the judge."""
 
 
 class NamesNothing(Doubt):
-    """Something should be better, and nothing says what."""
+    """The verdict is a warning, and no finding says what should be better."""
 
 
 class Misread(Value, frozen=True):
@@ -31,8 +31,8 @@ class Misread(Value, frozen=True):
 
     reason: str
     last_resort: Answer | None = None
-    """Where it did reject, or warned in text and named nothing: that, in its own words, for when
-    asking again gives nothing better."""
+    """For a rejection, or a warning in text that names nothing: an answer in the judge's own words,
+    which counts if asking again brings nothing better."""
 
 
 class AnswerForm(Value, frozen=True, kw_only=True):
@@ -41,20 +41,20 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     levels: Severities = Severities()
     """How bad findings can be."""
     cap: str | None = None
-    """The most that its findings count, whatever it calls them."""
+    """The highest severity of its findings, whatever the answer says."""
     shares_keys: bool = False
     """Whether one key is one finding, whichever judge of a panel names it."""
     nonce: str = ""
-    """What the answer has to repeat; empty for nothing."""
+    """The code that the answer has to repeat; empty for none."""
 
     @property
     @abstractmethod
     def instructions(self) -> str:
-        """How to answer, as a prompt says it."""
+        """How to answer, in the words of a prompt."""
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema of the answer; none for text, and where nobody declares it."""
+        """The JSON Schema of the answer; None for text, and where it is not declared."""
         return None
 
     @abstractmethod
@@ -68,29 +68,29 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     def refuse_contradiction(
         self, verdict: VerdictWord, word: str, severities: Sequence[str]
     ) -> None:
-        """Raises Doubt where a verdict, given by this word, and its findings say two things."""
+        """Raise Doubt where the findings contradict the verdict, which is given by `word`."""
         has_error = any(map(self.levels.is_severe, severities))
-        # Where nothing can reject, what is named has been said, whatever it was called.
+        # Where nothing can reject, any finding explains a verdict, whatever its severity.
         only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
-        said = f"The verdict is {word}, but"
+        start = f"The verdict is {word}, but"
         if verdict == "fail" and not (severities if only_advises else has_error):
-            raise Doubt(f"{said} {self.missing_error(bool(severities))}")
+            raise Doubt(f"{start} {self.missing_error(bool(severities))}")
         if verdict != "fail" and any(self.levels.rejects(one, self.cap) for one in severities):
-            raise Doubt(f"{said} {self.unwanted_error()}")
+            raise Doubt(f"{start} {self.unwanted_error()}")
         if verdict == "warn" and not severities:
             raise NamesNothing(
-                f"{said} there are no findings. "
+                f"{start} there are no findings. "
                 "Name what should be better, or give another verdict."
             )
 
 
 def fold(word: str) -> str:
-    """A word as it is compared."""
+    """The form of a word in which words are compared."""
     return word.strip().casefold()
 
 
 def quote(word: str) -> str:
-    """A word of a table as the report has to write it."""
+    """A word of a table in the form that a report has to use."""
     return word if fold(word) in LITERALS else json.dumps(word, ensure_ascii=False)
 
 

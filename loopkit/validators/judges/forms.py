@@ -27,7 +27,7 @@ def form_of(
 ) -> AnswerForm:
     """The form of a judge's answer; in our own it says of each known finding whether it is open.
 
-    `origins` are those of the machine, of which a report may say which one injected a defect.
+    `origins` are those of the machine; a report may say which of them injected a defect.
     """
     if rule.verdict is not None:
         return TextForm(reading=rule.verdict, patterns=patterns, levels=levels, cap=rule.severity)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
 
 KNOWN = "known"
-"""The key of a report in our form under which the findings stand that were open, by their ids."""
+"""The key in a report of our form for the findings that were open, by their ids."""
 Standing = Literal["open", "resolved"]
 STANDINGS: Mapping[str, Standing] = {"open": "open", "resolved": "resolved"}
 
@@ -31,9 +31,9 @@ You have judged an earlier version of it. These findings of yours were open then
 {{ known | untrusted }}"""
 
 
-def known_in_prompt(known: Sequence[Finding]) -> str:
-    """The findings as a prompt shows them, fenced; empty where there are none."""
-    # JSON, because no message can look like the line of another finding in it.
+def open_findings_text(known: Sequence[Finding]) -> str:
+    """The part of a prompt with the open findings, fenced; empty where there are none."""
+    # JSON, because there no message can look like the line of another finding.
     lines = [json.dumps(_parts(finding), ensure_ascii=False) for finding in known]
     return parse(_ASKED).render({"known": "\n".join(lines)}) if lines else ""
 
@@ -57,58 +57,58 @@ def read_open_findings(
     listed: Sequence[Finding],
     form: ReportForm,
 ) -> list[Finding]:
-    """The findings of before that are still open, besides those that the report lists anew.
+    """The earlier findings that are still open, without those that the report lists again.
 
-    Each has to be answered by its id, unless the verdict is `pass`: what that leaves out is
+    Each has to be answered by its id, unless the verdict is `pass`: then those left out are
     resolved. Raises Doubt where one is left out, unknown, answered with another word, or
     contradicts the rest of the report.
     """
     if not form.known:
         return []
-    said, repeated = _standings(report, form), {finding.id for finding in listed}
-    _refuse_resolved(said, listed)
-    left_out = [f.id for f in form.known if f.id not in said and f.id not in repeated]
+    standings, repeated = _standings(report, form), {finding.id for finding in listed}
+    _refuse_resolved(standings, listed)
+    left_out = [f.id for f in form.known if f.id not in standings and f.id not in repeated]
     if left_out and verdict != "pass":
         raise Doubt(
             f"{quote(KNOWN)} does not say of {_ids(left_out)} whether it is "
             f"{' or '.join(map(quote, STANDINGS))}."
         )
-    found = [_reopen(f, validator, form) for f in form.known if said.get(f.id) == "open"]
-    severe = [f.id for f in found if form.levels.rejects(f.severity, form.cap)]
+    still_open = [_reopen(f, validator, form) for f in form.known if standings.get(f.id) == "open"]
+    severe = [f.id for f in still_open if form.levels.rejects(f.severity, form.cap)]
     if severe and verdict != "fail":
         raise Doubt(
             f"The verdict is {excerpt(part(report, form.verdict))}, but {quote(KNOWN)} says that "
             f"{_ids(severe)} is open, which has to be corrected. Make them agree."
         )
-    return [finding for finding in found if finding.id not in repeated]
+    return [finding for finding in still_open if finding.id not in repeated]
 
 
 def unresolved_findings(validator: str, report: Report, form: ReportForm) -> list[Finding]:
-    """The findings of before that a report which can't be used does not call resolved."""
-    said = part(report, KNOWN)
-    answers = said.items() if isinstance(said, Mapping) else ()
+    """The earlier findings that an unusable report does not call resolved."""
+    known = part(report, KNOWN)
+    answers = known.items() if isinstance(known, Mapping) else ()
     resolved = {i for i, word in answers if isinstance(word, str) and fold(word) == "resolved"}
     return [_reopen(f, validator, form) for f in form.known if f.id not in resolved]
 
 
 def _standings(report: Report, form: ReportForm) -> dict[str, Standing]:
-    said = part(report, KNOWN)
-    if said is MISSING or said is None:
+    known = part(report, KNOWN)
+    if known is MISSING or known is None:
         return {}
-    if not isinstance(said, Mapping):
+    if not isinstance(known, Mapping):
         raise Doubt(f"{quote(KNOWN)} must be an object with an answer for each id.")
-    unknown = [identity for identity in said if identity not in {f.id for f in form.known}]
+    unknown = [identity for identity in known if identity not in {f.id for f in form.known}]
     if unknown:
         raise Doubt(f"{quote(KNOWN)} has {_ids(unknown)}, and no such finding was open.")
     return {
         identity: meaning(word, STANDINGS, f"{quote(identity)} of {quote(KNOWN)}")
-        for identity, word in said.items()
+        for identity, word in known.items()
     }
 
 
-def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) -> None:
+def _refuse_resolved(standings: Mapping[str, Standing], listed: Sequence[Finding]) -> None:
     for finding in listed:
-        if said.get(finding.id) == "resolved":
+        if standings.get(finding.id) == "resolved":
             raise Doubt(
                 f"{quote(KNOWN)} says that {quote(finding.id)} is resolved, and a finding says "
                 "the same again. Make them agree."
@@ -116,10 +116,10 @@ def _refuse_resolved(said: Mapping[str, Standing], listed: Sequence[Finding]) ->
 
 
 def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
-    """A finding of before as this judge gives it again, at the level that it was given."""
+    """An earlier finding as this judge repeats it, at the severity that it was given."""
     level = finding.graded or finding.severity
     if finding.defaulted:
-        # Whose it is when nobody says so is asked anew: another author may have written this.
+        # A default origin is found anew: another author may have written this version.
         finding = finding.replace(origins=(), defaulted=False)
     return finding.replace(
         severity=level,

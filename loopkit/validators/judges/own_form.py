@@ -1,4 +1,4 @@
-"""Our own form of a report: how a judge is told to write it, and its JSON Schema."""
+"""Our own form of a report: the instructions for a judge, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
     )
 
     keeps_others: bool = False
-    """Whether a finding keeps fields that are not of our form."""
+    """Whether a finding keeps fields that are not in our form."""
 
     items = "objects"
     is_mapped = False
@@ -71,7 +71,7 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
 
     @property
     def asked_origins(self) -> Sequence[str]:
-        """The origins to choose from, where that is a choice."""
+        """The origins that a judge can choose from; empty unless there are several."""
         asked = self.of_author or self.origins
         return asked if len(asked) > 1 else ()
 
@@ -94,10 +94,10 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Every key is required, because providers keep a schema strictly only then; what may be
-        left out may be null."""
+        """Every key is required, because only then do providers keep a schema strictly; an optional
+        one may be null."""
         origin = {"type": ["string", "null"], "enum": [*self.asked_origins, None]}
-        finding = _closed(
+        finding = _strict_object(
             {
                 "message": {"type": "string"},
                 "severity": {"type": "string", "enum": list(self.levels.levels)},
@@ -108,23 +108,25 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
                 "line": {"type": ["integer", "null"]},
             }
         )
-        parts: dict[str, Any] = {"verdict": {"type": "string", "enum": list(self._asked)}}
+        parts: dict[str, Any] = {
+            "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
+        }
         if self.score is not None:
-            # Bounds are left to our own reading: not every provider takes them.
+            # The reader checks the bounds: not every provider takes them.
             parts["score"] = {"type": "number"}
         if self.nonce:
             parts[NONCE] = {"type": "string"}
         if self.known:
             standing = {"type": "string", "enum": list(STANDINGS)}
-            parts[KNOWN] = _closed({finding.id: standing for finding in self.known})
-        return _closed({**parts, "findings": {"type": "array", "items": finding}})
+            parts[KNOWN] = _strict_object({finding.id: standing for finding in self.known})
+        return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
 
     @property
     def instructions(self) -> str:
         levels, score = self.levels, self.score
         return parse(_FORM).render(
             {
-                "verdicts": self._asked,
+                "verdicts": self._offered_verdicts,
                 "levels": levels.levels,
                 "severe": words_for(self.severities, *levels.severe),
                 "mild": words_for(self.severities, *levels.mild),
@@ -136,12 +138,12 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         )
 
     @property
-    def _asked(self) -> tuple[str, ...]:
-        """The verdicts that are asked for; where every finding rejects, nothing is to warn of."""
+    def _offered_verdicts(self) -> tuple[str, ...]:
+        """The verdicts to choose from; where every finding rejects, there is no `warn`."""
         return ("pass", "warn", "fail") if self.levels.mild else ("pass", "fail")
 
 
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -150,14 +152,14 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _texts(value: object, no_words: Set[str]) -> Iterator[str]:
-    """Every text in a report that says something."""
+def _texts(value: object, skipped_keys: Set[str]) -> Iterator[str]:
+    """Every text in a report that is not blank."""
     if isinstance(value, str) and value.strip():
         yield value.strip()
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if key not in no_words:
-                yield from _texts(inner, no_words)
+            if key not in skipped_keys:
+                yield from _texts(inner, skipped_keys)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner, no_words)
+            yield from _texts(inner, skipped_keys)

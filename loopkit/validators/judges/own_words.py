@@ -1,4 +1,4 @@
-"""A reviewer's own words: those that are read, and the end of them as a finding."""
+"""A reviewer's own words: the part that is read, and its end as a finding."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from loopkit.validators.judges.text_form import TextForm
 
 
 def own_words(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
-    """The messages as one text in which only the reviewer's own words stand.
+    """The messages as one text that holds only the reviewer's own words.
 
     `echoes` are texts that it was given, which some programs print again. Lines of quotes and of
-    fenced code are empty; a message that is one fence and nothing else stands without it.
+    fenced code become empty; a message that is nothing but one fence loses it.
     """
-    return "\n\n".join(_stripped(message, echoes) for message in messages)
+    return "\n\n".join(_own_part(message, echoes) for message in messages)
 
 
-def _stripped(message: str, echoes: Sequence[str]) -> str:
+def _own_part(message: str, echoes: Sequence[str]) -> str:
     text = with_line_feeds(message)
     for echo in echoes:
-        if given := with_line_feeds(echo).strip():
-            text = text.replace(given, "")
-    lines = without_fences(_unfenced(text)).split("\n")
+        if printed := with_line_feeds(echo).strip():
+            text = text.replace(printed, "")
+    lines = without_fences(_without_fence(text)).split("\n")
     return "\n".join("" if line.lstrip().startswith(">") else line for line in lines)
 
 
-def _unfenced(text: str) -> str:
+def _without_fence(text: str) -> str:
     """The content of the one fence that a text consists of, else the text."""
     first, *inner = text.strip().split("\n")
     mark = first[:3]
@@ -44,32 +44,32 @@ def _unfenced(text: str) -> str:
 
 
 def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) -> Fault:
-    """What was said and is not met, as a finding: its end, after the lines before that fail."""
+    """The end of the words as a finding, without what is met, after earlier lines that fail."""
     whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
     try:
-        said = _without_met(whole, form)
-        end = end_of(said, OWN_WORDS_CHARS)
-        said = end if end == said else "\n".join((*_failing(said, end, form), "…", end))
+        words = _without_met(whole, form)
+        end = end_of(words, OWN_WORDS_CHARS)
+        words = end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
     except PatternTimeout:
-        # The pattern is told of in the reason; the words count as they are.
-        said = end_of(whole, OWN_WORDS_CHARS)
+        # The reason names the pattern; the words count unfiltered.
+        words = end_of(whole, OWN_WORDS_CHARS)
     level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-    return Fault(storable(said), storable(said), severity=level, value=said, identified=False)
+    return Fault(storable(words), storable(words), severity=level, value=words, identified=False)
 
 
-def _without_met(said: str, form: TextForm) -> str:
-    """The text without the findings in it that say that all is well."""
+def _without_met(text: str, form: TextForm) -> str:
+    """The text without those of its findings that report a success."""
     parts, kept = [], 0
-    for match in occurrences(form.listed, said):
+    for match in occurrences(form.listed, text):
         if is_met(match, form):
-            parts.append(said[kept : match.start()])
+            parts.append(text[kept : match.start()])
             kept = match.end()
-    return "".join((*parts, said[kept:])).strip()
+    return "".join((*parts, text[kept:])).strip()
 
 
-def _failing(said: str, end: str, form: TextForm) -> Iterator[str]:
+def _failing_lines(text: str, end: str, form: TextForm) -> Iterator[str]:
     """The lines before the end in which something fails, in all no longer than the end may be."""
-    before = said.removesuffix(end)
+    before = text.removesuffix(end)
     room, seen = OWN_WORDS_CHARS, 0
     for match in occurrences(form.failing, before):
         if match.start() < seen:

@@ -1,4 +1,4 @@
-"""The prompt of a judge: what it is asked, first and again."""
+"""The prompts of a judge: the first one, and the one after a misread answer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from loopkit.language import JudgeRule
 from loopkit.language.template import parse
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm
-from loopkit.validators.judges.known_findings import BESIDE, OF_KNOWN, known_in_prompt
+from loopkit.validators.judges.known_findings import BESIDE, OF_KNOWN, open_findings_text
 from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.seen import seen_by
+from loopkit.validators.seen import sees_values
 
 _PROMPT = """\
 Review `{{ name }}`, which stands at the end between its markers.
@@ -56,12 +56,12 @@ def judge_prompt(
 ) -> str:
     """The rule's own prompt filled in, else one made of rubric, `sees`, artifact and answer form.
 
-    An own prompt sees the artifact by its name and as `artifact`, and all of `names`; it has to
-    say itself how to answer, but for the findings that were open: they are put after it. What
-    `sees` names and is not there is left out. Raises TemplateError.
+    An own prompt can use the artifact by its name and as `artifact`, and all of `names`. It has to
+    say how to answer; only the findings that were open are added to it. A value of `sees` that is
+    missing is left out. Raises TemplateError.
     """
     seen = subject.names(names)
-    known = known_in_prompt(form.known) if isinstance(form, ReportForm) else ""
+    known = open_findings_text(form.known) if isinstance(form, ReportForm) else ""
     if rule.prompt is not None:
         own = parse(rule.prompt).render(seen)
         return f"{own.rstrip()}\n\n{known}\n\n{OF_KNOWN} {BESIDE}\n" if known else own
@@ -69,7 +69,9 @@ def judge_prompt(
         {
             "name": subject.artifact,
             "rubric": rule.rubric,
-            "sees": [{"path": path, "value": value} for path, value in seen_by(rule, seen).items()],
+            "sees": [
+                {"path": path, "value": value} for path, value in sees_values(rule, seen).items()
+            ],
             "artifact": seen["artifact"],
             "known": known,
             "form": form.instructions,
@@ -78,7 +80,7 @@ def judge_prompt(
 
 
 def reask_prompt(reason: str, form: AnswerForm) -> str:
-    """What a judge is told whose answer was misread for this reason."""
+    """The prompt for a judge whose answer was misread for this reason."""
     return f"{UNUSED}{reason}{AGAIN}{form.instructions}"
 
 
@@ -88,7 +90,7 @@ def with_nonce(prompt: str, form: AnswerForm) -> str:
 
 
 def reask_reason(prompt: str) -> str:
-    """The reason in what a judge is told whose answer was misread; empty in any other prompt."""
+    """The reason in a prompt that `reask_prompt` made; empty in any other prompt."""
     _, _, rest = prompt.rpartition(UNUSED)
     reason, found, _ = rest.partition(AGAIN)
     return reason if found else ""

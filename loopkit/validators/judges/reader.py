@@ -1,6 +1,6 @@
 """The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
 
-Each form comes to the same: an answer, or why there is none and what counts if nothing better
+Each form leads to an answer, or to the reason why there is none and what counts if nothing better
 follows.
 """
 
@@ -23,15 +23,15 @@ from loopkit.validators.judges.text_form import TextForm
 def read_answer(
     validator: str, replied: Replied, form: AnswerForm, *, echoes: Sequence[str] = ()
 ) -> Answer | Misread:
-    """The verdict and the findings of a judge's answer, in whichever form it has to be.
+    """The verdict and the findings of a judge's answer, which has to be in this form.
 
-    `echoes` are what it was asked: its answer may quote that.
+    `echoes` are its prompts, which the answer may quote.
     """
     if not replied.text.strip():
         return Misread("Your answer was empty.")
     if replied.cut_off:
         return Misread("Your answer was cut off before its end. Answer shorter.")
-    repeats = any(form.nonce in said for said in (replied.text, *replied.said))
+    repeats = any(form.nonce in text for text in (replied.text, *replied.said))
     if form.nonce and not replied.played and not repeats:
         return Misread(
             f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "

@@ -34,7 +34,7 @@ from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key
 SAYS_NOTHING = "The reviewer rejects it without a reason."
 
 MAX_FAULTS = 5
-"""Places at which a report breaks its schema that its judge is told at once."""
+"""The most violations of its schema that a judge is told at once."""
 
 
 def read_report(
@@ -46,9 +46,9 @@ def read_report(
     unknown keys are ignored. Whatever leaves a doubt is Misread: no JSON, several different
     reports, a second verdict anywhere, an unknown word, a finding without message, `pass` with
     an error, `fail` without one, `warn` with none or with an error, counts that do not match,
-    and what breaks the schema of a mapped report. `pass` with warnings is read as `warn`. Total,
-    and never a pass by default. An answer that was prepared before anybody knew the ids of open
-    findings may leave all of them out: its messages tell.
+    and a mapped report that breaks its schema. `pass` with warnings is read as `warn`. Never
+    raises, and never passes by default. A played answer, which was prepared before the ids of open
+    findings were known, may leave all of them out: its messages identify them.
     """
     listed: list[Finding] | None = None
     try:
@@ -81,30 +81,30 @@ def read_report(
 
 def _refuse_faults(faults: Sequence[tuple[str, str]]) -> None:
     if faults:
-        told = "; ".join(fault_texts(faults[:MAX_FAULTS]))
-        raise Doubt(f"The report breaks its schema: {told}.")
+        violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
+        raise Doubt(f"The report breaks its schema: {violations}.")
 
 
 def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
-    """None where the form leaves it to the findings, and the report does."""
-    said = part(report, form.verdict)
-    if said is MISSING and not form.has_verdict:
+    """The verdict of a report; None where it may be left to the findings, and is."""
+    word = part(report, form.verdict)
+    if word is MISSING and not form.has_verdict:
         return None
-    return meaning(said, form.verdicts, quote(form.verdict))
+    return meaning(word, form.verdicts, quote(form.verdict))
 
 
 def _score(report: Report, form: ReportForm) -> float | None:
-    """The number that the form asks for; none where it asks for none."""
+    """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
-    said, key = part(report, form.parts.score), quote(form.parts.score)
+    value, key = part(report, form.parts.score), quote(form.parts.score)
     low, high = form.score.min, form.score.max
-    wanted = f"{key} must be a number from {low:g} to {high:g}"
-    if said is MISSING:
-        raise Doubt(f"{wanted}, and is missing.")
-    if isinstance(said, bool) or not isinstance(said, int | float) or not low <= said <= high:
-        raise Doubt(f"{wanted}, not {excerpt(said)}.")
-    return float(said)
+    expected = f"{key} must be a number from {low:g} to {high:g}"
+    if value is MISSING:
+        raise Doubt(f"{expected}, and is missing.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Doubt(f"{expected}, not {excerpt(value)}.")
+    return float(value)
 
 
 def _refuse_contradiction(
@@ -125,10 +125,10 @@ def _refuse_contradiction(
 def _last_resort(
     validator: str, report: Report, text: str, listed: Sequence[Finding] | None, form: ReportForm
 ) -> Answer | None:
-    """A rejection that could not be used as it was.
+    """The answer for a rejection that can't be used as it is.
 
-    What was open and is not called resolved stays so. What the report lists counts where nothing
-    but its answers to that was wrong; else the judge's own words stand for it.
+    An open finding that it does not call resolved stays open. The listed findings count if only
+    the answers about open ones were wrong; else the judge's own words replace them.
     """
     known = unresolved_findings(validator, report, form)
     found = [*(listed or ()), *known]
@@ -139,14 +139,14 @@ def _last_resort(
 
 
 def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -> Answer | None:
-    """A fail that names nothing that has to be corrected, as one finding.
+    """A `fail` that names nothing to correct, as one finding.
 
-    Of a report of another shape the messages of what it lists, else what stands around it; where
-    that is nothing it has no finding. In our own form the author gets one sentence then, and the
-    reason, which a person sees, has the whole answer.
+    Its message is made of the messages that the report lists, else of the text around the report.
+    If both are empty, a report of another shape has no finding; for one in our own form, the author
+    gets one sentence, and the reason, which a person sees, has the whole answer.
     """
     around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    said = _join(form.rejection_texts(report)) or " ".join(around.replace("```", "").split())
+    said = _join_texts(form.rejection_texts(report)) or " ".join(around.replace("```", "").split())
     if not said and form.is_mapped:
         return None
     message = storable(said or SAYS_NOTHING)[:OWN_WORDS_CHARS]
@@ -155,8 +155,8 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     return answer_with(validator, findings_of(validator, [fault], form)).replace(reason=reason)
 
 
-def _join(texts: Iterable[str]) -> str:
-    """The texts, each once; those that are too many are left out whole."""
+def _join_texts(texts: Iterable[str]) -> str:
+    """The texts, each once; those for which there is no room are left out whole."""
     joined = ""
     for text in dict.fromkeys(texts):
         longer = f"{joined}; {text}" if joined else text
@@ -169,8 +169,8 @@ def _join(texts: Iterable[str]) -> str:
 def _find_report(text: str, form: ReportForm) -> Report:
     """The one object in a text that has a verdict or findings; several equal ones are one.
 
-    The object may stand by itself, in a fence or in prose. It is a Doubt if there is none or
-    another one, or if such a key stands anywhere else: in something broken, in another object, or
+    The object may stand by itself, in a fence or in prose. Raises Doubt if there is none or
+    a different one, or if such a key is anywhere else: in something broken, in another object, or
     twice in the report with other capitals.
     """
     marks = (form.verdict, form.parts.findings)
@@ -181,27 +181,27 @@ def _find_report(text: str, form: ReportForm) -> Report:
         if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
     ]
     if not reports:
-        raise Doubt(_no_report(found.broken, form))
+        raise Doubt(_no_report_message(found.broken, form))
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
-    stray = next(_strays(text, report, [span for _, span in reports], form), None)
+    stray = next(_stray_keys(text, report, [span for _, span in reports], form), None)
     if stray is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report
 
 
-def _no_report(broken: Sequence[NoJson], form: ReportForm) -> str:
+def _no_report_message(broken: Sequence[NoJson], form: ReportForm) -> str:
     if broken:
         return f"The JSON cannot be read: {broken[0].reason}."
     mark = form.verdict if form.has_verdict else form.parts.findings
     return f"The answer holds no JSON object with the key {quote(mark)}."
 
 
-def _strays(
+def _stray_keys(
     text: str, report: Report, spans: Sequence[tuple[int, int]], form: ReportForm
 ) -> Iterator[str]:
-    """The keys of verdict and findings that stand somewhere beside those of the report."""
+    """The keys of verdict and findings that are also found outside the report."""
     edges = pairwise([(0, 0), *spans, (len(text), len(text))])
     outside = "\n".join(text[end:start] for (_, end), (start, _) in edges)
     for path in (form.verdict, form.parts.findings):
@@ -209,21 +209,24 @@ def _strays(
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         above = path.rpartition(".")[0]
         holder = part(report, above) if above else report
-        if re.search(written, outside, re.IGNORECASE) or _count(holder, key) > 1:
+        if re.search(written, outside, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
     # A finding of another shape may have a verdict of its own.
-    if not form.is_mapped and sum(_count(inner, "verdict") for inner in _inside(report)) > 1:
+    if (
+        not form.is_mapped
+        and sum(_count_key(inner, "verdict") for inner in _values_inside(report)) > 1
+    ):
         yield "verdict"
 
 
-def _count(value: object, key: str) -> int:
+def _count_key(value: object, key: str) -> int:
     """How often a key stands in an object, capitals aside."""
     keys = value if isinstance(value, Mapping) else ()
     return sum(name.casefold() == key.casefold() for name in keys)
 
 
-def _inside(value: object) -> Iterator[object]:
+def _values_inside(value: object) -> Iterator[object]:
     yield value
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _inside(inner)
+            yield from _values_inside(inner)

@@ -21,21 +21,21 @@ from loopkit.validators.judges.report_parts import (
 )
 
 RESULTS = {"true": "true", "false": "false"}
-"""What a check of a report may be."""
+"""The values of a check in a report."""
 
 
 def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
-    """What the report lists, also the items whose severity means that they are no findings.
+    """A fault for each item of the report, also where its severity means that it is not a finding.
 
-    `verdict` is what the report says itself; it stands in for a severity that may be missing.
-    Raises Doubt at whatever is not in its form.
+    `verdict` is that of the report itself; it replaces a severity that may be missing.
+    Raises Doubt at whatever is not in this form.
     """
-    listed = enumerate(_listed(report, verdict, form), 1)
+    listed = enumerate(_items(report, verdict, form), 1)
     return [_fault(item, f" of finding {number}", verdict, form) for number, item in listed]
 
 
 def failed_checks(report: Report, form: ReportForm) -> Iterator[Fault]:
-    """What each false check says; raises Doubt where one is neither true nor false."""
+    """A fault for each false check; raises Doubt where one is neither true nor false."""
     for path, check in form.parts.checks.items():
         if meaning(part(report, path), RESULTS, quote(path)) == "true":
             continue
@@ -49,7 +49,7 @@ def failed_checks(report: Report, form: ReportForm) -> Iterator[Fault]:
         )
 
 
-def _listed(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[object]:
+def _items(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[object]:
     listed = part(report, form.parts.findings)
     if isinstance(listed, str) and form.takes_texts:
         listed = [listed] if listed.strip() else None
@@ -65,7 +65,7 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
     if isinstance(item, str) and form.takes_texts:
         item, form = {"message": item}, form.replace(parts=ReportMap())
     if not isinstance(item, dict):
-        raise Doubt(f"Each finding must be {_wanted(form)}, not {excerpt(item)}.")
+        raise Doubt(f"Each finding must be {_item_form(form)}, not {excerpt(item)}.")
     message = _text(item, form.parts.message, at, form)
     if not message:
         key = quote(form.parts.message)
@@ -84,11 +84,11 @@ def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm)
     )
 
 
-def _wanted(form: ReportForm) -> str:
+def _item_form(form: ReportForm) -> str:
     severity = form.severity if form.has_severity else None
     keys = [key for key in (form.parts.message, severity, form.parts.key) if key is not None]
-    wanted = f"an object with {' and '.join(map(quote, keys))}"
-    return f"a text, or {wanted}" if form.takes_texts else wanted
+    record = f"an object with {' and '.join(map(quote, keys))}"
+    return f"a text, or {record}" if form.takes_texts else record
 
 
 def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
@@ -106,7 +106,7 @@ def _code(item: Report, at: str, form: ReportForm) -> str:
 
 
 def _key(item: Report, at: str, form: ReportForm) -> str:
-    """What the finding is called in every round; where a `map` says where that stands, it must."""
+    """The name of the finding in every round; required where a `map` has a path for it."""
     key = _text(item, form.key, at, form) if form.key is not None else ""
     if not key and form.parts.key is not None:
         raise Doubt(f"{quote(form.parts.key)}{at} is missing. It tells the finding from others.")
@@ -114,7 +114,7 @@ def _key(item: Report, at: str, form: ReportForm) -> str:
 
 
 def _origins(item: Report, at: str, form: ReportForm) -> tuple[str, ...]:
-    """The states that injected it, each once; none where the report says nothing of that."""
+    """The states that injected it, each once; empty where the report does not say."""
     said = MISSING if form.origin is None else part(item, form.origin)
     if form.origin is None or said is MISSING or said in (None, ""):
         return ()

@@ -1,4 +1,4 @@
-"""The form of a report in JSON that a `map` reads: its parts, its words, what it rejects by."""
+"""The form of a report in JSON that a `map` reads: its parts, its words, how it rejects."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ FORM_AS_ASKED = "Answer with one JSON object and nothing else, in the form that 
 
 
 class ReportForm(AnswerForm, frozen=True, kw_only=True):
-    """How a judge writes its report: as a `map` reads it, of which our own form is a strict one."""
+    """The form of a report that a `map` reads; our own form is a strict one of these."""
 
     parts: ReportMap = field(default_factory=ReportMap)
     datatype: DataType | None = None
-    """What a report of another form has to fit, if its agent declares that."""
+    """The type of a report of another form, if its agent declares one."""
     score: Score | None = None
-    """What a report has to give as a number, if it scores."""
+    """The bounds of the score, if a report has to give one."""
     origins: Sequence[str] = ()
     """The states that the machine declares as origins of defects."""
     of_author: Sequence[str] = ()
-    """Those of them that can have injected what is found in the artifact, the earliest first."""
+    """The origins that can have injected a defect in the artifact, the earliest first."""
     known: Sequence[Finding] = ()
-    """The findings of before of which a report in our form says whether each is still open."""
+    """The earlier findings; a report in our form says of each whether it is still open."""
 
     items: ClassVar[str] = "findings"
-    """What stands in the list of findings."""
+    """The word for the items in the list of findings."""
     is_mapped: ClassVar[bool] = True
     """Whether a report has another shape than ours."""
 
@@ -63,7 +63,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     @property
     def has_verdict(self) -> bool:
-        """Whether a report without a verdict is none."""
+        """Whether a report has to have a verdict."""
         return self.parts.verdict is not None or bool(self.parts.verdicts)
 
     @property
@@ -72,7 +72,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         return self.parts.severity is not None or bool(self.parts.severities)
 
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
-        """The report with the defaults of its schema, and where it breaks it."""
+        """The report with the defaults of its schema, and its violations of the schema."""
         if self.datatype is None:
             return report, ()
         filled, faults = conform(report, self.datatype)
@@ -88,20 +88,20 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str | None:
-        """Where the name of a finding stands that it has in every round, if it can have one."""
+        """The path of the name that a finding has in every round, if it can have one."""
         return self.parts.key
 
     @property
     def origin(self) -> str | None:
-        """Where it stands who injected a defect, if that can be said."""
+        """The path of the state that injected a defect, if a report can name it."""
         if not self.origins:
             return None
         return self.parts.origin or ("origin" if self.parts.origins else None)
 
     @property
     def own_names(self) -> Collection[str] | None:
-        """The fields of an item that its finding does not keep as they are; none where it keeps
-        nothing else."""
+        """The fields of an item that are not kept as further fields; None where no further fields
+        are kept."""
         return (self.parts.message,)
 
     @property
@@ -114,7 +114,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         return self.parts.key is None
 
     def text_of(self, value: object) -> str | None:
-        """The text that a value of a finding is: what it counts or flags may be a number."""
+        """The text of a value in a finding: a number or a flag may stand for one."""
         return as_text(value)
 
     @property
@@ -130,7 +130,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     @property
     def _agreement(self) -> str:
-        """Which verdict goes with which findings, where a report has to tell both."""
+        """Which verdict goes with which findings, if a report has to have both."""
         fails = words_for(self.verdicts, "fail")
         errors = words_for(self.severities, *self.levels.severe)
         if not (self.has_verdict and self.has_severity and fails and errors):
@@ -149,7 +149,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         return f"{none}. Name what has to be corrected, or give another verdict."
 
     def rejection_texts(self, report: Report) -> Iterator[str]:
-        """What a rejection says that could not be used: the message of everything it lists."""
+        """The texts of a rejection that can't be used: the message of each item that it lists."""
         listed = part(report, self.parts.findings)
         for item in listed if isinstance(listed, list) else ():
             message = item if isinstance(item, str) else as_text(part(item, self.parts.message))

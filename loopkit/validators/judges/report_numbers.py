@@ -1,4 +1,4 @@
-"""Numbers in a judge's report, which have to be those of what it lists."""
+"""Numbers in a judge's report, which have to match what it lists."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, par
 
 
 class Miscount(Doubt):
-    """A number of the report is not the one that it has to be."""
+    """A number of the report does not match what it lists."""
 
 
 def refuse_totals(report: Report, counted: Sequence[Sequence[Finding]], form: ReportForm) -> None:
-    """Raises Miscount where `error_count` or `warning_count` is the number of none of these.
+    """Raise Miscount where `error_count` or `warning_count` matches none of these lists.
 
     A report may count what it lists, or all that is open.
     """
     counts = ((form.parts.error_count, True), (form.parts.warning_count, False))
     for path, rejects in counts:
         numbers = [sum(f.blocking == rejects for f in findings) for findings in counted]
-        _refuse_other(report, path, numbers, f"there are {numbers[-1]} of them")
+        _refuse_mismatch(report, path, numbers, f"there are {numbers[-1]} of them")
 
 
 def refuse_counts(report: Report, listed: Sequence[Fault], form: ReportForm) -> None:
-    """Raises Miscount where a number is not that of the items with this word or level."""
+    """Raise Miscount where a number is not that of the items with its word or severity."""
     words = {fold(word) for word in form.severities}
     for severity, path in form.parts.counts.items():
         is_word = fold(severity) in words
         found = [(one.word or one.severity) if is_word else one.severity for one in listed]
         number = sum(fold(one) == fold(severity) for one in found)
         there = f"{amount(number)} listed with the severity {quote(severity)}"
-        _refuse_other(report, path, [number], there)
+        _refuse_mismatch(report, path, [number], there)
 
 
-def _refuse_other(report: Report, path: str, numbers: Sequence[int], there: str) -> None:
-    said = part(report, path)
-    if said is not MISSING and (isinstance(said, bool) or said not in numbers):
-        raise Miscount(f"{quote(path)} is {excerpt(said)}, but {there}.")
+def _refuse_mismatch(report: Report, path: str, numbers: Sequence[int], there: str) -> None:
+    value = part(report, path)
+    if value is not MISSING and (isinstance(value, bool) or value not in numbers):
+        raise Miscount(f"{quote(path)} is {excerpt(value)}, but {there}.")
 
 
 def unmet_criteria(report: Report, form: ReportForm) -> Sequence[Fault]:
@@ -56,8 +56,8 @@ def unmet_criteria(report: Report, form: ReportForm) -> Sequence[Fault]:
 
 
 def _number(report: Report, path: str) -> int:
-    said = part(report, path)
-    if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
-        return said
-    was = "and is missing" if said is MISSING else f"not {excerpt(said)}"
+    value = part(report, path)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    was = "and is missing" if value is MISSING else f"not {excerpt(value)}"
     raise Miscount(f"{quote(path)} must be a number of criteria, {was}.")

@@ -13,11 +13,11 @@ from loopkit.validators.judges.form import Doubt, fold, quote
 Meaning = TypeVar("Meaning", bound=str)
 Report: TypeAlias = dict[str, object]
 MISSING: Final = object()
-"""Stands for a part that a report does not have; null is one that it has."""
+"""A part that a report does not have; null is a part that it has."""
 
 
 def part(record: object, path: str) -> object:
-    """The value at a dotted path, MISSING where a step is none."""
+    """The value at a dotted path, MISSING where a step does not exist."""
     value = record
     for step in path.split("."):
         if not isinstance(value, Mapping) or step not in value:
@@ -32,7 +32,7 @@ def key_of(path: str) -> str:
 
 
 def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
-    """What a word of a report means; an unknown one is a Doubt, never a default."""
+    """The meaning of a word in a report; raises Doubt for an unknown one, never a default."""
     text = None if value is MISSING else as_text(value)
     for word, meant in words.items():
         if text is not None and fold(word) == fold(text):
@@ -42,7 +42,7 @@ def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
 
 
 def as_text(value: object) -> str | None:
-    """A text as it is, true, false, null or a number as JSON writes it; none for all else."""
+    """A text unchanged; true, false, null or a number as JSON; None for anything else."""
     if isinstance(value, str):
         return value
     is_single = value is None or isinstance(value, bool | int | float)
@@ -50,5 +50,5 @@ def as_text(value: object) -> str | None:
 
 
 def excerpt(value: object) -> str:
-    """A value of a report in a sentence."""
+    """A value of a report, short enough for a sentence."""
     return shortened(canonical(value), 60)

@@ -1,11 +1,11 @@
-"""A judge's report that is handed in by calling a tool, which no text around it can blur."""
+"""Submission: a judge hands in its report by calling a tool, with no text around it."""
 
 from __future__ import annotations
 
 from loopkit.engine.events import Replied
 
 SUBMIT = "submit_review"
-"""The tool."""
+"""The name of the tool."""
 DESCRIPTION = "Hand in your report. Call it once, when you are done; only the first call counts."
 INSTEAD = (
     f"Do not write this object as your answer: call the tool `{SUBMIT}` with it, once. If you have "
@@ -13,13 +13,13 @@ INSTEAD = (
 )
 
 
-def as_answered(replied: Replied) -> Replied:
-    """The reply with the report that was handed in as its text; as it is where none was."""
-    handed_in = [call.arguments for call in replied.tool_calls if call.name == SUBMIT]
-    return replied.replace(text=handed_in[0], said=()) if handed_in else replied
+def as_text_reply(replied: Replied) -> Replied:
+    """The reply with the report that was handed in as its text; unchanged if there is none."""
+    reports = [call.arguments for call in replied.tool_calls if call.name == SUBMIT]
+    return replied.replace(text=reports[0], said=()) if reports else replied
 
 
-def note(replied: Replied) -> str:
-    """What is odd about what was handed in; empty for nothing."""
+def submission_note(replied: Replied) -> str:
+    """A remark where more than one report was handed in; else empty."""
     number = sum(call.name == SUBMIT for call in replied.tool_calls)
     return f"it handed in {number} reports, and the first counts" if number > 1 else ""

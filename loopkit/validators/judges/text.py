@@ -1,4 +1,4 @@
-"""Verdicts in text: a verdict and findings out of a review that is not a report in JSON."""
+"""Verdicts in text: verdict and findings of a review that is not a report in JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TextVerdict(Value, frozen=True):
 
     verdict: VerdictWord
     faults: tuple[Fault, ...] = ()
-    """Each with its severity; none of those that the text calls met."""
+    """Each with its severity, without those that the text calls met."""
 
 
 class NoVerdict(Value, frozen=True):
@@ -30,8 +30,8 @@ class NoVerdict(Value, frozen=True):
 
     reason: str
     last_resort: Fault | None = None
-    """Where it rejects, or warns, and names nothing: the end of its own words, for when asking
-    again gives nothing better."""
+    """For a rejection, or a warning that names nothing: the end of the reviewer's own words, which
+    counts if asking again brings nothing better."""
 
 
 def read_verdict(
@@ -47,19 +47,19 @@ def read_verdict(
     """
     text = own_words(messages, echoes)
     try:
-        said = find_verdicts(text, form)
-        chosen = choose_verdict(said, form)
+        verdicts = find_verdicts(text, form)
+        chosen = choose_verdict(verdicts, form)
     except (Doubt, PatternTimeout) as doubt:
         return NoVerdict(storable(str(doubt)))
-    verdict = said[chosen].meaning
+    verdict = verdicts[chosen].meaning
     assert verdict is not None
     try:
         found = find_findings(text, verdict, form)
         if form.reading.take in ("last", "first"):
-            found = select_findings(found, said, chosen)
+            found = select_findings(found, verdicts, chosen)
         faults = [one.fault for one in found if one.fault.severity != NO_FINDING]
-        faults += _unmet(text, verdict, form)
-        word = quote(said[chosen].word)
+        faults += _unmet_criteria(text, verdict, form)
+        word = quote(verdicts[chosen].word)
         form.refuse_contradiction(verdict, word, [fault.severity for fault in faults])
     except (Doubt, PatternTimeout) as doubt:
         names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
@@ -69,7 +69,7 @@ def read_verdict(
     return TextVerdict("warn" if faults and verdict == "pass" else verdict, tuple(faults))
 
 
-def _unmet(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
+def _unmet_criteria(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
     """A warning where a pass names fewer criteria met than checked."""
     counts = form.reading.counts
     if counts is None or verdict != "pass":
@@ -84,7 +84,7 @@ def _unmet(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
 
 
 def _number(text: str, pattern: str) -> int | None:
-    """The last number that a pattern finds."""
+    """The last number that a pattern finds; None where it finds none."""
     number = None
     for match in occurrences(pattern, text):
         found = (match[1] or "").strip()

@@ -25,31 +25,32 @@ class PlacedFinding(Value, frozen=True):
 
     at: int
     fault: Fault
-    """Its severity is a level, or `none` where the line says that all is well."""
+    """Its severity is a level, or `none` where the line reports a success."""
     meaning: VerdictWord
 
 
 def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> list[PlacedFinding]:
     """Every finding of a text in order, those that are met as well.
 
-    `verdict` stands in where the pattern has no group `severity`. Raises Doubt at a word that
-    nobody knows, and PatternTimeout.
+    `verdict` replaces the severity where the pattern has no such group. Raises Doubt at an
+    unknown word, and PatternTimeout.
     """
     return [_read(match, verdict, form) for match in occurrences(form.listed, text)]
 
 
 def is_met(match: Match[str], form: TextForm) -> bool:
-    """Whether a finding says that all is well."""
+    """Whether a finding reports a success."""
     return form.level(_group(match, "severity")) == NO_FINDING
 
 
 def select_findings(
     listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict], chosen: int
 ) -> list[PlacedFinding]:
-    """Those of the findings that belong to one of several verdicts.
+    """The findings that belong to the chosen one of several verdicts.
 
-    Where findings come before the first verdict, they stand above theirs; else below. A verdict
-    without any has those before it that do not go with the other verdict beside them.
+    If findings come before the first verdict, each verdict follows its findings; else it precedes
+    them. A verdict without any has those before it that do not go with the other verdict beside
+    them.
     """
     parts = _parts(listed, said)
     is_below = not parts[0]
@@ -73,7 +74,7 @@ def _parts(
 
 
 def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
-    """Whether a finding goes with a verdict beside it, which is another than the chosen one."""
+    """Whether a finding goes with a verdict beside it that means something else than the chosen."""
     beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
     return one.meaning in beside - {said[chosen].meaning}
 
@@ -123,5 +124,5 @@ def _place(match: Match[str], message: str) -> tuple[str, int | None]:
 
 
 def _group(match: Match[str], name: str) -> str:
-    """What a named group took; empty where the pattern has none, or it took no part."""
+    """The text of a named group; empty where the pattern has no such group, or it took no part."""
     return (match[name] or "").strip() if name in match.re.groupindex else ""

@@ -1,4 +1,4 @@
-"""The form of a verdict in text: how a judge is told to write it, and what its words mean."""
+"""The form of a verdict in text: the instructions for a judge, and what its words mean."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loopkit.values import field
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
 
 _MARKS = r"(?:[^\w\n`>\"“?]|_)*+"
-"""Bullets, emphasis, colons, signs: what may stand around a verdict. Not `>`, which quotes."""
+"""What may surround a verdict: bullets, emphasis, colons, signs. Not `>`, which quotes."""
 _STAMP = r"(?:\[[^\]\n]{1,40}\][ \t]*+|\d[\d:.,/TZ+-]*+[ \t]++){0,3}"
 _BEFORE = (
     r"(?:(?:here(?:[’']s|[ ]is)|the|my|our|this|final|overall|task|review|reviewer(?:[’']s)?"
@@ -36,13 +36,13 @@ LISTED = (
     r"(?i)^[ \t]*+(?:\d+[.)][ \t]++)?(?:[^\w\n`>\[|]|_)*+\[[*_]*(?P<severity>WORDS)[*_]*\]"
     r"(?:[^\w\n`\[(/.]|_)*(?P<message>\S.*(?:\n[ \t]{2,}+(?![-+*•]|\d+[.)])\S.*)*)$"
 )
-"""`- [FAIL] text`; lines that are indented below go on with the text."""
+"""`- [FAIL] text`; indented lines below continue the text."""
 _BETWEEN = r"(?:[^\w\n/|,\\]|_)*+"
 CHOICE = (
     rf"(?i)WORDS(?:(?:{_BETWEEN}(?:[/|,\\]|\b(?:or|and|vs)\b))++{_BETWEEN}"
     rf"\n?{_BETWEEN}(?:verdict\b{_BETWEEN})?WORDS)+"
 )
-"""What separates words that are offered; a line may end behind its "or" or comma."""
+"""Words to choose from, with what separates them; a line may end after its "or" or comma."""
 IN_MESSAGE = (
     r"(?<![\w/.@+~-])(?P<file>(?:[\w.@+~-]+[/\\])+[\w.@+-]+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7})"
     r":(?P<line>\d{1,9})(?!\w)"
@@ -92,7 +92,7 @@ Give your verdict so that this regular expression finds it, with one of the word
 
 
 class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
-    """How verdicts are read out of a text, with everything that is needed for it."""
+    """How verdicts are read from a text."""
 
     reading: VerdictReading = field(default_factory=VerdictReading)
     patterns: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         return self.reading.words or DEFAULT_WORDS
 
     def pattern(self, written: str) -> str:
-        """A pattern of the reading, by its name or as it is."""
+        """A pattern of the reading, which names one of the machine or is one itself."""
         return self.patterns.get(written, written)
 
     @cached_property
@@ -122,22 +122,22 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def choice(self) -> str:
-        """Words of which somebody is to choose one: `PASS/FAIL`, `PASS or FAIL`."""
+        """A pattern for a list of options, such as `PASS/FAIL` or `PASS or FAIL`."""
         return _with_words(CHOICE, self.words)
 
     def meaning(self, word: str) -> VerdictWord | None:
-        """What a word of a verdict means; none where it is unknown."""
+        """The meaning of a word of a verdict; None where it is unknown."""
         known = {fold(own): meant for own, meant in self.words.items()}
         return known.get(fold(word))
 
     @cached_property
     def failing(self) -> str:
-        """The words that mean `fail`, and the severities that do."""
+        """A pattern for the words and the severities that mean `fail`."""
         words = (word for word, meant in self.words.items() if meant == "fail")
         return f"(?i){_any_of((*words, *self.levels.severe))}"
 
     def level(self, word: str) -> str | None:
-        """The severity that a word of a finding stands for; `none` is no finding."""
+        """The severity that a word of a finding stands for; `none` is not a finding."""
         match self.meaning(word):
             case "pass":
                 return NO_FINDING
@@ -150,9 +150,9 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
     @property
     def instructions(self) -> str:
         reading, levels = self.reading, self.levels
-        # Where every finding rejects, nothing is left to warn of.
-        given = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
-        words = {**given, **{level: level for level in levels.levels}}
+        # Where every finding rejects, there is nothing to warn of.
+        offered = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
+        words = {**offered, **{level: level for level in levels.levels}}
         findings, pattern, counts = reading.findings, reading.pattern, reading.counts
         return parse(_FORM).render(
             {
@@ -166,10 +166,10 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
                 "counts": counts
                 and {"met": self.pattern(counts.met), "checked": self.pattern(counts.checked)},
                 "pattern": None if pattern is None else self.pattern(pattern),
-                "words": ", ".join(f'"{word}"' for word in given),
-                "fails": words_for(given, "fail"),
-                "warns": words_for(given, "warn"),
-                "passes": words_for(given, "pass"),
+                "words": ", ".join(f'"{word}"' for word in offered),
+                "fails": words_for(offered, "fail"),
+                "warns": words_for(offered, "warn"),
+                "passes": words_for(offered, "pass"),
             }
         )
 
@@ -184,7 +184,7 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
 
 
 def _with_words(pattern: str, words: Iterable[str]) -> str:
-    """A pattern with these in the place of its WORDS."""
+    """The pattern with these words in place of WORDS."""
     return pattern.replace("WORDS", _any_of(words))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from loopkit.agents.model.pricing import unpriced
+from loopkit.agents.model.pricing import missing_prices
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, plural
 from loopkit.views.amounts import LEAST_USD
@@ -135,7 +135,7 @@ def unknowns(plan: Plan) -> Iterator[str]:
         tokens = plural(cap, "token", ",")
         yield f"`{model}` is asked for {tokens} at most, because the run has a limit."
     for name, agent in plan.machine.agents.items():
-        for who, what, remedy in unpriced(name, agent, is_limited=plan.is_limited):
+        for who, what, remedy in missing_prices(name, agent, is_limited=plan.is_limited):
             yield f"The cost is not known: {who} {what}; {remedy}."
 
 
