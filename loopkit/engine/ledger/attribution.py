@@ -15,7 +15,7 @@ def attributed(findings: Iterable[Finding], origins: Origins, author: str) -> tu
     """
     return tuple(
         finding.replace(
-            origins=origins.attributed(finding.origins, author), defaulted=not finding.origins
+            origins=origins.of_finding(finding.origins, author), defaulted=not finding.origins
         )
         for finding in findings
     )

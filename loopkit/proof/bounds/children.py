@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from loopkit.language import ChildrenState, EachState, Machine
 from loopkit.machine.edges import EdgeEvent
-from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
+from loopkit.machine.known_inputs import Given, child_counts, definition_key, partial_child_input
 from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Price, Spread
 from loopkit.proof.bounds.contexts import AGAIN
 from loopkit.proof.bounds.extremes import Measure
@@ -74,7 +74,7 @@ class Children(Mutable):
         return state
 
     def _proved(self, state: ChildrenState) -> Shares:
-        given = given_to_child(state, self.given)
+        given = partial_child_input(state, self.given)
         key = definition_key(state, given)
         if key not in self.proofs:
             analysis = Analysis.of_machine(state.child)

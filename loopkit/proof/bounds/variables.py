@@ -14,8 +14,8 @@ from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.known_inputs import given_items
-from loopkit.machine.sources import judged_behind
+from loopkit.machine.known_inputs import item_count_in
+from loopkit.machine.sources import judges_behind
 from loopkit.proof.bounds.inputs import Inputs
 from loopkit.proof.bounds.last_work import facts_of_last_work, of_last_work
 from loopkit.proof.outcomes import Analysis
@@ -231,7 +231,7 @@ class Variables:
     def behind(self) -> Mapping[str, tuple[str, ...]]:
         """For each author, the validate states that judge what was made from its artifact, and
         for which it counts how often they have."""
-        return judged_behind(self.graph, filter(self.judged_before, self.graph.judges))
+        return judges_behind(self.graph, filter(self.judged_before, self.graph.judges))
 
     @cached_property
     def _entered_again(self) -> frozenset[str]:
@@ -248,7 +248,7 @@ class Variables:
     def items(self, name: str) -> int | None:
         """How many items a state's list has, where that is known."""
         state = self.graph.states[name]
-        return given_items(state, self._given) if isinstance(state, EachState) else None
+        return item_count_in(state, self._given) if isinstance(state, EachState) else None
 
     def judged_before(self, name: str) -> int:
         """How many versions judged before the current one a guard can tell apart."""
