@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import Use
-from loopkit.checks.templates import explained
+from loopkit.checks.templates import explain
 from loopkit.document.problems import Problem
 from loopkit.language import State
 from loopkit.language.template import check, parse
@@ -39,7 +39,7 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
         for fault in check(parse(text), artifacts):
             # What a template can do where something is missing, `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
-            error = explained(subject, Use(path, text, artifacts, name), bare)
+            error = explain(subject, Use(path, text, artifacts, name), bare)
             remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
             yield subject.source.problem(path, error.code, error.message, help=remedy)
 
