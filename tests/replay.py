@@ -40,7 +40,7 @@ from loopkit.language import (
     rules_of,
 )
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.machine.inputs import unusable
+from loopkit.machine.inputs import faults_beyond_type
 from loopkit.machine.program import Program
 from tests.findings import Found, counted_out, finder, plainest
 
@@ -194,7 +194,7 @@ class Replay:
             flat = dict(_flat(given, "input."))
             key = tuple(self._class_of(name, flat[name]) for name in sorted(used))
             # No run starts with a list of too few items.
-            if key not in seen and not any(unusable(self.machine, given)):
+            if key not in seen and not any(faults_beyond_type(self.machine, given)):
                 seen.add(key)
                 yield self.begun(given)
 

@@ -15,7 +15,7 @@ from loopkit.language.guard import compile_guard
 from loopkit.language.load import load_text
 from loopkit.machine.edges import Edge
 from loopkit.proof.bounds import Analysis, explore
-from loopkit.proof.bounds.folding import folded
+from loopkit.proof.bounds.folding import fold_inputs
 from tests.test_large_machines import HERE
 
 FLAGS = "abcdefgh"
@@ -138,7 +138,7 @@ def test_what_is_proven_of_folded_inputs_holds_of_each_input(start: int) -> None
     for number in range(start, start + 20):
         walks = Walks(number)
         bounds = explore(walks.analysis, measures=("runs",))
-        parts += len(folded(walks.analysis, {}).parts.truths)
+        parts += len(fold_inputs(walks.analysis, {}).parts.truths)
         worst, best = bounds.runs.worst, bounds.runs.best
         assert worst.total == worst.known == max(runs for _, runs, _ in walks.found), number
         assert {runs for runs, _ in walks.told(worst.inputs)} == {worst.total}, number

@@ -285,7 +285,7 @@ def test_what_comes_of_a_state_is_worked_out_once_for_all_that_its_guards_do_not
     edges = [f"{{guard: {guard}, revise: d0, max: input.n}}", "{target: failed}"]
     machine = analysis(loaded(loop(0, "done", *edges), inputs))
     plans = Plans(Moves(Variables(machine, {}), Asking(machine, lambda *_: None)))
-    found = [at for at in Explorer(plans, 50_000).explored().found if at[0] == "c0"]
+    found = [at for at in Explorer(plans, 50_000).explore_all().found if at[0] == "c0"]
     assert len(found) > 90
     assert len({id(plans.of(*at).ways) for at in found}) < 20
 
@@ -294,7 +294,7 @@ def test_how_much_of_a_counter_is_left_does_not_make_its_state_another() -> None
     edges = [f"{{guard: error_count == {at}, revise: d0, max: 3}}" for at in range(1, 7)]
     machine = analysis(loaded(loop(0, "done", *edges, FORWARD)))
     plans = Plans(Moves(Variables(machine, {}), Asking(machine, lambda *_: None)))
-    found = [at for at in Explorer(plans, 100_000).explored().found if at[0] == "c0"]
+    found = [at for at in Explorer(plans, 100_000).explore_all().found if at[0] == "c0"]
     # Of each counter nothing, one, two or all is spent; there is room or none.
     assert (len(found), len({id(plans.of(*at)) for at in found})) == (4**6, 2**6)
 

@@ -13,7 +13,7 @@ B = ({"b": False}, {"b": True})
 
 def said(condition: str, **sure: object) -> object:
     """Of `a` and `b` which vary, beside what is sure; of anything else nothing is known."""
-    space = Space([A, B], completed=lambda row: row, is_possible=lambda _: True, told_by={})
+    space = Space([A, B], derive=lambda row: row, is_possible=lambda _: True, derived_from={})
     held = space.truth(parse(condition).tree, space.start(sure))
     return held.dimension if isinstance(held, Split) else held
 

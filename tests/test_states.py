@@ -182,7 +182,7 @@ def test_the_proof_knows_how_the_work_of_a_state_ends(noun: type[StateBase], des
     assert state.faults or state.doing or state.ends
     table = table_of(analysis, "work")
     assert table is not None
-    assert noun.ends or any(table.taken(row)[0] for row in table.rows())
+    assert noun.ends or any(table.exits_of(row)[0] for row in table.rows())
 
 
 @pytest.mark.parametrize("noun", WORKING, ids=lambda noun: noun.kind)

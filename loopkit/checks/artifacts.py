@@ -19,22 +19,22 @@ REPORT = "report"
 
 
 def check_judged(subject: Subject) -> Iterator[Problem]:
-    """What a validate state judges, on every path, errors and limits included."""
+    """The artifact of a validate state is written on every path, errors and limits included."""
     for name, state in subject.judges.items():
         path = ("states", name, "validate")
-        yield from _needed(subject, path, state.validate_, name, on_errors=True)
+        yield from _check_artifact(subject, path, state.validate_, name, on_errors=True)
 
 
 def check_shown(subject: Subject) -> Iterator[Problem]:
-    """What a person is shown and edits, and what a run ends with.
+    """The artifacts that a person sees or edits and that a run ends with are written before.
 
-    Behind an error or a limit it may be absent: there it is marked as that. So it is where one
-    state serves several phases, which is what origins are for.
+    After an error or a limit an artifact may be absent, and is marked as absent. So may it be in a
+    machine with origins, where one state serves several phases.
     """
-    for path, artifact in _shown(subject):
+    for path, artifact in _places_for_people(subject):
         if subject.graph.origins and path[-1] != "edit" and _may_exist(subject, artifact, path):
             continue
-        yield from _needed(subject, path, artifact, str(path[1]), on_errors=False)
+        yield from _check_artifact(subject, path, artifact, str(path[1]), on_errors=False)
 
 
 def _may_exist(subject: Subject, artifact: str, path: DocPath) -> bool:
@@ -42,14 +42,14 @@ def _may_exist(subject: Subject, artifact: str, path: DocPath) -> bool:
     return token in subject.scope.flow.entering[str(path[1])].possibly
 
 
-def _shown(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _places_for_people(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
         yield from ((("states", name, *at), shown) for at, shown in state.shown)
         if state.edits is not None:
             yield ("states", name, "edit"), state.edits
 
 
-def _needed(
+def _check_artifact(
     subject: Subject, path: DocPath, artifact: str, state: str, *, on_errors: bool
 ) -> Iterator[Problem]:
     is_report = artifact == REPORT and path[2] == "show"
@@ -68,11 +68,10 @@ def _needed(
 def way_without(
     subject: Subject, token: Token, state: str, *, on_errors: bool = True
 ) -> state_paths.StatePath | None:
-    """A way from the start to a state on which something does not come into being."""
-
+    """A path from the start to a state that does not bring a token into being, if there is one."""
     flow = subject.scope.flow
     if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
-        # To ask all ways for each name would take the square of the states.
+        # Searching a path for each name would take time quadratic in the states.
         return None
 
     def follows(edge: Edge) -> bool:

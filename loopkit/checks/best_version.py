@@ -1,6 +1,6 @@
-"""`never-judged`, `not-restored`, `last-shown`: revise edges with `from: best` that can't work so.
+"""`never-judged`, `not-restored`, `last-shown`: revise edges with `from: best` that can't work.
 
-A folder in a workspace that is not isolated is told by `folders`.
+`folders` reports a folder in a workspace that is not isolated.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MEANINGS = {
 
 
 def check_from_best(subject: Subject) -> Iterator[Problem]:
-    """Each edge that goes back to the best version, and everything that has to go back with it."""
+    """Each edge with `from: best`, and all that has to go back to the best version with it."""
     for edge in subject.graph.edges:
         if edge.from_best and edge.target in subject.machine.states:
             yield from _never_judged(subject, edge)
             yield from _last_shown(subject, edge)
-            for author in written_anew(subject, edge):
+            for author in rewriting_authors(subject, edge):
                 yield from _not_restored(subject, edge, author)
 
 
@@ -34,8 +34,8 @@ def from_path(edge: Edge) -> DocPath:
     return (*edge.path, "from")
 
 
-def written_anew(subject: Subject, edge: Edge) -> Iterator[str]:
-    """The authors before an edge who may have worked again since an earlier version."""
+def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
+    """The authors before an edge that may have worked again since an earlier version."""
     before = leading_to(subject.graph, {edge.source})
     yield from sorted(subject.graph.authors & subject.repeated & before)
 
@@ -75,7 +75,7 @@ def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem
 
 
 def _is_judged_by_files(subject: Subject, author: str) -> bool:
-    """Whether a program works on files there of which only its reply is the artifact."""
+    """Whether an author changes files that a rule judges, and only its reply is the artifact."""
     output = subject.machine.states[author].output_at(author)
     agents = subject.machine.agents_at(author)
     if output is None or output.is_left or not any(agent.works_on_files for agent in agents):

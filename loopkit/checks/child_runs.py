@@ -1,6 +1,6 @@
 """`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`: how children run.
 
-`no-effect` for what keeps items apart that never overlap.
+`no-effect`: a key keeps items apart that never overlap.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ APART = ("serial", "alone", "group")
 
 
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
-    """What the states that run other machines say of the states and ends of these."""
+    """The states and outcomes of child machines that the states that run them name."""
     for name, state in subject.machine.states_of(ChildrenState).items():
-        yield from _ends(subject, name, state)
+        yield from _check_finals(subject, name, state)
     for name, each in subject.machine.states_of(EachState).items():
-        yield from _outcomes(subject, name, each)
-        yield from _kept_apart(subject, name, each)
-        yield from _writers(subject, name, each)
+        yield from _check_outcomes(subject, name, each)
+        yield from _check_apart(subject, name, each)
+        yield from _check_writers(subject, name, each)
 
 
-def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:
-    """Final states of a child, told in its own file."""
+def _check_finals(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:
+    """The final states of a child with reserved names, reported in the child's file."""
     child = subject.loaded.children.get(name)
     for final in (final for final in state.child.finals if final in WITHOUT_END):
         if child is not None:
@@ -45,7 +45,7 @@ def _ends(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem
             )
 
 
-def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     finals = list(state.child.finals)
     path: DocPath = ("states", name)
     when = state.awaited if isinstance(state.after, After) else ()
@@ -60,7 +60,7 @@ def _outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem
                 yield subject.source.problem((*at, index), "unknown-outcome", message, help=hint)
 
 
-def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     working = [each for each in state.child.states if _may_be_kept_apart(state.child, each)]
     for key in ("serial", "alone"):
         for index, inner in enumerate(getattr(state, key)):
@@ -80,12 +80,12 @@ def _kept_apart(subject: Subject, name: str, state: EachState) -> Iterator[Probl
 
 
 def _may_be_kept_apart(child: Machine, name: str) -> bool:
-    """Whether a state has work of its own that comes to an end without anybody outside."""
+    """Whether a state has its own work, which ends without anybody outside."""
     agents = child.agents_at(name)
     return child.states[name].has_own_work and all(agent.is_called for agent in agents)
 
 
-def _writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+def _check_writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     if state.parallel == 1 or state.isolate != "none":
         return
     apart = {*state.serial, *state.alone}

@@ -27,32 +27,32 @@ MEANINGS = {
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
 OF_WORK = frozenset({*EVERYWHERE_NAMES, "input", "report", "reports", "loop", "range"})
-"""Names known to templates wherever a state works."""
+"""Names known to templates in every state that works."""
 RESERVED = OF_WORK.union(OF_MESSAGES, OF_COMMANDS, OF_PROGRAMS, ("choice", "comment", "artifact"))
 """Names known to templates in at least one place."""
 SAID = frozenset(name for noun in STATE_NOUNS for name in noun.said)
-"""Names that stand for what the work of some state has left, after its name and a dot."""
+"""Names of results of a state's work, which follow the state's name and a dot."""
 ANOTHER = "choose another name"
 
 
 def check_ids(subject: Subject) -> Iterator[Problem]:
-    """States and artifacts share one namespace with the names that templates have already."""
+    """States and artifacts share one namespace with the names that templates already have."""
     of_agents = (agent.own_names for agent in subject.machine.agents.values())
     taken = RESERVED.union(KEYWORDS, *of_agents)
     for name in subject.machine.states:
         path: DocPath = ("states", name)
         if name in taken:
-            yield _reserved(subject, path, name)
+            yield _name_problem(subject, path, name)
         artifact = artifact_of(subject.machine, name)
         if artifact is not None and artifact != name:
-            yield from _artifact(subject, name, artifact, taken)
+            yield from _check_artifact(subject, name, artifact, taken)
     for name, each in subject.machine.states_of(EachState).items():
-        yield from _item(subject, ("states", name, "as"), each.as_)
+        yield from _check_item(subject, ("states", name, "as"), each.as_)
     if "artifact" in subject.machine.validators:
-        yield _reserved(subject, ("validators", "artifact"), "artifact")
+        yield _name_problem(subject, ("validators", "artifact"), "artifact")
 
 
-def _reserved(subject: Subject, path: DocPath, name: str, *, key: bool = True) -> Problem:
+def _name_problem(subject: Subject, path: DocPath, name: str, *, key: bool = True) -> Problem:
     if name in KEYWORDS:
         message = f"`{name}` is a word of the guard language"
     else:
@@ -60,22 +60,24 @@ def _reserved(subject: Subject, path: DocPath, name: str, *, key: bool = True) -
     return subject.source.problem(path, "reserved-name", message, help=ANOTHER, key=key)
 
 
-def _artifact(subject: Subject, author: str, artifact: str, taken: Set[str]) -> Iterator[Problem]:
+def _check_artifact(
+    subject: Subject, author: str, artifact: str, taken: Set[str]
+) -> Iterator[Problem]:
     state = subject.machine.states[author]
     written_long = isinstance(state, AuthorState) and isinstance(state.output, Output)
     path: DocPath = ("states", author, "output", *(("name",) if written_long else ()))
     if artifact in taken:
-        yield _reserved(subject, path, artifact, key=False)
+        yield _name_problem(subject, path, artifact, key=False)
     namesake = artifact in subject.machine.states
     if namesake and artifact_of(subject.machine, artifact) != artifact:
         message = f"`{artifact}` is also a state, and it does not write this artifact"
         yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
 
 
-def _item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
-    """What an item is called hides nothing else that the input of a child may read."""
+def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+    """The name of an item hides no other name that the input of a child may read."""
     if name in OF_WORK.union(KEYWORDS):
-        yield _reserved(subject, path, name, key=False)
+        yield _name_problem(subject, path, name, key=False)
     elif name in subject.machine.states or name in subject.graph.artifacts:
         kind = "a state" if name in subject.machine.states else "an artifact"
         message = f"`{name}` is also {kind}: templates could not tell them apart"
@@ -83,12 +85,12 @@ def _item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
 
 
 def check_fields(subject: Subject) -> Iterator[Problem]:
-    """Fields of forms and schemas leave the names alone that their state's guards have already."""
+    """Fields of forms and schemas do not hide names that their state's guards already have."""
     for name, state in subject.machine.states.items():
         if state.asked_form is not None:
-            yield from _form(subject, name, state.asked_form, frozenset(state.said))
+            yield from _check_form(subject, name, state.asked_form, frozenset(state.said))
         for agent in state.asks:
-            yield from _answer(subject, name, agent)
+            yield from _check_answer(subject, name, agent)
         output = state.output_at(name)
         if state.facts and output is not None and output.name == name:
             path: DocPath = ("states", name, "output", "fields")
@@ -96,7 +98,7 @@ def check_fields(subject: Subject) -> Iterator[Problem]:
             yield from _shadowing(subject, written, frozenset(state.facts))
 
 
-def _form(
+def _check_form(
     subject: Subject, name: str, form: Mapping[str, Any], said: frozenset[str]
 ) -> Iterator[Problem]:
     path: DocPath = ("states", name, "form")
@@ -110,8 +112,8 @@ def _form(
             yield subject.source.problem(place, "name-collision", message, help=ANOTHER, key=True)
 
 
-def _answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
-    """What guards can name of an answer, at the field of its schema that has it."""
+def _check_answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
+    """The names of an agent's answer in guards, each at the field of the schema."""
     schema = subject.machine.agents[agent].schema_ if agent in subject.machine.agents else None
     path: DocPath = ("agents", agent, "schema")
     named = own_names(subject.graph, name)
@@ -129,20 +131,20 @@ def _shadowing(
 ) -> Iterator[Problem]:
     for field, place in written.items():
         if field in KEYWORDS:
-            yield _reserved(subject, place, field)
+            yield _name_problem(subject, place, field)
         elif field in built_in:
             message = f"the field `{field}` would hide the built-in name `{field}`"
             yield subject.source.problem(place, "shadowed-name", message, help=ANOTHER, key=True)
 
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
-    """A named guard has no name that stands for a fact already."""
+    """A named guard does not have the name of a fact."""
     facts = {name for state in subject.machine.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
         path: DocPath = ("guards", name)
         if name in KEYWORDS:
-            yield _reserved(subject, path, name)
+            yield _name_problem(subject, path, name)
         elif name in taken:
             message = f"the named guard `{name}` would hide the fact `{name}`"
             yield subject.source.problem(path, "shadowed-name", message, help=ANOTHER, key=True)

@@ -19,22 +19,22 @@ CODE = "content-unhandled"
 
 
 def check_content(subject: Subject) -> Iterator[Problem]:
-    """A missing, empty, cut or unreadable answer is judged on every way on, or caught."""
+    """A missing, empty, cut or unreadable answer is judged on every path, or caught."""
     if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
-        # What the unknown artifact stands for may be what is judged; that is told first.
+        # An unknown artifact may be a misspelt one that is judged; it is reported first.
         return
     for name, state in subject.machine.states.items():
         if state.may_leave_none and not subject.graph.on(name, "content"):
-            yield from _unhandled(subject, name)
+            yield from _check_author(subject, name)
 
 
-def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
+def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
     artifact = artifact_of(subject.machine, name)
     remedy = "add `on_error: {content: STATE}`"
     path = ("states", name)
     if not subject.graph.judging_follows(name):
         message = f"an empty or unusable answer of `{name}` would be treated like a good one"
-        message += _unjudged(subject, name, artifact)
+        message += _path_without_judge(subject, name, artifact)
         yield subject.source.problem(path, CODE, message, help=remedy, key=True)
     elif read := sorted(_own_names_read(subject, name)):
         fields = " and ".join(f"`{field}`" for field in read)
@@ -42,8 +42,8 @@ def _unhandled(subject: Subject, name: str) -> Iterator[Problem]:
         yield subject.source.problem(path, CODE, message, help=remedy, key=True)
 
 
-def _unjudged(subject: Subject, name: str, artifact: str | None) -> str:
-    """Which way an answer takes on which nothing judges it."""
+def _path_without_judge(subject: Subject, name: str, artifact: str | None) -> str:
+    """The path on which nothing judges an answer, for the end of a message."""
     judges = subject.graph.judged.get(artifact or "", ())
     way = state_paths.shortest_path(
         subject.graph,

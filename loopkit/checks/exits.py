@@ -1,4 +1,4 @@
-"""`stuck`, `no-open-choice`, `dead-transition`: facts that open no edge, edges that none opens."""
+"""`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ MOVE_UP = "delete it, or move it up"
 
 
 def check_exits(subject: Subject) -> Iterator[Problem]:
-    """States in which a run could be stuck, and transitions that nothing ever takes."""
+    """States in which a run could be stuck, and transitions that no run takes."""
     for name in subject.machine.states:
         table = table_of(subject, name)
         if table is not None and table.exits:
-            taken = [(row, *table.taken(row)) for row in table.rows()]
+            taken = [(row, *table.exits_of(row)) for row in table.rows()]
             held = next((row for row, _, is_left in taken if not is_left), None)
             yield from _stuck(subject, name, table, held)
             yield from _dead(subject, table, {e.edge.id for _, exits, _ in taken for e in exits})
 
 
 def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterator[Problem]:
-    """`row` is one that may leave the state by no transition, if there is any."""
+    """`row` is one that may have no transition, if there is such a row."""
     if row is not None:
         path = ("states", name, "transitions")
         message = f"`{name}` {_how_stuck(table, row)}"
@@ -49,31 +49,31 @@ def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterat
 def _how_stuck(table: Table, row: Row) -> str:
     if not table.is_stuck(row):
         return "may be stuck: its guards leave more cases open than can be enumerated"
-    reason = _facts_in_words(table, _reduced(table, row))
+    reason = _facts_in_words(table, _reduce(table, row))
     return f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
 
 
-def _reduced(table: Table, row: Row) -> Row:
-    """The row without the facts that make no difference to being stuck."""
+def _reduce(table: Table, row: Row) -> Row:
+    """Remove the facts that do not matter for being stuck."""
     named = {name for exit_ in table.exits if exit_.guard for name in exit_.guard.names}
     facts = sorted(row, key=lambda fact: (fact in named, fact in (VERDICT, "choice")))
     kept = dict(row)
     for fact in facts:
         fewer = {other: value for other, value in kept.items() if other != fact}
-        if table.is_stuck(table.completed(fewer)):
+        if table.is_stuck(table.with_derived_facts(fewer)):
             kept = fewer
     return kept
 
 
 def _facts_in_words(table: Table, row: Row) -> str:
     """The facts of a row in words."""
-    told = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
-    parts = [fact_in_words(name, row[name]) for name in told]
+    shown = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
+    parts = [fact_in_words(name, row[name]) for name in shown]
     return " and ".join([*parts, *_rooms(table, row)])
 
 
 def fact_in_words(name: str, value: object) -> str:
-    """What a fact is, for the end of a sentence."""
+    """A fact and its value, for the end of a sentence."""
     match value:
         case None:
             return f"`{name}` is none"
@@ -89,7 +89,7 @@ def fact_in_words(name: str, value: object) -> str:
 
 
 def _rooms(table: Table, row: Row) -> Iterator[str]:
-    row = table.completed(row)
+    row = table.with_derived_facts(row)
     back = [exit_ for exit_ in table.exits if exit_.edge.back]
     if row.get("cap_reached") is True:
         yield "no revisions are left"
@@ -113,14 +113,14 @@ def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Pr
 
 
 def _is_exempt(subject: Subject, table: Table, exit_: Exit) -> bool:
-    """A default at the end does no harm, and a cap of 0 switches an edge off on purpose."""
+    """Whether an exit is a default at the end, or is switched off by a cap of 0."""
     edge = exit_.edge
     is_default = edge.guard is None and not edge.back and exit_ is table.exits[-1]
     return is_default or any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason, and what to do."""
+    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP

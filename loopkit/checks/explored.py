@@ -1,4 +1,4 @@
-"""`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: what exploring all runs shows."""
+"""`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: shown by exploring all runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CONFIRMED = frozenset({STUCK, SHUT})
 """Problems found in the rows of a state, which hold only if a run produces such a row."""
 DEAD = "dead-transition"
 LONGEST_WAY = 12
-"""Steps of a way that are told; of a longer one the last."""
+"""The most steps of a path that are shown; of a longer path, the last ones."""
 
 
 def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems of a machine after a look at all its runs.
+    """The problems of a machine after exploring all its runs.
 
-    Where a run really comes to be stuck, or a person to be left without a choice, the way there is
-    told; a state in which rows of facts are left over that no run produces is no problem. Where it
-    cannot be decided whether a run comes there, it is a warning. Transitions that no run takes and
-    budgets that no run uses up come on top. A machine with other errors is left as it is.
+    Where a run really is stuck, or a person has no open choice, the message names the path. A
+    problem that no run reaches is dropped; if this cannot be decided, it becomes a warning.
+    Transitions that no run takes and budgets that no run uses up are added. A machine with other
+    errors is not explored.
     """
     if any(p.severity == "error" and p.code not in CONFIRMED for p in problems):
         return list(problems)
@@ -34,15 +34,15 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
     except Endless:
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
-    told = list(_confirmed(bounds, problems))
-    more = [*_more_stuck(subject, bounds, told), *_dead(subject, bounds)]
-    if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*told, *more)):
-        # Else that would be told again by what follows from it.
-        more += _unused(subject, bounds)
-    return [*told, *(problem for problem in more if (problem.code, problem.span) not in known)]
+    confirmed = list(_confirm(bounds, problems))
+    more = [*_further_stuck(subject, bounds, confirmed), *_dead(subject, bounds)]
+    if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*confirmed, *more)):
+        # Otherwise consequences of these problems would be reported again.
+        more += _check_caps(subject, bounds)
+    return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
-def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
+def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
     stuck = {found.state: found for found in bounds.stuck}
     for problem in problems:
         if problem.code not in CONFIRMED:
@@ -52,11 +52,11 @@ def _confirmed(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]
         if found is not None and found.is_reached:
             yield problem.replace(message=f"{problem.message} ({how_reached(found)})")
         elif found is not None:
-            yield _undecided(problem)
+            yield _as_undecided(problem)
 
 
-def _undecided(problem: Problem) -> Problem:
-    """A warning instead of the error: the machine has too many configurations to look at each."""
+def _as_undecided(problem: Problem) -> Problem:
+    """The problem as a warning: the machine has too many configurations to explore all."""
     message = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
     remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
     return problem.replace(
@@ -64,9 +64,11 @@ def _undecided(problem: Problem) -> Problem:
     )
 
 
-def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> Iterator[Problem]:
-    """Where runs are stuck in states whose own rows do not show it."""
-    states = {problem.path.split(".")[1] for problem in told if problem.code in CONFIRMED}
+def _further_stuck(
+    subject: Subject, bounds: Bounds, confirmed: Sequence[Problem]
+) -> Iterator[Problem]:
+    """States in which runs are stuck although their own rows do not show it."""
+    states = {problem.path.split(".")[1] for problem in confirmed if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
             message = f"`{found.state}` is stuck: no transition is open ({how_reached(found)})"
@@ -76,7 +78,7 @@ def _more_stuck(subject: Subject, bounds: Bounds, told: Sequence[Problem]) -> It
 
 
 def how_reached(found: Stuck) -> str:
-    """The way to where a run is stuck, with the inputs and the counters that lead there."""
+    """The path to a stuck state, with the inputs and counters that lead there."""
     spent = {
         f"revisions by {name}" if "[" in name else name: number
         for name, number in found.counters.items()
@@ -90,8 +92,8 @@ def how_reached(found: Stuck) -> str:
 
 def _way(way: Sequence[Taken], end: str) -> str:
     steps = [*(step.state for step in way), end]
-    told = steps[-LONGEST_WAY:]
-    return " → ".join(["…", *told] if len(told) < len(steps) else told)
+    shown = steps[-LONGEST_WAY:]
+    return " → ".join(["…", *shown] if len(shown) < len(steps) else shown)
 
 
 def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
@@ -108,8 +110,8 @@ def _dead(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
             )
 
 
-def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
-    for path, counter in _written_caps(subject):
+def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+    for path, counter in _places_of_caps(subject):
         if counter in bounds.unfilled:
             most = bounds.unfilled[counter]
             yield subject.source.problem(
@@ -123,14 +125,14 @@ def _unused(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 
 def _is_harmless(subject: Subject, edge: Edge) -> bool:
-    """A default at the end, and an edge that a cap of 0 switches off on purpose."""
+    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
     is_last = edge is subject.graph.on(edge.source, "done")[-1]
     is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
     return is_off or (is_last and edge.guard is None and not edge.back)
 
 
-def _written_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    """Where each cap is written that is not the default, with its counter."""
+def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """The place of each cap that is not the default, with its counter."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},

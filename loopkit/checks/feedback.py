@@ -18,19 +18,19 @@ MEANINGS = {
 
 
 def check_feedback(subject: Subject) -> Iterator[Problem]:
-    """Feedback is there where nothing was judged, and somebody gets it."""
+    """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
         if edge.back:
             if edge.judges_again(subject.machine.states):
                 continue
-            yield from _missing(subject, edge)
-            yield from _undelivered(subject, edge)
+            yield from _check_presence(subject, edge)
+            yield from _check_delivery(subject, edge)
 
 
-def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
+def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
     source = subject.machine.states[edge.source]
     if edge.feedback is not None or source.judges is not None or edge.origin is not None:
-        # What goes to an origin has been found before.
+        # Findings that go to an origin were made before.
         return
     example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
     message = f"`{edge.source}` judges nothing, so it has no findings to send back"
@@ -39,8 +39,8 @@ def _missing(subject: Subject, edge: Edge) -> Iterator[Problem]:
     yield subject.source.problem(path, "missing-feedback", message, help=remedy, key=True)
 
 
-def _undelivered(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    """Only agents and templates read feedback; else it waits for the author of what was judged."""
+def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    """Only agents and templates read feedback; else it waits for the artifact's author."""
     target = subject.machine.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
@@ -83,7 +83,7 @@ def _readers(subject: Subject, edge: Edge) -> str:
 
 
 def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
-    """A forward way from the target of a revise edge to its source that misses the author."""
+    """A forward path from the target of a revise edge to its source without the author."""
     if author == edge.target:
         return None
     return state_paths.shortest_path(

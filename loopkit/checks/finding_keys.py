@@ -26,7 +26,7 @@ def check_finding_keys(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules:
         lacking = _lacking(subject, placed.rule)
         for name in placed.judged_at if lacking else ():
-            message = _needed(subject, name, placed)
+            message = _need_of_key(subject, name, placed)
             if lacking and message:
                 path, remedy = (*placed.path, *lacking[0]), lacking[1]
                 yield subject.source.problem(path, "missing-key", message, help=remedy, key=True)
@@ -49,7 +49,7 @@ def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
     return None if has_key else (("verdict", "findings"), OF_VERDICT)
 
 
-def _needed(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
+def _need_of_key(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
     """What a state needs a key of this rule's findings for; empty where it needs none."""
     state = subject.judges[name]
     if state.merge is not None and placed.rule.asks is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks.best_version import from_path, written_anew
+from loopkit.checks.best_version import from_path, rewriting_authors
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import RenderState
@@ -57,7 +57,7 @@ def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
             yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
     for edge in subject.graph.edges:
         if edge.from_best and edge.target in subject.machine.states:
-            yield from_path(edge), written_anew(subject, edge)
+            yield from_path(edge), rewriting_authors(subject, edge)
 
 
 def _is_exposed(subject: Subject, author: str) -> bool:

@@ -1,6 +1,6 @@
 """Guards of transitions and rules: syntax, names and types, with the codes of the guard language.
 
-`unknown-name` gets its remedy here: where the name is known.
+`unknown-name` gets its remedy here: the place where the name is known.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from loopkit.language.facts import BOOL
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check
 from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
-from loopkit.proof.outcomes import parsed_guard
+from loopkit.proof.outcomes import parse_or_problem
 from loopkit.values import Value
 
 
 class Use(Value, frozen=True):
-    """A guard, where it stands, and the names that it may read there."""
+    """A guard, its place, and the names that it may read there."""
 
     path: DocPath
     text: str
     types: Mapping[str, GuardType]
     state: str | None = None
-    """The state whose transition it guards; none for the guard of a rule."""
+    """The state whose transition it guards; None for the guard of a rule."""
 
 
 def check_named(subject: Subject) -> Iterator[Problem]:
-    """The guards under `guards:` by themselves: their words, and that they go in no circle."""
+    """The guards under `guards:`: their syntax, and that they do not use each other in a cycle."""
     for name, parsed in subject.guards.named.items():
-        if isinstance(parsed, GuardProblem) and not _told_elsewhere(subject, name):
+        if isinstance(parsed, GuardProblem) and not _is_reported_elsewhere(subject, name):
             yield place_fault(subject, ("guards", name), parsed)
 
 
-def _told_elsewhere(subject: Subject, name: str) -> bool:
-    """Whether the fault of a named guard is that of another one, which has told it."""
+def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
+    """Whether the fault of a named guard is that of another one, where it is reported."""
     reached = subject.guards.reached
     if name not in reached or not any(other in reached[other] for other in reached[name]):
         return False
@@ -46,13 +46,13 @@ def _told_elsewhere(subject: Subject, name: str) -> bool:
 
 
 def check_guards(subject: Subject) -> Iterator[Problem]:
-    """The guards of transitions and rules: their words, their names and types."""
+    """The guards of transitions and rules: their syntax, names and types."""
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
             yield place_fault(subject, use.path, fault)
         elif whole := subject.guards.whole(use.text):
-            yield from _mistyped(subject, use, check(whole, use.types))
+            yield from _place_faults(subject, use, check(whole, use.types))
 
 
 def uses(subject: Subject) -> Iterator[Use]:
@@ -68,29 +68,29 @@ def uses(subject: Subject) -> Iterator[Use]:
             yield Use((*placed.path, "guard"), placed.rule.guard, types)
 
 
-def _mistyped(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterator[Problem]:
+def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterator[Problem]:
     """The faults, each in the guard where it is written, which may be a named one."""
     if not faults:
         return
-    told = {(fault.code, fault.message) for fault in faults}
+    wanted = {(fault.code, fault.message) for fault in faults}
     types = over(use.types, dict.fromkeys(subject.guards.usable, BOOL))
     found = False
     for path, guard in _pieces(subject, use):
         for fault in check(guard, types):
-            if (fault.code, fault.message) in told:
+            if (fault.code, fault.message) in wanted:
                 found = True
                 problem = place_fault(subject, path, _with_remedy(subject, use, guard, fault))
-                yield problem if path == use.path else subject.used_at(problem, use.path)
+                yield problem if path == use.path else subject.with_use(problem, use.path)
     if not found:
         yield from (place_fault(subject, use.path, fault) for fault in faults)
 
 
 def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
     """The guard itself, and the named guards that it uses."""
-    guard = parsed_guard(use.text)
+    guard = parse_or_problem(use.text)
     if isinstance(guard, Guard):
         yield use.path, guard
-        used = subject.guards.used_by(guard)
+        used = subject.guards.named_guards_in(guard)
         for name in subject.machine.guards:
             if name in used:
                 yield ("guards", name), subject.guards.usable[name]

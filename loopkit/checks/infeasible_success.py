@@ -19,28 +19,28 @@ MEANINGS = {
 
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
-    """A warning for each edge that such a report takes to a success which nobody judges again.
+    """A warning for each edge of such a report that leads to a success without another judgement.
 
     A validate state, a person, and another writing of the artifact count as judging again.
     """
     for name, state in subject.judges.items():
         if may_be_infeasible(subject, name):
-            for edge in _taken(subject, name):
-                yield from _unjudged(subject, edge, state.validate_)
+            for edge in _edges_of_infeasible(subject, name):
+                yield from _check_path(subject, edge, state.validate_)
 
 
-def _taken(subject: Subject, name: str) -> list[Edge]:
+def _edges_of_infeasible(subject: Subject, name: str) -> list[Edge]:
     """The edges out of a validate state that a report `infeasible` may take."""
     table = table_of(subject, name)
     if table is None:
         return []
     rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
-    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.taken(row)[0]}
-    # Where no guard names it, such a report is an error of the class content.
+    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.exits_of(row)[0]}
+    # If no guard names it, such a report is an error of the class content.
     return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
 
 
-def _unjudged(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
+def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
     def follows(onward: Edge) -> bool:
         state = subject.machine.states[onward.source]
         is_judge = state.waits or state.judges is not None

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import Use
-from loopkit.checks.templates import explained
+from loopkit.checks.templates import explain
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState
 from loopkit.language.guard import parse_path
@@ -38,7 +38,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
             item = _items(subject.entering[name], state)
             problems = list(_problems(subject, ("states", name, "each"), item))
         if not problems:
-            problems = list(_counted(subject, name, state))
+            problems = list(_check_counts(subject, name, state))
         yield from problems
         yield from _inside(subject, name, state, item.shape or Anything())
 
@@ -51,9 +51,9 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     use = Use(path, text, subject.entering[name], name)
     for fault in check(parse(text), subject.entering[name]):
         if fault.code != "may-be-missing":
-            told = explained(subject, use, fault)
+            told = explain(subject, use, fault)
         elif not state.is_of_input:
-            told = explained(subject, use, replace(fault, help=""))
+            told = explain(subject, use, replace(fault, help=""))
         else:
             # A list that is not there has no items.
             continue
@@ -91,7 +91,7 @@ def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Proble
         yield subject.source.problem(path, CODE, found.message, help=found.remedy)
 
 
-def _counted(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
     least, most = item_counts(subject.graph, state)
     if most is None:
         message = f"nothing says how many items `{state.each}` has at most"

@@ -1,4 +1,4 @@
-"""`judged-before`: an earlier state lets nothing pass in which a rule would find something."""
+"""`judged-before`: a rule finds nothing, because an earlier state already enforces it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MEANINGS = {
 }
 
 TOLD = {"message", "severity", "code", "guard"}
-"""Keys that say nothing of what is wanted."""
+"""Keys that do not change what a rule demands."""
 _Passed = frozenset[tuple[str, str]]
-"""(artifact, what is known to hold of its present version), in the words of a rule."""
+"""(artifact, demand of a rule that its present version meets)."""
 
 
 def check_judged_before(subject: Subject) -> Iterator[Problem]:
-    """A note for each rule that an earlier state makes superfluous, and the ways back with it."""
+    """A note for each rule that an earlier state makes superfluous."""
     if not any(len(states) > 1 for states in subject.graph.judged.values()):
         return
     entering = _entering(subject)
@@ -33,11 +33,11 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
         for index, item in enumerate(state.by):
             rules = subject.machine.validators[item] if isinstance(item, str) else item
             for rule in rules_of(rules):
-                if _wanted(subject, state, rule) in entering[name]:
-                    yield _found_before(subject, name, index, rule)
+                if _demand(subject, state, rule) in entering[name]:
+                    yield _note(subject, name, index, rule)
 
 
-def _found_before(subject: Subject, name: str, index: int, rule: Rule) -> Problem:
+def _note(subject: Subject, name: str, index: int, rule: Rule) -> Problem:
     artifact = subject.judges[name].validate_
     return subject.source.problem(
         ("states", name, "by", index),
@@ -50,9 +50,9 @@ def _found_before(subject: Subject, name: str, index: int, rule: Rule) -> Proble
 
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
-    """What surely holds when each state is entered: on every way, whatever it went through."""
+    """The demands that surely hold when each state is entered, on every path."""
     edges = [edge for edge in subject.graph.edges if edge.target in subject.machine.states]
-    gains = {edge: _gained(subject, edge) for edge in edges}
+    gains = {edge: _gains(subject, edge) for edge in edges}
     every = frozenset[tuple[str, str]]().union(*gains.values())
     start = subject.machine.start
     holds = dict.fromkeys(subject.machine.states, every) | {start: frozenset()}
@@ -60,15 +60,15 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
     while changed:
         changed = False
         for edge in edges:
-            after = _kept(subject, edge, holds[edge.source]) | gains[edge]
+            after = _remaining(subject, edge, holds[edge.source]) | gains[edge]
             narrowed = holds[edge.target] & after
             changed |= narrowed != holds[edge.target]
             holds[edge.target] = narrowed
     return holds
 
 
-def _kept(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
-    """What still holds behind the work before an edge: nothing of what that writes anew."""
+def _remaining(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
+    """The demands that still hold after a state's work, without those on a rewritten artifact."""
     state = subject.machine.states[edge.source]
     if state.picks_best or edge.from_best:
         return frozenset()
@@ -76,14 +76,14 @@ def _kept(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
     return frozenset(fact for fact in holds if fact[0] != written)
 
 
-def _gained(subject: Subject, edge: Edge) -> _Passed:
+def _gains(subject: Subject, edge: Edge) -> _Passed:
     state = subject.judges.get(edge.source)
     if state is None or not _is_for_valid(subject, edge):
         return frozenset()
     levels = levels_at(subject.machine, state)
     rules = subject.rules_at[edge.source] if state.settle_after is None else ()
     return frozenset(
-        _wanted(subject, state, rule)
+        _demand(subject, state, rule)
         for rule in rules
         if rule.sees_only_artifact
         and rule.guard is None
@@ -92,7 +92,7 @@ def _gained(subject: Subject, edge: Edge) -> _Passed:
 
 
 def _is_for_valid(subject: Subject, edge: Edge) -> bool:
-    """Whether only a report without anything that blocks takes an edge."""
+    """Whether only a report without blocking findings takes an edge."""
     guard = subject.guards.whole(edge.guard) if edge.event == "done" and edge.guard else None
     if guard is None:
         return False
@@ -100,8 +100,8 @@ def _is_for_valid(subject: Subject, edge: Edge) -> bool:
     return all(truth(guard.tree, report) is False for report in facts)
 
 
-def _wanted(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, str]:
-    """What a rule demands of which artifact; the name of a pattern is the pattern."""
+def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, str]:
+    """The artifact and the demand of a rule, with the pattern in place of its name."""
     demand = rule.model_dump(mode="json", by_alias=True, exclude=TOLD)
     patterns = subject.machine.patterns
     if rule.sees_only_artifact:

@@ -27,20 +27,19 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
     if then is None or then not in subject.machine.states:
         return
     way = state_paths.shortest_path(
-        subject.graph, then, lambda name: bool(_billed(subject, name)), lambda _: True
+        subject.graph, then, lambda name: bool(_request_text(subject, name)), lambda _: True
     )
     if way is not None:
         behind = f" (on the path {state_paths.arrows(way)})" if len(way) > 1 else ""
-        message = (
-            f"after a limit no agent may be called, but `{way[-1]}` {_billed(subject, way[-1])}"
-        )
+        request = _request_text(subject, way[-1])
+        message = f"after a limit no agent may be called, but `{way[-1]}` {request}"
         remedy = "name a state from which only human, render, run and final states can be reached"
         path = ("limits", "then")
         yield subject.source.problem(path, "billed-after-limit", message + behind, help=remedy)
 
 
-def _billed(subject: Subject, name: str) -> str:
-    """What a state asks a model for, or nothing."""
+def _request_text(subject: Subject, name: str) -> str:
+    """`asks the agent …` for a state that asks an agent or a judge; else empty."""
     agents = subject.machine.states[name].asks
     if agents:
         return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"

@@ -104,7 +104,7 @@ def _of_name(
         remedy = "" if lookup.at or is_known else _split(name, names)
         yield from (p.replace(help=remedy) if remedy else p for p in problems)
     elif not _may_be_text(subject, name):
-        yield from _untyped(subject, path, lookup, _shape_at(name, names))
+        yield from _check_types(subject, path, lookup, _shape_at(name, names))
 
 
 def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterator[Problem]:
@@ -155,7 +155,9 @@ def _may_be_text(subject: Subject, name: str) -> bool:
     return False
 
 
-def _untyped(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> Iterator[Problem]:
+def _check_types(
+    subject: Subject, path: DocPath, lookup: Lookup, shape: Shape
+) -> Iterator[Problem]:
     """A problem where the types say that there can be no values at the place."""
     for step in parse_path(lookup.at) if lookup.at else ():
         inner = step_into(shape, step)

@@ -111,10 +111,10 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model where it is written, which is the table for those that an agent has by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
     named = set(machine.models.values())
-    yield from (asked for asked in _asked(machine) if asked[1] not in named)
+    yield from (asked for asked in _models_of_agents(machine) if asked[1] not in named)
 
 
-def _asked(machine: Machine) -> Iterator[tuple[DocPath, str]]:
+def _models_of_agents(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     for name, agent in machine.model_agents.items():
         yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
         for index, fallback in enumerate(agent.fallbacks):

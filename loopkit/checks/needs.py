@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import Use
-from loopkit.checks.templates import explained
+from loopkit.checks.templates import explain
 from loopkit.document.problems import Problem
 from loopkit.language import State
 from loopkit.language.template import check, parse
-from loopkit.machine.sources import names_needed, names_told
+from loopkit.machine.sources import names_in_templates, names_needed
 
 ARTIFACTS = "`needs` names artifacts or fields of them"
 
@@ -23,7 +23,7 @@ def check_needs(subject: Subject) -> Iterator[Problem]:
         if state.needed is None or name in subject.graph.keeping:
             continue
         # What the texts of a state do not name of it would count for `stalled`.
-        if names_needed(subject.graph, name) <= names_told(subject.graph, name):
+        if names_needed(subject.graph, name) <= names_in_templates(subject.graph, name):
             yield subject.no_effect(("states", name, "needs"), _why_not(subject, name, state))
 
 
@@ -39,7 +39,7 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
         for fault in check(parse(text), artifacts):
             # What a template can do where something is missing, `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
-            error = explained(subject, Use(path, text, artifacts, name), bare)
+            error = explain(subject, Use(path, text, artifacts, name), bare)
             remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
             yield subject.source.problem(path, error.code, error.message, help=remedy)
 

@@ -9,9 +9,9 @@ from math import prod
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import Bound
-from loopkit.machine.asked import asked_in, may_call_tools
+from loopkit.machine.asked import agents_called, may_call_tools
 from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
-from loopkit.proof.outcomes.domains import bounded_inputs
+from loopkit.proof.outcomes.domains import input_ranges
 
 MEANINGS = {
     "never-binds": "No run can ever reach a limit, a cap or a budget.",
@@ -120,7 +120,7 @@ def _is_default(subject: Subject, edge: Edge) -> bool:
 
 def _cases(subject: Subject) -> Iterator[Case]:
     """Every combination of the inputs that bound counters; none where there are too many."""
-    known = bounded_inputs(subject.scope.input)
+    known = input_ranges(subject.scope.input)
     limits = subject.machine.limits
     bounds = (limits.revisions, *limits.budgets.values(), *subject.graph.caps.values())
     named = {bound for bound in bounds if isinstance(bound, str)}
@@ -134,7 +134,7 @@ def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     limits = subject.machine.limits
     if limits.tool_calls is not None and not may_call_tools(subject.machine):
         yield ("limits", "tool_calls"), "no agent that writes has tools that it could call"
-    if not asked_in(subject.machine):
+    if not agents_called(subject.machine):
         for name in OF_CALLS:
             if getattr(limits, name) is not None:
                 yield ("limits", name), "no state asks an agent or a judge"

@@ -21,7 +21,7 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
     """`origins:`, and the origins that rules and transitions name."""
     machine = subject.machine
     for index, name in enumerate(machine.origins):
-        yield from _declared(subject, name, ("origins", index))
+        yield from _check_origin(subject, name, ("origins", index))
     for index, (before, after) in enumerate(pairwise(machine.origins)):
         if not {before, after} <= machine.states.keys():
             continue
@@ -31,12 +31,12 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
             yield subject.source.problem(
                 ("origins", index + 1), "origin-order", message, help=remedy
             )
-    for path, name in _named(subject):
+    for path, name in _names_of_origins(subject):
         if name not in machine.origins:
             yield _unknown(subject, path, name)
 
 
-def _declared(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
+def _check_origin(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
     state = subject.machine.states.get(name)
     if state is None:
         message = f"there is no state `{name}`"
@@ -50,19 +50,19 @@ def _declared(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
         yield subject.source.problem(path, "bad-origin", message, help=remedy)
 
 
-def _named(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for placed in subject.rules:
         for origin in placed.rule.origin:
             yield (*placed.path, "origin"), origin
         if placed.rule.report_map is not None:
-            yield from _mapped((*placed.path, "map"), placed.rule.report_map)
+            yield from _names_in_map((*placed.path, "map"), placed.rule.report_map)
     for name, state in subject.machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             for origin in transition.origins:
                 yield ("states", name, "transitions", index, "revise", "origin"), origin
 
 
-def _mapped(path: DocPath, read: ReportMap) -> Iterator[tuple[DocPath, str]]:
+def _names_in_map(path: DocPath, read: ReportMap) -> Iterator[tuple[DocPath, str]]:
     for word, states in read.origins.items():
         yield from (((*path, "origins", word), state) for state in states)
     for at, check in read.checks.items():

@@ -28,7 +28,7 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
     named = subject.machine.patterns
     for name, pattern in named.items():
         yield from _pattern(subject, ("patterns", name), pattern)
-    for path, pattern in written_patterns(subject):
+    for path, pattern in pattern_places(subject):
         if pattern not in named:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt(subject, path, pattern)
@@ -37,7 +37,7 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
         yield from faults or _groups(subject, path, pattern)
 
 
-def written_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)

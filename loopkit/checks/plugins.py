@@ -31,14 +31,14 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
         if placed.rule.is_entry_point:
-            yield from _unoffered(subject, path, placed.rule.python)
+            yield from _check_entry_point(subject, path, placed.rule.python)
         else:
-            yield from _unfound(subject, path, placed.rule.python, placed.rule.folder)
+            yield from _check_function(subject, path, placed.rule.python, placed.rule.folder)
     for tool_path, tool in subject.tools_of(PythonTool):
-        yield from _unfound(subject, (*tool_path, "python"), tool.python, tool.folder)
+        yield from _check_function(subject, (*tool_path, "python"), tool.python, tool.folder)
 
 
-def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
     from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
 
     offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
@@ -49,7 +49,9 @@ def _unoffered(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
         yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
 
 
-def _unfound(subject: Subject, path: DocPath, name: str, folder: str | None) -> Iterator[Problem]:
+def _check_function(
+    subject: Subject, path: DocPath, name: str, folder: str | None
+) -> Iterator[Problem]:
     module, _, function = name.partition(":")
     spec = _spec(module, folder)
     if spec is None:
@@ -59,7 +61,7 @@ def _unfound(subject: Subject, path: DocPath, name: str, folder: str | None) -> 
             remedy = f"write `{module.removesuffix('.py')}:{function}`"
         yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
     elif spec.origin is not None and spec.origin.endswith(".py"):
-        yield from _without(subject, path, Path(spec.origin), name)
+        yield from _check_binding(subject, path, Path(spec.origin), name)
 
 
 def _spec(module: str, folder: str | None) -> ModuleSpec | None:
@@ -68,7 +70,7 @@ def _spec(module: str, folder: str | None) -> ModuleSpec | None:
     head, *rest = module.split(".")
     spec = PathFinder.find_spec(head, [folder]) if folder is not None else None
     if spec is None:
-        spec = sys.modules[head].__spec__ if head in sys.modules else _installed(head)
+        spec = sys.modules[head].__spec__ if head in sys.modules else _find_spec(head)
     for step in rest:
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -76,14 +78,14 @@ def _spec(module: str, folder: str | None) -> ModuleSpec | None:
     return spec
 
 
-def _installed(name: str) -> ModuleSpec | None:
+def _find_spec(name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
 
 
-def _without(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
+def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
     """A problem where the text of a module binds no such name; `import *` may bind any."""
     module, _, function = name.partition(":")
     try:

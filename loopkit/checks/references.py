@@ -49,7 +49,7 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
                 yield subject.no_effect(path, message)
     for agent in subject.machine.agents:
         known: set[tuple[DocPath, str]] = set()
-        for at, name in named_by_tools(subject, agent):
+        for at, name in validators_of_tools(subject, agent):
             if name not in subject.machine.validators:
                 yield _unknown(subject, at, "validator", name, subject.machine.validators)
             elif (at[:-1], name) in known:
@@ -108,7 +108,7 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
             yield path, found
 
 
-def named_by_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
+def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
     """The validators that the tools of an agent name, each with its place."""
     declared = subject.machine.agents.get(agent)
     for name, tool in declared.callable_tools.items() if declared is not None else ():

@@ -29,9 +29,9 @@ class Mapped(Value, frozen=True):
 
 def check_report_maps(subject: Subject) -> Iterator[Problem]:
     """Each `map` by itself, and whether its judge is told how to answer."""
-    for mapped in mapped_judges(subject):
+    for mapped in judges_with_map(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
-        yield from _untold(subject, mapped, agent)
+        yield from _check_form(subject, mapped, agent)
         yield from _of_map(subject, mapped.path, mapped.map)
     for placed in subject.rules:
         if placed.rule.report_map is not None and placed.rule.asks is None:
@@ -53,14 +53,14 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
         yield subject.no_effect((*path, "origin"), message)
 
 
-def mapped_judges(subject: Subject) -> Iterator[Mapped]:
+def judges_with_map(subject: Subject) -> Iterator[Mapped]:
     """Every judge whose report is mapped."""
     for placed in subject.rules_of(JudgeRule):
         if placed.rule.map is not None:
             yield Mapped((*placed.path, "map"), placed.rule, placed.rule.map)
 
 
-def _untold(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[Problem]:
+def _check_form(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[Problem]:
     if mapped.rule.prompt is None and agent is not None and agent.schema_ is None:
         yield subject.source.problem(
             mapped.path,

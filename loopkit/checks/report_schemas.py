@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks.report_maps import Mapped, mapped_judges
+from loopkit.checks.report_maps import Mapped, judges_with_map
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
@@ -51,7 +51,7 @@ class _Fit(Value, frozen=True):
 
 def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     """The paths of a map lead to fields of the schema, and its tables know all words there."""
-    for mapped in mapped_judges(subject):
+    for mapped in judges_with_map(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         if agent is not None and agent.schema_:
             from loopkit.validators.judges.forms import report_form_of  # noqa: PLC0415 - few are
@@ -154,7 +154,7 @@ def _words(
     fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]
 ) -> Iterator[Problem]:
     """The words that the schema allows and the table does not know, and the other way round."""
-    allowed = _allowed(datatype)
+    allowed = _possible_words(datatype)
     known = {fold(word) for word in words}
     unknown = [word for word in allowed if fold(word) not in known]
     if unknown:
@@ -181,7 +181,7 @@ def _misspelt(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Probl
     )
 
 
-def _allowed(datatype: DataType) -> tuple[str, ...]:
+def _possible_words(datatype: DataType) -> tuple[str, ...]:
     """The words that a report can have there; empty where they cannot be counted."""
     words = ("true", "false") if datatype.scalar == "bool" else datatype.values
     # What is optional and left out is null.

@@ -50,14 +50,14 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
     for name, state in subject.judges.items():
         judges = sum(rule.asks is not None for rule in subject.graph.rules_at(name))
         if state.quorum is not None and state.quorum > judges:
-            message = f"{plural(state.quorum, 'judge')} have to answer, and {_asked(judges)}"
+            message = f"{plural(state.quorum, 'judge')} have to answer, and {_judges_text(judges)}"
             path = ("states", name, "quorum")
             yield subject.source.problem(path, "too-large-quorum", message, help="lower it")
         if state.combine == "majority" and judges < 3:
-            message = f"nobody can be outvoted: {_asked(judges)}"
+            message = f"nobody can be outvoted: {_judges_text(judges)}"
             yield subject.no_effect(("states", name, "combine"), message)
         if state.merge is not None and judges < 2:
-            message = f"there is nothing to merge: {_asked(judges)}"
+            message = f"there is nothing to merge: {_judges_text(judges)}"
             yield subject.no_effect(("states", name, "merge"), message)
         if state.settle_after is not None and not _settles(subject, state):
             message = "only the worst severity blocks here, and that blocks after any round"
@@ -69,7 +69,7 @@ def _settles(subject: Subject, state: ValidateState) -> bool:
     return any(levels.blocks(level) for level in levels.levels[1:])
 
 
-def _asked(judges: int) -> str:
+def _judges_text(judges: int) -> str:
     return f"only {plural(judges, 'judge')} can be asked" if judges else "no judge is asked"
 
 

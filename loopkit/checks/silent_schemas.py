@@ -36,9 +36,9 @@ def _problem(subject: Subject, path: DocPath, silence: Silence) -> Problem:
     if here in subject.source.included:
         name = unquote(str(here[-1]))
         message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
-        return _placed(subject, (*path, *silence.referred_from), message, _of_file(silence, name))
+        return _place(subject, (*path, *silence.referred_from), message, _of_file(silence, name))
     message = "this JSON Schema has no keyword, so it allows anything"
-    return _placed(subject, here, message, _remedy(silence))
+    return _place(subject, here, message, _remedy(silence))
 
 
 def _of_file(silence: Silence, name: str) -> str:
@@ -61,7 +61,7 @@ def _keyword_like(word: str) -> str | None:
     return closest(word, sorted(keywords()), 0.75)
 
 
-def _placed(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
+def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
     """The problem at its place, which may be in a file that became a part of the schema."""
     warning = subject.source.problem(path, "no-keyword", message, help=remedy, severity="warning")
     for length in range(len(path), 0, -1):

@@ -89,7 +89,7 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
             path, "no-effect", message, help=remedy, severity="warning", key=True
         )
 
-    def used_at(self, problem: Problem, path: DocPath) -> Problem:
+    def with_use(self, problem: Problem, path: DocPath) -> Problem:
         """The problem of something that is written elsewhere than it is used."""
         used_here = ("used here", self.source.document.span(path))
         return problem.replace(also=(*problem.also, used_here))

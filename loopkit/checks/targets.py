@@ -17,7 +17,7 @@ MEANINGS = {
 
 def check_targets(subject: Subject) -> Iterator[Problem]:
     """The targets of edges, `resets`, `limits.then` and `initial`."""
-    for name, path in _named_states(subject):
+    for name, path in _target_names(subject):
         if name not in subject.machine.states:
             remedy = did_you_mean(name, subject.machine.states)
             message = f"there is no state `{name}`"
@@ -25,7 +25,7 @@ def check_targets(subject: Subject) -> Iterator[Problem]:
     yield from _starts_at_the_end(subject)
 
 
-def _named_states(subject: Subject) -> Iterator[tuple[str, DocPath]]:
+def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
     machine = subject.machine
     if machine.initial is not None:
         yield machine.initial, ("initial",)

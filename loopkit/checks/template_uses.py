@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from loopkit.checks.references import is_plain_id, named_by_tools
+from loopkit.checks.references import is_plain_id, validators_of_tools
 from loopkit.checks.subject import Subject
 from loopkit.language import (
     Emission,
@@ -155,7 +155,7 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
         return next(
             at
             for agent in subject.machine.states[state].asks
-            for at, name in named_by_tools(subject, agent)
+            for at, name in validators_of_tools(subject, agent)
             if name == placed.path[1]
         )
     return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
@@ -178,7 +178,7 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
             if at[0] == "resume":
                 yield Use(path, text, known)
             else:
-                yield from _asked(subject, name, path, text, {**known, **OF_PROGRAMS})
+                yield from _uses_by_states(subject, name, path, text, {**known, **OF_PROGRAMS})
 
 
 def _of_tools(subject: Subject) -> Iterator[Use]:
@@ -191,7 +191,9 @@ def _of_tools(subject: Subject) -> Iterator[Use]:
                 yield Use(("agents", agent, "tools", name, *at), text, fields)
 
 
-def _asked(subject: Subject, agent: str, path: DocPath, text: str, own: Names) -> Iterator[Use]:
+def _uses_by_states(
+    subject: Subject, agent: str, path: DocPath, text: str, own: Names
+) -> Iterator[Use]:
     """One template of a command agent for each state that asks it."""
     for name in (name for name, asked in subject.machine.authoring.items() if agent in asked):
         names = over(own, subject.entering[name])

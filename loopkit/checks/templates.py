@@ -37,15 +37,15 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
         try:
             template = parse(use.text)
         except TemplateError as error:
-            yield _placed(subject, use, error)
+            yield _place_error(subject, use, error)
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                problem = _placed(subject, use, explained(subject, use, fault))
-                yield problem if use.used_at is None else subject.used_at(problem, use.used_at)
+                problem = _place_error(subject, use, explain(subject, use, fault))
+                yield problem if use.used_at is None else subject.with_use(problem, use.used_at)
 
 
-def _placed(subject: Subject, use: Use, error: TemplateError) -> Problem:
+def _place_error(subject: Subject, use: Use, error: TemplateError) -> Problem:
     return subject.source.problem_inside(
         use.path,
         error.code,
@@ -57,13 +57,13 @@ def _placed(subject: Subject, use: Use, error: TemplateError) -> Problem:
     )
 
 
-def explained(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
+def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
     """The error with the way on which a name is missing, or the place where it is known."""
     shown = error.message.partition("`")[2].partition("`")[0]
     name, _, field = shown.partition(".")
     remedy = error.help
     if error.code == "unknown-name":
-        remedy = _known_elsewhere(subject, use, name) or remedy
+        remedy = _remedy_for_unknown(subject, use, name) or remedy
     elif error.code == "may-be-missing" and use.state is not None:
         reason = _missing_on(subject, use.state, name, field)
         remedy = "\n".join(filter(None, (remedy, reason)))
@@ -91,7 +91,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     return ""
 
 
-def _known_elsewhere(subject: Subject, use: Use, name: str) -> str:
+def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     if use.path[2:3] == ("tools",):
         known = ", ".join(f"`{field}`" for field in use.names or ())
         only = f"it has {known}" if known else "it has none"

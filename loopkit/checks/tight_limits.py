@@ -9,7 +9,7 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, ModelAgent
 from loopkit.language.agents.agent import AgentBase
-from loopkit.machine.asked import asked_in
+from loopkit.machine.asked import agents_called
 
 CODE = "no-call-fits"
 MEANINGS = {
@@ -37,7 +37,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
     """
     limits = subject.machine.limits
     written = {name: getattr(limits, name) for name in SHOWN}
-    family = asked_in(subject.machine) if any(n is not None for n in written.values()) else {}
+    family = agents_called(subject.machine) if any(n is not None for n in written.values()) else {}
     for name, shown in SHOWN.items():
         limit = written[name]
         for asked, agent in family.items() if limit is not None else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopkit.checks.references import named_by_tools
+from loopkit.checks.references import validators_of_tools
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule, ModelAgent, rules_of
@@ -69,7 +69,7 @@ def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
 
 def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
     """Validators whose judges no tool asks, and tools for drafts of what is no text."""
-    for path, validator in named_by_tools(subject, name):
+    for path, validator in validators_of_tools(subject, name):
         rules = rules_of(subject.machine.validators.get(validator, ()))
         judge = next((rule.asks for rule in rules if rule.asks is not None), None)
         if judge is None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Set
 
 from loopkit.checks.guards import uses
 from loopkit.checks.models import unknown_models
-from loopkit.checks.patterns import written_patterns
+from loopkit.checks.patterns import pattern_places
 from loopkit.checks.references import is_plain_id, revise_edges
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, Severity
 from loopkit.language import JudgeRule, McpTool
 from loopkit.language.guard import Guard
-from loopkit.proof.outcomes import parsed_guard
+from loopkit.proof.outcomes import parse_or_problem
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
 """What the parts of a section are called, where it is not one of them in the plural."""
@@ -32,23 +32,23 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     machine = subject.machine
     budgets = {name for _, edge in revise_edges(subject) for _, name in edge.budgets}
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
-    patterns = {p for _, p in written_patterns(subject) if p in machine.patterns}
+    patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
     tools = (tool for agent in machine.agents.values() for tool in agent.callable_tools.values())
     validators = {item for item in items if isinstance(item, str)}
     validators.update(name for tool in tools for name in tool.validators)
-    yield from _unused(subject, ("models",), machine.models, _models(subject), "note")
+    yield from _check_section(subject, ("models",), machine.models, _models(subject), "note")
     servers = {tool.server for _, tool in subject.tools_of(McpTool)}
-    yield from _unused(subject, ("mcp",), machine.mcp, servers)
-    yield from _unused(subject, ("agents",), machine.agents, _agents(subject))
-    yield from _unused(subject, ("validators",), machine.validators, validators, "note")
-    yield from _unused(subject, ("guards",), machine.guards, _guards(subject))
-    yield from _unused(subject, ("patterns",), machine.patterns, patterns)
-    yield from _unused(subject, ("feedback",), machine.feedback, feedback)
-    yield from _unused(subject, ("limits", "budgets"), machine.limits.budgets, budgets)
+    yield from _check_section(subject, ("mcp",), machine.mcp, servers)
+    yield from _check_section(subject, ("agents",), machine.agents, _agents(subject))
+    yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
+    yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))
+    yield from _check_section(subject, ("patterns",), machine.patterns, patterns)
+    yield from _check_section(subject, ("feedback",), machine.feedback, feedback)
+    yield from _check_section(subject, ("limits", "budgets"), machine.limits.budgets, budgets)
 
 
-def _unused(
+def _check_section(
     subject: Subject,
     section: tuple[str, ...],
     declared: Mapping[str, object],
@@ -86,7 +86,7 @@ def _agents(subject: Subject) -> set[object]:
 
 
 def _guards(subject: Subject) -> set[object]:
-    parsed = (parsed_guard(use.text) for use in uses(subject))
+    parsed = (parse_or_problem(use.text) for use in uses(subject))
     guards = (guard for guard in parsed if isinstance(guard, Guard))
     named = subject.machine.guards.keys()
     direct = {name for guard in guards for name in guard.names & named}

@@ -23,14 +23,14 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
     result does, whose fields others may read in the events.
     """
     said = _Said(subject)
-    yield from said.unused(("input",), _declared(subject.machine.input), "input", "input")
+    yield from said.find_unused(("input",), _fields_of(subject.machine.input), "input", "input")
     for name, state in subject.machine.states.items():
-        form = _declared(state.asked_form)
-        yield from said.unused(("states", name, "form"), form, "field", name)
+        form = _fields_of(state.asked_form)
+        yield from said.find_unused(("states", name, "form"), form, "field", name)
         output = state.output_at(name)
         if output is not None and output.name not in said.results:
             path = ("states", name, "output", "fields")
-            yield from said.unused(path, output.fields, "field", None)
+            yield from said.find_unused(path, output.fields, "field", None)
     yield from _of_tools(subject)
     for agent in _authors(subject):
         yield from _of_schema(subject, said, agent)
@@ -56,11 +56,11 @@ def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
         if agent in asked
     }
     if not written & said.used_whole:
-        fields = [field for field in _declared(declared.schema_) if field != declared.infeasible]
-        yield from said.unused(("agents", agent, "schema"), fields, "field", None)
+        fields = [field for field in _fields_of(declared.schema_) if field != declared.infeasible]
+        yield from said.find_unused(("agents", agent, "schema"), fields, "field", None)
 
 
-def _declared(notation: Mapping[str, Any] | None) -> list[str]:
+def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
     """The fields that are declared here for this machine: a JSON Schema may be made for others."""
     if notation is None or is_json_schema(notation):
         return []
@@ -94,7 +94,7 @@ class _Said:
         file = {"input"} if INPUT_FILE in whole else ()
         self.used_whole = whole.union(shown, subject.graph.judged, file)
 
-    def unused(
+    def find_unused(
         self, path: DocPath, fields: Iterable[str], word: str, holder: str | None
     ) -> Iterator[Problem]:
         if holder in self.used_whole:

@@ -1,4 +1,4 @@
-"""Who is asked in a state, and all of it that stays the same while the machine lives."""
+"""Requests of states: whom each state asks and how, as far as the definition alone decides it."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class FixedRules(Value, frozen=True):
     """The rules by which something is judged without a model."""
 
     fixed: tuple[tuple[str, Placed], ...]
-    """Those of each validator that need no model, where it has some."""
+    """The rules of each validator that need no model, of those that have such rules."""
     levels: Severities
-    """The levels of findings, and from which on they block there."""
+    """The severities of findings, and the lowest one that blocks there."""
     are_guarded: bool
-    """Whether some are asked under a guard only."""
+    """Whether some rule has a guard."""
     starting: frozenset[str]
     """The validators with rules that start programs."""
 
@@ -57,19 +57,19 @@ class RulesAsked(FixedRules, frozen=True):
 
     state: ValidateState
     judges: tuple[tuple[str, int, JudgeRule], ...]
-    """Each judge: its validator, its place among the rules of that, and its rule."""
+    """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
-    """Its own folder."""
+    """The workspace of the state itself."""
     stop_early: bool
-    """Whether nothing more is asked once something blocks."""
+    """Whether judging stops at the first finding that blocks."""
     may_settle: bool
-    """Whether after some rounds what is found first does not block any more."""
+    """Whether new findings stop blocking after some rounds."""
     is_by_majority: bool
     """Whether judges can be outvoted."""
     quorum: int | None
-    """How many judges have to answer; none for all of them."""
+    """How many judges have to answer; None for all of them."""
     stall: int
-    """How many times the same findings have to come for revising to have stalled."""
+    """After how many reports with the same findings revising has stalled."""
 
 
 class ToolAsked(Value, frozen=True):
@@ -77,11 +77,11 @@ class ToolAsked(Value, frozen=True):
 
     tool: Tool
     rules: FixedRules | None
-    """What a draft is judged by, where it validates."""
+    """The rules for a draft, where the tool validates one."""
     schema: Mapping[str, Any]
     """JSON Schema of its arguments."""
     templates: Mapping[Place, Template]
-    """By place, what is filled in with its arguments."""
+    """By place, the templates that its arguments fill."""
 
 
 class AgentAsked(Value, frozen=True):
@@ -90,30 +90,30 @@ class AgentAsked(Value, frozen=True):
     agent: Agent
     output: Output
     workspace: Workspace | None
-    """The folder in which it works there; none is the project folder."""
+    """The folder in which it works there; None is the project folder."""
     datatype: DataType | None
-    """What guards know of the data of the state; none for texts."""
+    """The type of the state's data, as guards know it; None for texts."""
     schema: Mapping[str, Any] | None
-    """The JSON Schema of its own answer, which it is sent."""
+    """The JSON Schema of its own answer, which the agent receives."""
     templates: tuple[Template, ...]
-    """What is filled in with names of the run for each call, but for how a program is resumed."""
+    """The templates that each call fills with names of the run, without those under `resume`."""
     tools: Mapping[str, ToolAsked]
-    """What it may call there."""
+    """The tools that it may call there, by name."""
     works_on_files: bool
-    """Whether its answer is only a part of what it leaves."""
+    """Whether it changes files, so that its answer is only a part of its work."""
     is_model: bool
     is_left: bool
-    """Whether its artifact is a file or a folder that it leaves."""
+    """Whether its artifact is a file or a folder that it leaves behind."""
     is_fresh: bool
-    """Whether each of its works begins a conversation of its own."""
+    """Whether each visit of the state begins a new conversation."""
     role: Literal["author", "outside"]
-    """Whether it is called, or somebody outside."""
+    """`author` for an agent that loopkit calls, `outside` for somebody outside."""
     callees: tuple[Callee, ...] | None
-    """Who is asked in turn; none where that changes from call to call."""
+    """The callees in turn; None where they change from call to call."""
 
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
-    """What stays the same where a state asks one of its agents."""
+    """The fixed parts of a request to one of a state's agents."""
     agent = machine.agents[asked]
     datatype, output = machine.data_type(name), state.output_at(name)
     written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
@@ -137,11 +137,11 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
 
 
 def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
-    """What stays the same of a tool of an agent."""
+    """The fixed parts of an agent's tool."""
     rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
     if isinstance(tool, ValidatorTool):
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
-        rules = FixedRules(*_fixed(validators, machine.levels))
+        rules = FixedRules(*_fixed_rule_fields(validators, machine.levels))
         draft = parse_fields(agent.schema_).schema if agent.schema_ else {"type": "string"}
         schema = as_only_field(DRAFT, draft)
     return ToolAsked(
@@ -153,10 +153,10 @@ def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
 
 
 def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
-    """What stays the same of how a state judges."""
+    """The fixed parts of how a state judges."""
     asked = validators_of(machine, state)
     return RulesAsked(
-        *_fixed(asked, machine.levels.counted_from(state.block)),
+        *_fixed_rule_fields(asked, machine.levels.counted_from(state.block)),
         state=state,
         judges=tuple(
             (name, index, rule)
@@ -174,15 +174,15 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
 
 
 def with_places(rules: Iterable[Rule]) -> Placed:
-    """The rules of a validator that need no model, each with its kind and its place in the list."""
+    """The rules of a validator that need no model, each with its place, such as `pattern[2]`."""
     numbered = enumerate(rules)
     return tuple((f"{r.kind}[{i}]", r) for i, r in numbered if isinstance(r, FixedRule))
 
 
-def _fixed(
+def _fixed_rule_fields(
     asked: Mapping[str, tuple[Rule, ...]], levels: Severities
 ) -> tuple[tuple[tuple[str, Placed], ...], Severities, bool, frozenset[str]]:
-    """The parts of `FixedRules`."""
+    """The fields of `FixedRules`, in their order."""
     placed = {name: with_places(rules) for name, rules in asked.items()}
     return (
         tuple((name, rules) for name, rules in placed.items() if rules),
@@ -195,7 +195,7 @@ def _fixed(
 def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]:
     """The validators that a state asks, in order, by name; inline rules by their position.
 
-    One that is not declared has no rules.
+    A validator that is not declared has no rules.
     """
     return {
         item if isinstance(item, str) else f"by[{index}]": rules_of(
@@ -205,12 +205,12 @@ def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]
     }
 
 
-def asked_in(machine: Machine) -> dict[str, Agent]:
+def agents_called(machine: Machine) -> dict[str, Agent]:
     """The agents that runs of a machine call, and as `STATE · AGENT` those of their children.
 
     Of states that run equal machines the first stands for all.
     """
-    return dict(_asked_in(machine, "", set()))
+    return dict(_agents_called(machine, "", set()))
 
 
 def may_call_tools(machine: Machine) -> bool:
@@ -223,7 +223,7 @@ def may_call_tools(machine: Machine) -> bool:
     return any(map(may_call_tools, children.values()))
 
 
-def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
+def _agents_called(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
     for name, state in machine.states.items():
         rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
         for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
@@ -233,4 +233,4 @@ def _asked_in(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[s
             written = state.child.identity
             if written not in seen:
                 seen.add(written)
-                yield from _asked_in(state.child, f"{before}{name} · ", seen)
+                yield from _agents_called(state.child, f"{before}{name} · ", seen)

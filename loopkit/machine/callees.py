@@ -1,4 +1,4 @@
-"""Callees: who is asked for a piece of work, in turn, as plain records that each call reads."""
+"""Callees: those whom a call asks in turn, as plain records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Callee(Value, frozen=True):
     """Empty for a program."""
     system: str = ""
     provider: str = ""
-    """Whose failures count together; empty for a program."""
+    """The provider with which its failures are counted; empty for a program."""
 
 
 def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Callee, ...]:
-    """Who is asked, one after the other; of a ladder of models the one that `model_of` gives."""
+    """The callees of an agent, in turn; `model_of` chooses the model from a ladder."""
     found: list[Callee] = []
     for asked in agent.in_turn:
         model = provider = ""
@@ -32,15 +32,15 @@ def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Cal
             model = model_of(asked)
             provider = asked.base_url or model.partition("/")[0]
             if any(before.provider == provider for before in found):
-                # What failed there was another model: the failures of that don't hold it off.
+                # Another model failed there: its failures must not keep this one from being called.
                 provider = f"{provider} ({model})"
         found.append(Callee(asked.retry, asked.timeout, model, asked.system_prompt, provider))
-    # Where a scenario or a function plays somebody outside, that one is asked once.
+    # A scenario or a function that plays somebody outside is asked once.
     return tuple(found) or (Callee(ONCE, inf),)
 
 
 def lasting_callees(agent: Agent) -> tuple[Callee, ...] | None:
-    """The same of an agent for which it never changes; none where somebody climbs a ladder."""
+    """The callees of an agent if they never change; None if a ladder has several models."""
     models = [asked.model for asked in agent.in_turn if isinstance(asked, ModelAgent)]
     if any(len(ladder) > 1 for ladder in models):
         return None

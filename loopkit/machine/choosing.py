@@ -1,4 +1,4 @@
-"""The choice of an agent: what is known, before a run, of the word by which a state makes it."""
+"""The choice of an agent: what is known before a run about the word that decides it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.machine.graph import Graph
 
 
 def word_types(graph: Graph, choice: AgentChoice) -> list[DataType | None]:
-    """The type of the word by each way on which it may come; none where nothing is known of it."""
+    """The type of the word, one for each source that it may have; None for an unknown type."""
     first, *inner = choice.steps
     if choice.is_of_input:
         return [parse_record(graph.machine.input).at(inner)]
@@ -18,7 +18,10 @@ def word_types(graph: Graph, choice: AgentChoice) -> list[DataType | None]:
 
 
 def may_be_nobody(graph: Graph, state: str) -> bool:
-    """Whether a state may work with a word for which it has no agent; of an input none does."""
+    """Whether a word may arrive for which a state has no agent.
+
+    A word from the input never does: such an input is refused.
+    """
     choice = graph.states[state].choice
     if choice is None or choice.is_of_input:
         return False

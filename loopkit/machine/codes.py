@@ -11,11 +11,11 @@ EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
 NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
-"""The codes of what comes instead of an artifact."""
+"""The codes of answers that are not artifacts."""
 
 
 def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
-    """All that the findings of a validate state can have; none where they may have any."""
+    """All codes that the findings of a validate state can have; None where any code is possible."""
     found = set(fault_codes(graph, name))
     for rule in graph.rules_at(name):
         if rule.codes is None:
@@ -25,7 +25,7 @@ def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
 
 
 def fault_codes(graph: Graph, name: str) -> frozenset[str]:
-    """The codes of an answer that a validate state judges although it is no artifact."""
+    """The codes of answers that a validate state judges although they are not artifacts."""
     authors = graph.artifacts.get(graph.judges[name].validate_, ())
     return frozenset(code for author in authors for code in _faults_of(graph, author))
 

@@ -1,8 +1,8 @@
 """Machine → python-statemachine: the engine decides which edge is taken, and nothing else.
 
 The only importer of `statemachine`. One class and one instance for each
-definition serve all runs: a decision puts the active state in, sends one
-event, and takes the chosen edge out. Guards are callables that read a bit;
+definition serve all runs: a decision sets the active state, sends one event,
+and returns the chosen edge. Guards are callables that read a bit;
 what the bits mean is `engine`'s business.
 """
 
@@ -27,11 +27,11 @@ class NoEdge(Exception):
 
 
 class EngineFault(Exception):
-    """The engine did something else than take one of the edges that it was offered."""
+    """The engine did not take one of the edges that it was offered."""
 
 
 class Decider:
-    """The compiled machine of one graph. One a thread: the instance inside is not shared safely."""
+    """The compiled machine of one graph. Not thread-safe: each thread needs its own."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -43,8 +43,8 @@ class Decider:
     def decide(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
         """The edge that is taken out of `state`; `bits` says which of its edges are enabled.
 
-        Raises NoEdge where none is. A decision depends on nothing but its three
-        arguments, so that each is made by the engine once and then remembered.
+        Raises NoEdge where none is. A decision depends on its three arguments alone, so
+        the engine makes each decision once, and it is remembered.
         """
         key = (state, event, bits)
         known = self._remembered.get(key)
@@ -62,13 +62,13 @@ class Decider:
             index = machine.send(event)
         except TransitionNotAllowed as error:
             raise NoEdge(f"no edge of `{state}` is enabled for `{event}`") from error
-        return self._chosen(state, event, index)
+        return self._edge_of_answer(state, event, index)
 
-    def _chosen(self, state: str, event: EdgeEvent, index: object) -> Edge:
+    def _edge_of_answer(self, state: str, event: EdgeEvent, index: object) -> Edge:
         entered = self._instance.current_state_value
         edge = self._graph.on(state, event)[index] if isinstance(index, int) else None
         if edge is None or entered != STATE_PREFIX + edge.target:
-            # It may be anywhere now; a new instance costs half a millisecond.
+            # Its state is unknown now; a new instance costs half a millisecond.
             self._instance = self._class()
             raise EngineFault(
                 f"the engine answered {index!r} in {entered!r} for `{event}` of `{state}`"
@@ -96,8 +96,8 @@ class Decider:
             for event in events
             for index, edge in enumerate(self._graph.on(name, event))
         ]
-        # Finals are plain sinks: so the shared instance never ends, and that a run is over
-        # is known from the definition.
+        # Final states are plain sinks here, so the shared instance never ends. The definition
+        # says whether a run has ended.
         return {
             "value": STATE_PREFIX + name,
             "initial": name == self._graph.machine.start,
@@ -105,22 +105,24 @@ class Decider:
         }
 
     def _transition(self, edge: Edge, index: int) -> dict[str, Any]:
-        def enabled() -> bool:
+        def is_enabled() -> bool:
             return self._bits[index]
 
-        def chosen() -> int:
+        def choose() -> int:
             return index
 
         return {
             "event": edge.event,
             "target": STATE_PREFIX + edge.target,
-            "cond": _named(enabled, edge.guard or "always", edge.id, "cond"),
-            "on": _named(chosen, edge.id, edge.id, "on"),
+            "cond": _with_name(is_enabled, edge.guard or "always", edge.id, "cond"),
+            "on": _with_name(choose, edge.id, edge.id, "on"),
         }
 
 
-def _named(function: Callable[[], Any], name: str, edge_id: str, role: str) -> Callable[[], Any]:
-    """The same function; diagrams show its name, and the engine's caches need a unique one."""
+def _with_name(
+    function: Callable[[], Any], name: str, edge_id: str, role: str
+) -> Callable[[], Any]:
+    """`function` renamed: diagrams show its name, and the engine's caches need a unique one."""
     function.__name__ = name
     function.__qualname__ = f"{edge_id}.{role}"
     return function

@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def is_cyclic(component: Collection[Node], leads: Mapping[Node, Collection[Node]]) -> bool:
-    """Whether it has a cycle, and is not one node that does not lead to itself."""
+    """Whether a component has a cycle; a single node has one only if it leads to itself."""
     return len(component) > 1 or any(node in leads[node] for node in component)
 
 
@@ -17,7 +17,7 @@ def strong_components(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[No
     """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
 
     A component comes after all that lead to it.
-    `graphlib` would name one cycle of the whole graph, and which one hangs on the order of edges.
+    `graphlib` would name one cycle of the whole graph, which depends on the order of the edges.
     """
     finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
     back: dict[Node, list[Node]] = {node: [] for node in leads}
@@ -30,7 +30,7 @@ def strong_components(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[No
 def _trees(
     roots: Collection[Node], leads: Callable[[Node], Collection[Node]]
 ) -> Iterator[list[Node]]:
-    """What each root reaches that no earlier one did; the nodes that are done first come first."""
+    """The nodes that each root reaches and no earlier root did, in the order of completion."""
     seen: set[Node] = set()
     for root in roots:
         if root in seen:

@@ -24,7 +24,7 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 DocPath = tuple[str | int, ...]
 Caught = str | ErrorEdge | ErrorExit
-"""Where a caught error goes, as it is written."""
+"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):
@@ -37,25 +37,25 @@ class Edge(Value, frozen=True):
     target: str
     event: EdgeEvent
     path: DocPath
-    """Where it stands in the document."""
+    """Its place in the document."""
     guard: str | None = None
     back: bool = False
     counters: tuple[str, ...] = ()
-    """What a back edge needs room in and spends; the first one is its own count."""
+    """The counters in which a back edge needs room and which it spends; its own count is first."""
     feedback: str | None = None
     resets: tuple[str, ...] = ()
-    """The counters that it sets to zero before it counts."""
+    """The counters that it sets to zero before it spends any."""
     from_best: bool = False
     """Whether the best version becomes the current one again."""
     emit: Emission | None = None
     """The event that is stored when it is taken."""
     is_brief: bool = False
-    """Nothing is written of it but the state that it leads to."""
+    """Whether the document gives nothing but its target."""
     origin: str | None = None
-    """It is there only where this is the earliest origin of what was found."""
+    """It can be taken only if this is the earliest origin of the findings."""
 
     def judges_again(self, states: Mapping[str, State]) -> bool:
-        """Whether a person has the same work judged once more, so that nobody is told anything."""
+        """Whether a person sends the same work back to be judged again, without feedback."""
         target = states.get(self.target)
         is_asked = self.back and self.feedback is None and states[self.source].waits
         return is_asked and target is not None and target.judges is not None
@@ -67,7 +67,7 @@ class Edge(Value, frozen=True):
 
 
 class Revision(NamedTuple):
-    """One way back as it is written; a transition to several origins is one for each."""
+    """A back edge as it is written; a transition to several origins is one revision for each."""
 
     id: str
     source: str
@@ -78,7 +78,7 @@ class Revision(NamedTuple):
     origin: str | None = None
 
     def counters(self, machine: Machine) -> tuple[str, ...]:
-        """What it needs room in and spends; the first one is its own count."""
+        """The counters in which it needs room and which it spends; its own count is first."""
         budget = self.written.budget_of(self.to)
         own = (self.id,) if budget is None or self.written.max is not None else ()
         shared = (budget_key(budget),) if budget is not None else ()
@@ -120,7 +120,7 @@ def budget_key(name: str) -> str:
 
 
 def error_path(state: WorkingState, name: str, event: str) -> DocPath:
-    """Where an error edge stands in the document."""
+    """The place of an error edge in the document."""
     base: DocPath = ("states", name, "on_error")
     return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
 
@@ -136,7 +136,7 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
             guard=written.guard,
             emit=Emission.of(written.emit),
         )
-    for revision in _ways_back(machine, name, index, written):
+    for revision in _revisions_of(machine, name, index, written):
         yield Edge(
             revision.id,
             name,
@@ -154,13 +154,15 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
         )
 
 
-def _ways_back(machine: Machine, name: str, index: int, written: Transition) -> Iterator[Revision]:
+def _revisions_of(
+    machine: Machine, name: str, index: int, written: Transition
+) -> Iterator[Revision]:
     edge_id = f"{name}[{index}]"
     path: DocPath = ("states", name, "transitions", index)
     for origin in written.origins:
         yield Revision(f"{edge_id}.{origin}", name, origin, "done", path, written, origin)
     if isinstance(written.revise, str):
-        # Of what was judged each defect goes to its origin; a person can always send back.
+        # Each defect of a judged artifact goes to its origin; a person can always send back.
         is_routed = bool(machine.origins) and machine.states[name].judges is not None
         to = written.revise
         yield Revision(edge_id, name, to, "done", path, written, to if is_routed else None)
@@ -197,10 +199,10 @@ def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[
 
 
 def _revisions(machine: Machine) -> Iterator[Revision]:
-    """Every way back that the machine declares."""
+    """Every back edge that the machine declares."""
     for name, state in machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
-            yield from _ways_back(machine, name, index, transition)
+            yield from _revisions_of(machine, name, index, transition)
         for event, written in _error_targets(state):
             if isinstance(written, ErrorEdge):
                 path = error_path(state, name, event)

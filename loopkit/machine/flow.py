@@ -33,7 +33,7 @@ class Tokens(Value, frozen=True):
 
     bits: int
     numbers: Mapping[Token, int]
-    """Which bit stands for which token."""
+    """The number of the bit for each token."""
 
     def __contains__(self, token: object) -> bool:
         number = self.numbers.get(token) if isinstance(token, tuple) else None
@@ -56,29 +56,29 @@ class Made(Value, frozen=True):
 
 
 class Flow:
-    """The analysis of one graph; edges to unknown states are left out, they are told elsewhere."""
+    """The analysis of one graph, without edges to unknown states: the checks report those."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._gained: dict[tuple[str, str, str | None], frozenset[Token]] = {}
         self._numbers: dict[Token, int] = {}
         self._brought: dict[str, int] = {}
-        """For each edge that a person takes to an origin, what was there when that was found."""
+        """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
         """What surely exists at each node."""
 
     @cached_property
     def entering(self) -> dict[str, Made]:
         """What exists when each state is entered."""
-        made, self._surely_at, self._brought = self._made(self._graph.edges)
+        made, self._surely_at, self._brought = self._analyse(self._graph.edges)
         return made
 
     @cached_property
     def entering_as_done(self) -> dict[str, Made]:
-        """The same where no error and no limit comes in between."""
-        return self._made(edge for edge in self._graph.edges if edge.event == "done")[0]
+        """What exists when each state is entered, if no error and no limit occurs before."""
+        return self._analyse(edge for edge in self._graph.edges if edge.event == "done")[0]
 
-    def _made(
+    def _analyse(
         self, edges: Iterable[Edge]
     ) -> tuple[dict[str, Made], dict[str, int], dict[str, int]]:
         states, nodes = self._graph.states, self._graph.nodes_last_first
@@ -88,7 +88,7 @@ class Flow:
         return {s: self._entering(s, surely, possibly) for s in states}, surely, brought
 
     def _entering(self, state: str, surely: Mapping[str, int], possibly: Mapping[str, int]) -> Made:
-        """What exists at a state, whichever of its nodes a run has come to."""
+        """What exists at a state, over all of its nodes."""
         every, some = (1 << len(self._numbers)) - 1, 0
         for node in self._graph.junctions.nodes_of(state):
             every &= surely[node]
@@ -96,10 +96,10 @@ class Flow:
         return self._exists(every, some)
 
     def _surely(self, edges: Iterable[Edge]) -> tuple[dict[str, int], dict[str, int]]:
-        """What exists at each state, whatever way a run took.
+        """What exists at each state on every path, and what existed for each edge to an origin.
 
-        A person goes back to an origin only where something was found that it made. What was there
-        then is there now; it takes a few rounds to find out what that is.
+        A person goes back to an origin only if a validate state found something that the origin
+        made. What existed then exists now; finding out what that is takes a few rounds.
         """
         order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
         routed = [edge for edge in edges if edge.origin and not self._judges(edge.source)]
@@ -107,7 +107,7 @@ class Flow:
         plain = [step for edge in others for step in self._steps(edge)]
         surely, brought = on_every_path(order, start, plain), dict[str, int]()
         while routed:
-            found = {edge.id: self._found_with(edge.origin, surely) for edge in routed}
+            found = {edge.id: self._surely_where_found(edge.origin, surely) for edge in routed}
             if found == brought:
                 break
             brought = found
@@ -118,8 +118,8 @@ class Flow:
     def _judges(self, state: str) -> bool:
         return self._graph.states[state].judges is not None
 
-    def _found_with(self, origin: str | None, surely: Mapping[str, int]) -> int:
-        """What exists wherever something is found that an origin made."""
+    def _surely_where_found(self, origin: str | None, surely: Mapping[str, int]) -> int:
+        """What exists in every state that can find something that an origin made."""
         found = ~0
         for name in self._graph.judges:
             if origin in self._graph.origins.of_state(name):
@@ -137,13 +137,13 @@ class Flow:
         return Step(edge.source, edge.target, self._bits(self._losses(edge)), gained)
 
     def _steps(self, edge: Edge, brought: int = 0) -> Iterator[Step]:
-        """The same between nodes, from each of those from which it may be taken."""
+        """The steps of an edge between nodes, one from each node from which it may be taken."""
         junctions, step = self._graph.junctions, self._step(edge, brought)
         for node in self._sources(edge):
             yield Step(node, junctions.to(edge), step.lost, step.gained)
 
     def _sources(self, edge: Edge) -> Iterator[str]:
-        """The nodes from which an edge may be taken: to an origin only where it is found."""
+        """The nodes from which an edge may be taken; to an origin, only those that can find it."""
         junctions = self._graph.junctions
         for node in junctions.sources.get(edge.id, (edge.source,)):
             before = junctions.before.get(node)
@@ -151,7 +151,7 @@ class Flow:
                 yield node
 
     def _may_find(self, before: Before, origin: str) -> bool:
-        """Whether the last report, where a run came from a state, may be about an origin."""
+        """Whether the last report of a run that came from `before` may name an origin."""
         judges = before.is_done and self._judges(before.source)
         return not judges or origin in self._graph.origins.of_state(before.source)
 
@@ -185,8 +185,8 @@ class Flow:
         return bits
 
     def gains(self, edge: Edge) -> frozenset[Token]:
-        """What comes into being because an edge is taken, so by the work before it."""
-        # Where it leads makes no difference, and what its guard says does.
+        """The tokens that come into being by the work before an edge."""
+        # The target makes no difference; the guard does.
         key = (edge.source, edge.event, edge.guard)
         if key not in self._gained:
             self._gained[key] = self._gains(edge)
@@ -225,7 +225,7 @@ class Flow:
     def _refuses_faults(self, edge: Edge) -> bool:
         """Whether an edge is never taken on the report of an answer that is no artifact."""
         guard = self._graph.guard_of(edge)
-        # A guard that can't be read promises nothing.
+        # A guard that can't be parsed promises nothing.
         return guard is not None and truth(guard.tree, FAULTY) is False
 
     def _whole(self, name: str) -> set[Token]:

@@ -1,7 +1,7 @@
-"""The machine as a graph: every edge with its number, its counters and where it stands.
+"""The machine as a graph: every edge with its number, its counters and its place.
 
 Derived from the definition alone; the checks, the compiler, the engine and the
-diagram read this instead of each reading the YAML in a way of its own.
+diagram read this, so none of them interprets the YAML by itself.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Graph:
-    """States and edges of one machine; immutable once made."""
+    """States and edges of one machine; immutable."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
         edges = tuple(edges_of(machine))
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
-        self._onward = _grouped(onward, lambda edge: edge.source)
-        self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._left_to_the_judge(e))
+        self._onward = _group(onward, lambda edge: edge.source)
+        self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
 
-    def _left_to_the_judge(self, edge: Edge) -> bool:
+    def _goes_to_judge(self, edge: Edge) -> bool:
         """An author's content fault goes to the judging state unless `content:` says otherwise."""
         state = self.states[edge.source]
         if edge.event != "content" or edge.path[-1] == "content":
@@ -43,11 +43,11 @@ class Graph:
     @cached_property
     def outgoing(self) -> dict[str, tuple[Edge, ...]]:
         """All edges out of each state, in their order."""
-        return dict.fromkeys(self.states, ()) | _grouped(self.edges, lambda edge: edge.source)
+        return dict.fromkeys(self.states, ()) | _group(self.edges, lambda edge: edge.source)
 
     @cached_property
     def incoming(self) -> dict[str, tuple[Edge, ...]]:
-        return dict.fromkeys(self.states, ()) | _grouped(self.edges, lambda edge: edge.target)
+        return dict.fromkeys(self.states, ()) | _group(self.edges, lambda edge: edge.target)
 
     @cached_property
     def by_id(self) -> dict[str, Edge]:
@@ -58,7 +58,7 @@ class Graph:
         return self._by_event.get((state, event), ())
 
     def guard_of(self, edge: Edge) -> guards.Guard | None:
-        """The whole guard of an edge; none where it has none, or one that the checks tell."""
+        """The whole guard of an edge; None where it has none, or one that the checks report."""
         if edge.guard is None:
             return None
         with suppress(guards.GuardError):
@@ -71,7 +71,7 @@ class Graph:
 
     @cached_property
     def _by_event(self) -> dict[tuple[str, str], tuple[Edge, ...]]:
-        return _grouped(self.edges, lambda edge: (edge.source, edge.event))
+        return _group(self.edges, lambda edge: (edge.source, edge.event))
 
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
@@ -121,7 +121,10 @@ class Graph:
 
     @cached_property
     def notes_told(self) -> bool:
-        """Whether feedback says what it tells: that may go to others, or be given up."""
+        """Whether feedback has to record which findings it names.
+
+        Findings may go to other states, or be given up with their version.
+        """
         return self.has_origins or any(edge.from_best for edge in self.edges)
 
     @cached_property
@@ -143,7 +146,7 @@ class Graph:
         return self.machine.states_of(ValidateState)
 
     def rules_at(self, name: str) -> Iterator[Rule]:
-        """The rules by which a validate state judges, judges included; none of any other state."""
+        """The rules of a validate state, judges included; any other state has none."""
         validators = self.machine.validators
         for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
@@ -155,18 +158,18 @@ class Graph:
         return frozenset(name for name, rule in rules if rule.score_range is not None)
 
     def judging_follows(self, author: str) -> bool:
-        """Whether every way on from an author meets a state that judges its artifact first."""
+        """Whether every path judges an author's artifact before it is rewritten or the run ends."""
         return not self._unjudged[author] & self._written[artifact_of(self.machine, author)]
 
     @cached_property
     def _written(self) -> dict[str | None, int]:
-        """A bit for each artifact, and one for none."""
+        """A bit for each artifact, and one for None."""
         written = dict.fromkeys((None, *(artifact_of(self.machine, name) for name in self.states)))
         return {artifact: 1 << number for number, artifact in enumerate(written)}
 
     @cached_property
     def _unjudged(self) -> dict[str, int]:
-        """For each state the bits of what may be written again, or last, before it is judged."""
+        """For each state, the bits of artifacts that may be rewritten, or final, unjudged."""
         every = (1 << len(self._written)) - 1
         ways = {name: {edge.target for edge in self._onward.get(name, ())} for name in self.states}
         found = {name: 0 if onward else every for name, onward in ways.items()}
@@ -189,7 +192,7 @@ class Graph:
 
     @cached_property
     def first_author(self) -> str | None:
-        """The first state on every path to an end that reads feedback: whom a run asks first."""
+        """The first state that reads feedback and is on every path to an end."""
 
         def is_passed_by(name: str) -> bool:
             start = self.machine.start
@@ -201,7 +204,7 @@ class Graph:
 
     @cached_property
     def keeping(self) -> frozenset[str]:
-        """The states that may keep what they have made, where a forward edge leads there again."""
+        """The states that may keep their artifact when a forward edge enters them again."""
         may_be_kept = {name for name in self.states if self.machine.may_be_kept(name)}
         if not may_be_kept:
             return frozenset()
@@ -220,19 +223,19 @@ class Graph:
 
     @cached_property
     def junctions(self) -> Junctions:
-        """The states from which it hangs on the state before how a run may go on."""
+        """The states whose edges depend on the state from which a run came."""
         return Junctions(self)
 
     @cached_property
     def last_first(self) -> tuple[str, ...]:
-        """The states, each after all that forward edges lead to, where these go in no circle."""
+        """The states, each after all that its forward edges lead to, if these have no cycle."""
         if not self.junctions.before:
             return self.nodes_last_first
         return tuple(dict.fromkeys(map(self.junctions.state_of, self.nodes_last_first)))
 
     @cached_property
     def nodes_last_first(self) -> tuple[str, ...]:
-        """The same of the nodes, where a junction is several."""
+        """The nodes in the same order; a junction has several nodes."""
         order: dict[str, None] = {}
         seen: set[str] = set()
         for start in (*self.states, *self.junctions.before):
@@ -272,7 +275,7 @@ class Graph:
         return {self.junctions.state_of(node) for node in seen} if enters else seen
 
 
-def _grouped(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, tuple[Edge, ...]]:
+def _group(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, tuple[Edge, ...]]:
     groups: dict[_Key, list[Edge]] = {}
     for edge in edges:
         groups.setdefault(key(edge), []).append(edge)
@@ -280,18 +283,18 @@ def _grouped(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, t
 
 
 def artifact_of(machine: Machine, name: str) -> str | None:
-    """The artifact that a state writes, or nothing."""
+    """The artifact that a state writes; None where it writes none."""
     state = machine.states.get(name)
     output = state.output_at(name) if state is not None else None
     return None if output is None else output.name
 
 
 def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
-    """The number behind a bound, for a run with this input."""
+    """The value of a bound in a run with this input."""
     if isinstance(bound, int):
         return bound
     value: object = inputs
     for part in bound.split(".")[1:]:
         value = value.get(part) if isinstance(value, Mapping) else None
-    # The checks let only bounded whole inputs pass; anything else grants nothing.
+    # The checks allow only bounded whole numbers here; anything else grants nothing.
     return value if isinstance(value, int) and not isinstance(value, bool) else 0

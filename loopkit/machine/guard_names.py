@@ -1,4 +1,4 @@
-"""Names of guards: what those of each state may name, with the types of the values."""
+"""Names in guards: what the guards of each state may name, with the types of the values."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GuardNames:
         return {"attempt": NUMBER, **_guard_types(given, "input.")}
 
     def _before(self, state: str) -> dict[str, GuardType]:
-        """From which states a run can have come to a state, where that may be asked."""
+        """The fact `came_from`, with the states from which a run can have come."""
         if not self._graph.states[state].knows_before:
             return {}
         sources = dict.fromkeys(edge.source for edge in self._graph.incoming[state])
@@ -96,7 +96,7 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
 
 
 def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
-    """Who works first on what a report blocks; none where it does not fail."""
+    """The fact of the earliest origin of a report; it is none where the report does not fail."""
     if not graph.origins:
         return {}
     return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
@@ -110,7 +110,7 @@ def _codes(graph: Graph, name: str) -> GuardType:
 
 
 def _score(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The lowest score of all; none where no judge with one was asked, or did answer."""
+    """The fact of the lowest score; it is none where no judge with a score has answered."""
     rules = graph.rules_at(name)
     ranges = [rule.score_range for rule in rules if rule.score_range is not None]
     if not ranges:
@@ -120,7 +120,7 @@ def _score(graph: Graph, name: str) -> dict[str, GuardType]:
 
 
 def _guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
-    """The single values of data as guards may name them."""
+    """The types of the single values in data, under the names that guards use."""
     return {
         name: GuardType(
             cast("Kind", known.scalar),

@@ -1,4 +1,4 @@
-"""The input of a run: completed with its defaults, or every problem with it; so of its children."""
+"""The input of a run and of its children: completed with defaults, or every fault of it."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from loopkit.machine.readable import readable
 
 
 def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, with defaults filled in; raises InvalidInput."""
+    """The given input with its defaults; raises InvalidInput."""
     datatype = parse_record(machine.input)
-    # Where nothing is asked and nothing given, no schema has to be read.
+    # Without a declared and a given input, no schema has to be read.
     filled, faults = conform(given, datatype) if given or machine.input else (given, ())
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
-    if strange := list(unusable(machine, filled)):
+    if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
     return filled if isinstance(filled, dict) else {}
 
 
 def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, with defaults, where nothing has to be; raises InvalidInput."""
+    """The given inputs with defaults; raises InvalidInput, but not for missing ones."""
     datatype = parse_record(machine.input)
     filled, faults = conform(given, datatype)
-    # What is told of no single input is that others are missing, or that one is unknown.
+    # A fault without a path says that inputs are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
-    words, lists = without_agent(machine, filled), () if faults else no_children(machine, filled)
+    words, lists = without_agent(machine, filled), () if faults else child_faults(machine, filled)
     if wrong := [fault for fault in (*told, *words, *lists) if not fault.missing]:
         raise InvalidInput(wrong)
     return filled if isinstance(filled, dict) else {}
 
 
-def unusable(machine: Machine, filled: object) -> Iterator[InputFault]:
-    """What is wrong with an input that fits its type: nobody could work with it."""
+def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]:
+    """The faults of an input that fits its type and with which no run could work."""
     yield from without_agent(machine, filled)
-    yield from no_children(machine, filled)
+    yield from child_faults(machine, filled)
 
 
-def no_children(machine: Machine, filled: object) -> Iterator[InputFault]:
-    """Why children could not run, as far as the input of their parent says it."""
+def child_faults(machine: Machine, filled: object) -> Iterator[InputFault]:
+    """The faults that would keep children from running, as far as the parent's input shows them."""
     if isinstance(filled, Mapping):
         for name, state in machine.states_of(ChildrenState).items():
-            yield from _no_children(machine, name, state, filled)
+            yield from _child_faults_of(machine, name, state, filled)
 
 
-def _no_children(
+def _child_faults_of(
     machine: Machine, name: str, state: ChildrenState, filled: Mapping[str, Any]
 ) -> Iterator[InputFault]:
     names = {"input": readable(filled, parse_record(machine.input))}
@@ -85,12 +85,12 @@ def child_inputs(
 
 
 def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, Any]:
-    """The complete input of a child, filled in with what templates read; raises InvalidInput."""
+    """The complete input of a child; `names` fill its templates. Raises InvalidInput."""
     faults: list[InputFault] = []
     given: dict[str, Any] = {}
     for name, written in state.input.items():
         try:
-            given[name] = _filled_in(written, names)
+            given[name] = _fill_in(written, names)
         except TemplateError as error:
             faults.append(InputFault(f"input `{name}`: {error}"))
     if faults:
@@ -98,25 +98,25 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     return complete_input(state.child, given)
 
 
-def _filled_in(written: object, names: Mapping[str, object]) -> object:
-    """What is written, with its templates filled in; of a lone name the value itself."""
+def _fill_in(written: object, names: Mapping[str, object]) -> object:
+    """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
-        return _plain(parse(written).value(names))
+        return _plain_data(parse(written).value(names))
     if isinstance(written, Mapping):
-        return {key: _filled_in(inner, names) for key, inner in written.items()}
+        return {key: _fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
-        return [_filled_in(inner, names) for inner in written]
+        return [_fill_in(inner, names) for inner in written]
     return written
 
 
-def _plain(value: object) -> object:
-    """The data of what a template reads: no record and no text with fields."""
+def _plain_data(value: object) -> object:
+    """A value that a template reads as plain data, without records and texts with fields."""
     match value:
         case FieldedText():
             return str(value)
         case Mapping():
-            return {key: _plain(inner) for key, inner in value.items()}
+            return {key: _plain_data(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_plain(inner) for inner in value]
+            return [_plain_data(inner) for inner in value]
         case _:
             return value

@@ -1,4 +1,4 @@
-"""The items of an `each` state, read from the data of a run, or all that is wrong with them."""
+"""The items of an `each` state, read from the data of a run, or all faults of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from loopkit.text import plural
 from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100
-"""How many faults are told one by one."""
+"""How many faults are listed one by one."""
 SINGLE = "a text or a number"
 
 
@@ -33,65 +33,67 @@ class Item(Value, frozen=True):
     """One item of the list."""
 
     key: str
-    """What names it, as text: a number as JSON has it."""
+    """Its key as text; a number as in JSON."""
     value: object
     location: str
-    """Where it stands: `input.tasks[3]`."""
+    """Its place: `input.tasks[3]`."""
     after: tuple[str, ...] = ()
-    """The keys of the items that it waits for, each once."""
+    """The keys of the items that it waits for, without repetition."""
     group: str | None = None
     """What the items have in common that may run beside it."""
 
 
 def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
-    """The items, in the order of the list; raises InvalidInput with all that is wrong with them.
+    """The items, in the order of the list; raises InvalidInput with all faults of them.
 
-    `data` is what stands under the first steps of paths: the input, and artifacts.
+    `data` has the values for the first steps of paths: the input, and artifacts.
     """
     reading = _Reading(state)
-    found = reading.listed(state.item_steps, data)
-    reading.count(len(found))
-    reading.pair(data)
-    items = [reading.item(place, value) for place, value in found]
-    reading.relate()
+    found = reading.read_list(state.item_steps, data)
+    reading.check_count(len(found))
+    reading.read_edges(data)
+    items = [reading.read_item(place, value) for place, value in found]
+    reading.check_keys()
     refuse(reading.faults)
     return tuple(item for item in items if item is not None)
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raise InvalidInput where there are faults, the first of them told one by one."""
+    """Raise InvalidInput if there are faults; at most MAX_FAULTS are listed one by one."""
     if not faults:
         return
-    told = [*faults[:MAX_FAULTS]]
-    if rest := len(faults) - len(told):
-        told.append(f"there are {rest:,} more faults like these")
-    raise InvalidInput([InputFault(fault) for fault in told])
+    listed = [*faults[:MAX_FAULTS]]
+    if rest := len(faults) - len(listed):
+        listed.append(f"there are {rest:,} more faults like these")
+    raise InvalidInput([InputFault(fault) for fault in listed])
 
 
 class _Reading(Mutable):
-    """What is found while the items of one list are read."""
+    """Reads the items of one list and collects their faults."""
 
     state: EachState
     faults: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """Where each key stands."""
+    """The place of each key."""
     awaited: list[tuple[str, str, str]] = field(default_factory=list)
-    """Who waits for whom, and where that is said."""
+    """(key, awaited key, place that says so)."""
     pairs: dict[str, list[tuple[str, object]]] = field(default_factory=dict)
-    """By key, what an item waits for as edges beside the items say, and where they do."""
+    """By key, the place and the awaited value of each edge that is written beside the items."""
 
-    def fault(self, place: str, message: str) -> None:
+    def add_fault(self, place: str, message: str) -> None:
         self.faults.append(f"`{place}`: {message}")
 
-    def listed(self, path: Sequence[str], data: Mapping[str, object]) -> list[tuple[str, object]]:
+    def read_list(
+        self, path: Sequence[str], data: Mapping[str, object]
+    ) -> list[tuple[str, object]]:
         """The items of a list with their places; a list that is not there has none."""
         first, *steps = path
         found = [(first, data.get(first))]
         for step in steps:
-            found = [next_one for one in found for next_one in self._stepped(*one, step)]
+            found = [next_one for one in found for next_one in self._follow_step(*one, step)]
         return found
 
-    def _stepped(self, place: str, value: object, step: str) -> Iterator[tuple[str, object]]:
+    def _follow_step(self, place: str, value: object, step: str) -> Iterator[tuple[str, object]]:
         if value is None:
             return
         if isinstance(value, FieldedText) and step in value.fields:
@@ -102,74 +104,74 @@ class _Reading(Mutable):
             yield from ((f"{place}[{index}]", item) for index, item in enumerate(value))
         else:
             what = "is no list" if step == ITEMS else f"has no field `{step}`"
-            self.fault(place, f"`{value_text(value)}` {what}")
+            self.add_fault(place, f"`{value_text(value)}` {what}")
 
-    def count(self, items: int) -> None:
+    def check_count(self, items: int) -> None:
         least, most = self.state.min_items, self.state.max_items
         found = plural(items, "item", ",")
         if items < least:
-            self.fault(self.state.each, f"{found}, where at least {least:,} have to be")
+            self.add_fault(self.state.each, f"{found}, where at least {least:,} have to be")
         if most is not None and items > most:
-            self.fault(self.state.each, f"{found}, where at most {most:,} may be")
+            self.add_fault(self.state.each, f"{found}, where at most {most:,} may be")
 
-    def item(self, location: str, value: object) -> Item | None:
-        """One item, and what it says of itself; none where nothing names it."""
-        key = self._key(location, value)
+    def read_item(self, location: str, value: object) -> Item | None:
+        """One item; None where it has no valid key."""
+        key = self._read_key(location, value)
         if key is None:
             return None
-        after, group = self._after(key, location, value), self._group(location, value)
+        after, group = self._awaited_keys(key, location, value), self._read_group(location, value)
         return Item(key, value, location, after, group)
 
-    def _key(self, location: str, item: object) -> str | None:
-        place, found = _inside(self.state.key, location, item)
+    def _read_key(self, location: str, item: object) -> str | None:
+        place, found = _value_inside(self.state.key, location, item)
         key = single_text(found)
         if found is None or key == "":
-            self.fault(place, "the key is missing")
+            self.add_fault(place, "the key is missing")
         elif key is None:
-            self.fault(place, f"`{value_text(found)}` is no key, which is {SINGLE}")
+            self.add_fault(place, f"`{value_text(found)}` is no key, which is {SINGLE}")
         elif key in self.places:
-            self.fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
+            self.add_fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
         else:
             self.places[key] = place
             return key
         return None
 
-    def _group(self, location: str, item: object) -> str | None:
+    def _read_group(self, location: str, item: object) -> str | None:
         if self.state.group is None:
             return None
-        place, found = _inside(self.state.group, location, item)
+        place, found = _value_inside(self.state.group, location, item)
         group = single_text(found)
         if found is not None and group is None:
-            self.fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
+            self.add_fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
         return group
 
-    def pair(self, data: Mapping[str, object]) -> None:
+    def read_edges(self, data: Mapping[str, object]) -> None:
         """Read the edges that are written beside the items."""
         for path in self.state.edge_paths:
-            for place, value in self.listed(parse_path(path.removesuffix(ITEMS) + ITEMS), data):
+            for place, value in self.read_list(parse_path(path.removesuffix(ITEMS) + ITEMS), data):
                 ends = ends_of(value)
                 key = single_text(ends[1]) if ends is not None else None
                 if ends is None or key is None:
-                    self.fault(place, f"`{value_text(value)}` is not an edge; {PAIR}")
+                    self.add_fault(place, f"`{value_text(value)}` is not an edge; {PAIR}")
                 else:
                     self.pairs.setdefault(key, []).append((place, ends[0]))
 
-    def _after(self, key: str, location: str, item: object) -> tuple[str, ...]:
+    def _awaited_keys(self, key: str, location: str, item: object) -> tuple[str, ...]:
         keys: dict[str, None] = {}
-        waits = (_waits(path, location, item) for path in self.state.after_paths)
+        waits = (_awaited_values(path, location, item) for path in self.state.after_paths)
         for place, value in chain(*waits, self.pairs.get(key, ())):
             awaited = single_text(value)
             if awaited is None:
-                self.fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
+                self.add_fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
             elif awaited == key:
-                self.fault(place, f"`{key}` waits for itself")
+                self.add_fault(place, f"`{key}` waits for itself")
             elif awaited not in keys:
                 keys[awaited] = None
                 self.awaited.append((key, awaited, place))
         return tuple(keys)
 
-    def relate(self) -> None:
-        """Look for items that wait for what is not there, or for each other."""
+    def check_keys(self) -> None:
+        """Report unknown awaited keys, and items that wait for each other."""
         words, hints = choices(self.places), MAX_HINTS
         numbers = {key: (number,) for number, key in enumerate(self.places)}
         leads: dict[tuple[int], set[tuple[int]]] = {node: set() for node in numbers.values()}
@@ -178,20 +180,20 @@ class _Reading(Mutable):
                 leads[numbers[key]].add(numbers[awaited])
             else:
                 message = f"there is no {self.state.as_} `{awaited}`"
-                self.fault(place, unknown(message, awaited, words if hints > 0 else ()))
+                self.add_fault(place, unknown(message, awaited, words if hints > 0 else ()))
                 hints -= 1
         for key, edges in self.pairs.items():
             if key not in self.places:
                 message = unknown(f"there is no {self.state.as_} `{key}`", key, words)
-                self.fault(edges[0][0], message)
+                self.add_fault(edges[0][0], message)
         keys = list(self.places)
         for cycle in shortest_cycles(leads, MAX_FAULTS):
-            told = cycle_text([keys[number] for (number,) in cycle])
-            self.fault(self.state.each, f"these wait for each other: {told}")
+            listed = cycle_text([keys[number] for (number,) in cycle])
+            self.add_fault(self.state.each, f"these wait for each other: {listed}")
 
 
 def single_text(value: object) -> str | None:
-    """A text or a number as the text that names an item; none for what is neither."""
+    """A text or a number as the text of a key; None for any other value."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -204,19 +206,19 @@ def _rest(path: str) -> str:
     return path.removeprefix(parse_path(path)[0]).removeprefix(".")
 
 
-def _inside(path: str, location: str, item: object) -> tuple[str, object]:
-    """What a path leads to in an item, which is what its first step means."""
+def _value_inside(path: str, location: str, item: object) -> tuple[str, object]:
+    """The place and the value of a path in an item; the first step of the path is the item."""
     rest = _rest(path)
     found = select(rest, item) if rest else [("", item)]
     place, value = found[0] if found else ("", None)
-    return _joined(location, place), value
+    return _full_location(location, place), value
 
 
-def _waits(path: str, location: str, item: object) -> Iterator[tuple[str, object]]:
+def _awaited_values(path: str, location: str, item: object) -> Iterator[tuple[str, object]]:
     for place, value in values_at(_rest(path) or None, item):
-        yield _joined(location, place), value
+        yield _full_location(location, place), value
 
 
-def _joined(location: str, place: str) -> str:
+def _full_location(location: str, place: str) -> str:
     dot = "." if place and not place.startswith("[") else ""
     return f"{location}{dot}{place}"

@@ -1,4 +1,4 @@
-"""Items of `each`: what is known of them before a run."""
+"""Items of `each`: their types and number, as far as known before a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loopkit.machine.graph import Graph
 
 
 def items_at(names: Mapping[str, Shape], state: EachState) -> Shape:
-    """The shape of the items of a list; nothing is known of what leads nowhere."""
+    """The shape of the items of a list; Anything where the path leads nowhere."""
     known: Shape = Fields(names)
     for step in state.item_steps:
         known = step_into(known, step) or Anything()
@@ -23,7 +23,7 @@ def items_at(names: Mapping[str, Shape], state: EachState) -> Shape:
 
 
 def step_into(shape: Shape, step: str) -> Shape | None:
-    """The shape of what a step of a path leads to; none where it leads nowhere."""
+    """The shape to which a step of a path leads; None where it leads nowhere."""
     if step != ITEMS:
         return member(shape, step)
     if isinstance(shape, Items):
@@ -32,7 +32,7 @@ def step_into(shape: Shape, step: str) -> Shape | None:
 
 
 def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
-    """How many items a list has at least and at most; the most is none where nothing says it."""
+    """The least and the most number of items of a list; the most is None where it is unknown."""
     ranges = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)] or [
         (0, None)
     ]
@@ -42,9 +42,9 @@ def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
 
 
 def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[DataType | None]:
-    """The type of what a name of the state's input stands for, by each way on which it may come.
+    """The type of a name in the state's input, one for each source that the value may have.
 
-    None is a text. Without any type nothing is known.
+    None stands for a text. An empty list means that nothing is known.
     """
     first, *steps = path
     if isinstance(state, EachState) and first == state.as_:
@@ -67,7 +67,7 @@ def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
 
 
 def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
-    """What may be at the first step of a path, one for each state that may write it."""
+    """The types at the first step of a path, one for each state that may write it."""
     first, *_ = parse_path(path)
     if first == "input":
         yield DataType({}, fields={first: parse_record(graph.machine.input)})
@@ -78,7 +78,7 @@ def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
 
 
 def _counts_in(known: DataType | None, steps: tuple[str, ...]) -> tuple[int, int | None]:
-    """How many items steps lead to in data of a type: those of each list on them, in each item."""
+    """The least and the most number of items to which steps lead: the product over nested lists."""
     least: int = 1
     most: int | None = 1
     for step in steps:

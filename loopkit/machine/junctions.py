@@ -1,7 +1,7 @@
-"""Junctions: states from which it hangs on the state before how a run may go on.
+"""Junctions: states whose edges depend on the state from which a run came.
 
-Each is as many nodes as there are ways to it, so that what follows one state is not taken for what
-follows another. Every other state is one node, of its own name.
+A junction has one node for each way into it, so that the paths after one state are not mistaken
+for those after another. Every other state is one node with its own name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Before(NamedTuple):
-    """From where a run came to a node."""
+    """The way into a node."""
 
     state: str
     """The junction."""
     source: str
     is_done: bool
-    """Whether the state before has done its work, and no error or limit led here."""
+    """Whether the state before completed its work; False after an error or at a limit."""
 
 
 class Junctions:
@@ -36,7 +36,7 @@ class Junctions:
         self._graph = graph
         self._split = {name for name, state in graph.states.items() if self._is_one(name)}
         self.before: dict[str, Before] = {}
-        """How each node of a junction is entered; its plain name stands for any way."""
+        """The way into each node of a junction; its plain name stands for any way."""
         self.entered: dict[str, str] = {}
         """For each edge to a junction: the node to which it leads."""
         for edge in graph.edges if self._split else ():
@@ -46,7 +46,7 @@ class Junctions:
                 self.before[node], self.entered[edge.id] = before, node
 
     def _is_one(self, name: str) -> bool:
-        """Whether a person may go back to an origin from here, or a guard asks for the state."""
+        """Whether a state is a junction: it has edges to origins, or a guard reads `came_from`."""
         if not self._graph.states[name].knows_before:
             return False
         guarded = [(edge, self._graph.guard_of(edge)) for edge in self._graph.on(name, "done")]
@@ -97,12 +97,12 @@ class Junctions:
         return (state, *split) if state == self._graph.machine.start or not split else split
 
     def _ways(self, before: Before) -> Iterator[Edge]:
-        """The edges out of a junction whose guard may hold there, and holds for none before it."""
+        """The edges of a junction whose guard may hold and is not covered by an earlier one."""
         known = {CAME_FROM: before.source}
         passed: list[frozenset[str]] = []
         for edge in self._graph.outgoing[before.state]:
             guard = self._graph.guard_of(edge) if edge.event == "done" else None
-            parts = frozenset() if guard is None else frozenset(_needed(guard.tree, known))
+            parts = frozenset() if guard is None else frozenset(_necessary_parts(guard.tree, known))
             is_unread = guard is None and edge.guard is not None
             if guard is not None and truth(guard.tree, known) is False:
                 continue
@@ -113,10 +113,10 @@ class Junctions:
                 passed.append(parts)
 
 
-def _needed(tree: ast.expr, known: Mapping[str, object]) -> Iterator[str]:
-    """What has to hold for a guard, one part for each `and`, without what is known to hold."""
+def _necessary_parts(tree: ast.expr, known: Mapping[str, object]) -> Iterator[str]:
+    """The operands of `and` that a guard needs, without those that are known to hold."""
     if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
         for part in tree.values:
-            yield from _needed(part, known)
+            yield from _necessary_parts(part, known)
     elif truth(tree, known) is not True:
         yield ast.dump(tree)

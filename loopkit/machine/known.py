@@ -1,4 +1,4 @@
-"""Known names: a mapping that looks each name up only when it is asked for."""
+"""Known names: a mapping that computes each value when it is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Thing = TypeVar("Thing")
 
 
 class Known(Mapping[str, Thing]):
-    """Names with what each stands for, found when it is asked for."""
+    """Names with their values; `find` is called when a value is read."""
 
     def __init__(
         self, names: Callable[[], Iterable[str]], find: Callable[[str], Thing | None]
@@ -31,6 +31,6 @@ class Known(Mapping[str, Thing]):
 
 
 def over(own: Mapping[str, Thing], others: Mapping[str, Thing]) -> Mapping[str, Thing]:
-    """Names over other ones, of which none is made that nobody asks for."""
-    # The stubs want a first mapping that can be changed, as a ChainMap could; nobody changes this.
+    """`own` names in front of `others`; no value is computed before it is read."""
+    # The stubs want a mutable first mapping, because a ChainMap can change it; this one does not.
     return ChainMap(own, others)  # type: ignore[arg-type]

@@ -18,11 +18,11 @@ from loopkit.machine.program import flat_facts
 Given = Mapping[str, Any]
 """The input of a run, as far as it is known."""
 OPEN = object()
-"""What is not known."""
+"""Stands for an unknown value."""
 
 
-def given_items(state: EachState, given: Mapping[str, object]) -> int | None:
-    """How many items there are in what is given, by dotted name; none where that is not known."""
+def item_count_in(state: EachState, given: Mapping[str, object]) -> int | None:
+    """The number of items in the given values, by dotted name; None where it is unknown."""
     first, _, inner = state.each.removesuffix(ITEMS).partition(ITEMS)
     if first not in given:
         return None
@@ -30,10 +30,10 @@ def given_items(state: EachState, given: Mapping[str, object]) -> int | None:
 
 
 def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int, int]:
-    """How many runs a state starts at least and at most."""
+    """The least and the most number of runs that a state starts."""
     if not isinstance(state, EachState):
         return 1, 1
-    known = given_items(state, flat_facts({"input": given}))
+    known = item_count_in(state, flat_facts({"input": given}))
     if known is not None:
         return known, known
     least, most = item_counts(graph, state)
@@ -41,40 +41,40 @@ def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int,
 
 
 def definition_key(state: ChildrenState, given: Given) -> str:
-    """The same for states that run equal machines with what is known of the input being equal."""
+    """A key that is equal for states that run equal machines with equal known inputs."""
     written = [state.child.identity, given]
     return json.dumps(written, sort_keys=True, default=str)
 
 
-def given_to_child(state: ChildrenState, given: Given) -> dict[str, Any]:
-    """The input of a child: values without templates, what is handed on, and its defaults."""
-    known = {name: _known(value, given) for name, value in state.input.items()}
+def partial_child_input(state: ChildrenState, given: Given) -> dict[str, Any]:
+    """The known input of a child: fixed values, inputs passed on, and defaults."""
+    known = {name: _value_or_open(value, given) for name, value in state.input.items()}
     for name, field in (parse_record(state.child.input).fields or {}).items():
         if name not in known and not field.required:
             known[name] = field.default
     return {name: value for name, value in known.items() if value is not OPEN}
 
 
-def _known(value: object, given: Given) -> object:
+def _value_or_open(value: object, given: Given) -> object:
     match value:
         case str():
-            return _handed_on(value, given)
+            return _template_value(value, given)
         case Mapping():
-            inner = {name: _known(one, given) for name, one in value.items()}
+            inner = {name: _value_or_open(one, given) for name, one in value.items()}
             return OPEN if any(one is OPEN for one in inner.values()) else inner
         case list() | tuple():
-            items = [_known(one, given) for one in value]
+            items = [_value_or_open(one, given) for one in value]
             return OPEN if any(item is OPEN for item in items) else items
         case _:
             return value
 
 
-def _handed_on(text: str, given: Given) -> object:
-    """What a template comes to that is a text, or the name of an input."""
+def _template_value(text: str, given: Given) -> object:
+    """The value of a template that is a plain text or the name of an input; else OPEN."""
     try:
         template = parse(text)
     except TemplateError:
-        # The checks tell of it.
+        # The checks report it.
         return OPEN
     if template.constant is not None:
         return template.constant

@@ -15,23 +15,23 @@ from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 
 MAX_HINTS = 10
-"""For how many unknown values it is said what may have been meant."""
+"""The number of unknown values for which a similar known value is suggested."""
 CHOICES_CHARS = 3_000
-"""In how many characters of known values one is looked for that was meant."""
+"""The number of characters of known values among which a similar one is looked for."""
 LARGE = sys.hash_info.modulus
-"""From here on different numbers may have one hash, and a table of such is searched through."""
+"""From here on different numbers may share a hash, which makes a table of them slow."""
 ENDS = (("from", "to"), ("source", "target"))
-"""How the ends of an edge are called that is written by itself."""
+"""The keys for the ends of an edge that is written by itself."""
 PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
 Same = tuple[str, Any]
-"""A kind and a value; of one kind all have an order."""
+"""A kind and a value; values of one kind can be ordered."""
 
 
 def values_at(path: str | None, data: object) -> Iterator[tuple[str, object]]:
-    """The single values that a path leads to, each with its location; none is no value.
+    """The single values to which a path leads, each with its location, without None.
 
-    Of a list these are its items, of a mapping its keys, unless the path goes into its items
-    already: `nodes` are those of a mapping, `nodes[]` the mappings. Raises GuardError.
+    A list gives its items and a mapping its keys, unless the path already ends in items: `nodes`
+    gives the keys of a mapping, `nodes[]` the mappings. Raises GuardError.
     """
     is_item = path is not None and path.endswith(ITEMS)
     for location, value in [("", data)] if path is None else select(path, data):
@@ -47,7 +47,7 @@ def values_at(path: str | None, data: object) -> Iterator[tuple[str, object]]:
 
 
 def same_as(value: object) -> Same | None:
-    """What equal values have in common: 1 is 1.0, and true is no number. None for no scalar."""
+    """A key that equal values share: 1 equals 1.0; true is not a number. None for a non-scalar."""
     match value:
         case bool():
             return "truth", value
@@ -62,14 +62,14 @@ def same_as(value: object) -> Same | None:
 
 
 def value_text(value: object) -> str:
-    """A value as it is written in a sentence: in quotes where its white space could not be seen."""
+    """A value for a sentence: in quotes if its white space would be invisible otherwise."""
     if isinstance(value, str) and value.split(" ") != value.split():
         return one_line(json.dumps(value, ensure_ascii=False))
     return one_line(text_or_json(value))
 
 
 def choices(known: Iterable[object]) -> list[str]:
-    """The words for the first of the known values."""
+    """The texts of the first known values, up to CHOICES_CHARS characters."""
     words: list[str] = []
     left = CHOICES_CHARS
     for value in known:
@@ -81,13 +81,13 @@ def choices(known: Iterable[object]) -> list[str]:
 
 
 def unknown(message: str, value: object, known: Sequence[str]) -> str:
-    """The message about a value that is none of the known ones, with what may have been meant."""
+    """The message about an unknown value, with a suggestion from the known ones."""
     remedy = did_you_mean(value_text(value), known)
     return f"{message}; {remedy}" if remedy else message
 
 
 def ends_of(value: object) -> tuple[object, object] | None:
-    """From where to where an edge leads that is written by itself; None for what is no edge."""
+    """The ends of an edge that is written by itself; None for a value that is not an edge."""
     match value:
         case [start, end]:
             return start, end

@@ -1,7 +1,7 @@
 """Facts on paths: what holds at each state of a machine on every path to it, or on some path.
 
-Whatever may hold is one bit of a whole number, so that thousands of states with thousands of
-things that may hold there take little time and memory.
+Each fact is one bit of a whole number, so thousands of states with thousands of facts take little
+time and memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from loopkit.values import Value
 
 
 class Step(Value, frozen=True):
-    """What an edge does to what holds: first it loses bits, then it gains some."""
+    """What an edge changes: first it clears the bits `lost`, then it sets the bits `gained`."""
 
     source: str
     target: str
@@ -23,9 +23,9 @@ class Step(Value, frozen=True):
 
 
 def on_every_path(order: Sequence[str], start: str, steps: Iterable[Step]) -> dict[str, int]:
-    """The bits that hold at each state whatever way a run took to it.
+    """The bits that hold at each state on every path to it.
 
-    `order` names all states; it is quickest where most come before those that they lead to.
+    `order` names all states; this is fastest if most of them precede those that they lead to.
     """
     onward: dict[str, list[Step]] = {name: [] for name in order}
     every = 0
@@ -49,7 +49,7 @@ def on_every_path(order: Sequence[str], start: str, steps: Iterable[Step]) -> di
 
 
 def on_some_path(states: Iterable[str], steps: Iterable[Step]) -> dict[str, int]:
-    """The bits that some way to each state gains, whatever is lost after that."""
+    """The bits that some path to each state gains; losses are ignored."""
     coming: dict[str, list[Step]] = {name: [] for name in states}
     leads: dict[str, list[str]] = {name: [] for name in coming}
     for step in steps:

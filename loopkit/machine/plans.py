@@ -1,4 +1,4 @@
-"""Plans: for each state, all that is looked up when its work is complete, made ready once."""
+"""Plans: for each state, all that the engine looks up when its work is complete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Ways(Value, frozen=True):
     """The edges that one event can take out of a state, in their order."""
 
     edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
-    """Each with its guard, compiled, and whether it is there at any time."""
+    """Each with its compiled guard, and whether it leads forward."""
     names: frozenset[str] = frozenset()
-    """What the guards read."""
+    """The names that the guards read."""
     always: tuple[bool, ...] = ()
-    """One bit for each, where all of them are there at any time; else nothing."""
+    """One bit for each edge if all of them are always enabled; else empty."""
 
 
 class StatePlan(Value, frozen=True):
@@ -30,7 +30,7 @@ class StatePlan(Value, frozen=True):
 
     state: State
     calls: bool
-    """Whether its work begins with the intent of a call."""
+    """Whether its work begins with the event `intended` of a call."""
     emission: Emission | None
     """The event that is stored when its work begins."""
     judged: str | None
@@ -38,23 +38,23 @@ class StatePlan(Value, frozen=True):
     revises: tuple[Edge, ...]
     """Its revise edges."""
     elsewhere: frozenset[str]
-    """Where else its guards read: other states, `reports`, `input`."""
+    """The first parts of dotted names in its guards: other states, `reports`, `input`."""
     asks_before: bool
     """Whether its guards read from which state a run came to it."""
     restores: bool
-    """Whether the best versions of artifacts become the current ones behind it."""
+    """Whether the best versions of artifacts become the current ones after it."""
     reads_feedback: bool
-    """Whether it is told what has to change in what it writes."""
+    """Whether it receives feedback about the artifact that it writes."""
     final: FinalState | None
-    """The state, where the run ends in it."""
+    """The state itself, if the run ends in it."""
     human: HumanState | None
-    """The state, where it asks a person."""
+    """The state itself, if it asks a person."""
     asks: str | None
-    """The agent that writes its artifact, the first of those among which it chooses."""
+    """The agent that writes its artifact; the first one, if the state chooses among several."""
     chooses: bool
     """Whether it chooses its agent by a word."""
     is_routed: bool
-    """Whether a revise edge of it is for one origin."""
+    """Whether it has a revise edge for one origin."""
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
@@ -62,7 +62,7 @@ class StatePlan(Value, frozen=True):
 
 
 NO_WAYS = Ways()
-"""Of an event that no edge is for."""
+"""The ways of an event without an edge."""
 
 
 def plan_of(

@@ -1,4 +1,4 @@
-"""A machine made ready to run: its graph, its compiled guards and its templates."""
+"""A machine prepared to run: its graph, its compiled guards and its templates."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from loopkit.machine.report_items import ReportItems, report_items
 from loopkit.machine.sources import names_behind
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
-"""Of all that is limited: what work takes."""
+"""The limits on what work takes."""
 
 
 class ResolvedMachine(NamedTuple):
-    """A machine as a journal keeps it."""
+    """A machine as a journal stores it."""
 
     machine: Machine
     resolved: str
@@ -39,7 +39,7 @@ class ResolvedMachine(NamedTuple):
 
     @property
     def first_author(self) -> str | None:
-        """The state of it that hears first what has to change."""
+        """The first state that reads feedback on every path to an end."""
         return Graph(self.machine).first_author
 
 
@@ -53,14 +53,14 @@ class Program:
 
     @cached_property
     def limits(self) -> dict[str, Any]:
-        """What the machine limits of all that its work takes, and to how much."""
+        """The declared limits on calls, tokens, cost and time, by name."""
         limits = self.machine.limits
         declared = {name: getattr(limits, name) for name in AMOUNTS}
         return {name: limit for name, limit in declared.items() if limit is not None}
 
     @cached_property
     def is_counted(self) -> bool:
-        """Whether anything in it may ask for figures of its runs while they go on."""
+        """Whether the machine may read figures of a run while it goes on."""
         return self.machine.alert is not None or "telemetry" in self.machine.model_dump_json()
 
     @cached_property
@@ -68,7 +68,7 @@ class Program:
         return parse_record(self.machine.input)
 
     def type_from(self, state: str) -> DataType | None:
-        """The type of the data that a state leaves: an answer's or a form's; none for texts."""
+        """The type of the data of a state: an answer's or a form's; None for texts."""
         return self._types.get(state)
 
     @cached_property
@@ -77,7 +77,7 @@ class Program:
 
     @cached_property
     def children(self) -> dict[str, ResolvedMachine]:
-        """The machines that states run, by the names of these."""
+        """The child machines, by the state that runs each."""
         return {
             name: ResolvedMachine(state.child, text, digest_of(text))
             for name, state in self.machine.states_of(ChildrenState).items()
@@ -90,7 +90,7 @@ class Program:
 
     @cached_property
     def guards(self) -> dict[str, guards.Guard]:
-        """The guard of each edge that has one, named guards put in."""
+        """The guard of each edge that has one, with named guards expanded."""
         return {
             e.id: guards.expand(guards.parse(e.guard), self.named_guards)
             for e in self.graph.edges
@@ -99,7 +99,7 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The same, compiled."""
+        """The compiled guard of each edge that has one."""
         return {edge: guards.compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
@@ -109,7 +109,7 @@ class Program:
 
     @cached_property
     def plans(self) -> dict[str, StatePlan]:
-        """What the engine looks up of each state."""
+        """The plan of each state."""
         known = self.predicates, self.guard_names
         return {name: plan_of(self.graph, name, *known) for name in self.machine.states}
 
@@ -130,19 +130,19 @@ class Program:
 
     @cached_property
     def report_items(self) -> ReportItems | None:
-        """What findings have of reports of other shapes, besides their own parts."""
+        """The further fields that findings take from reports of other shapes."""
         return report_items(self.graph)
 
     @cached_property
     def has_baselines(self) -> bool:
-        """Whether a rule compares what its command finds with what it found before any work."""
+        """Whether a rule compares its command's findings with those from before any work."""
         asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
         rules = (rule for _, rules in asked for _, rule in rules)
         return any(rule.has_baseline for rule in rules)
 
     @cached_property
     def whole_authors(self) -> frozenset[str]:
-        """The states whose artifact is all of their work, which it is not where programs work."""
+        """The states whose artifact is all of their work; a program may also change files."""
 
         def is_whole(name: str) -> bool:
             if agents := self.machine.agents_at(name):
@@ -153,11 +153,11 @@ class Program:
 
     @cached_property
     def names_behind(self) -> dict[str, frozenset[str]]:
-        """For each state that writes, the names of all that its work is made from."""
+        """For each author, the names of all that its work is made from."""
         return {name: names_behind(self.graph, name) for name in self.graph.authors}
 
     def predicate(self, text: str) -> Predicate:
-        """A guard that stands on no edge, compiled."""
+        """The compiled guard of a text that is not on an edge."""
         return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
 
     @cached_property
@@ -187,7 +187,7 @@ class Program:
     template = staticmethod(templates.parse)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
-        """The same for the state of this name; none where it judges nothing."""
+        """The validators of the state with this name; empty if it is not a validate state."""
         state = self.graph.judges.get(name)
         return {} if state is None else self.validators_of(state)
 

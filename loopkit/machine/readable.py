@@ -1,4 +1,4 @@
-"""Readable data: what templates read of data whose type is known."""
+"""Readable data: typed data as templates read it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loopkit.language.template import Record
 
 
 def readable(value: object, datatype: DataType | None) -> object:
-    """Data of a type for templates: what it may leave out, and does, reads as none."""
+    """Data of a type for templates: an optional field that is missing reads as none."""
     if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
         known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
         optional = {name for name, inner in datatype.fields.items() if not inner.required}

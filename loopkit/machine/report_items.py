@@ -1,4 +1,4 @@
-"""Items of reports: what they say besides the parts of a finding, as far as it is declared."""
+"""Items of reports: their declared fields besides the parts of a finding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loopkit.text.json_text import text_or_json
 from loopkit.values import Value, field
 
 SHORT = 80
-"""Characters of what is told beside a message."""
+"""The most characters of a value that is shown beside a message."""
 TEXT = DataType({"type": "string"}, scalar="str")
 
 
@@ -22,20 +22,19 @@ class ReportItems(Value, frozen=True):
     """The fields that an item of some report of a machine may have."""
 
     fields: Mapping[str, DataType | None] = field(default_factory=dict)
-    """Those that are declared; of several types nothing is known."""
+    """The declared fields; the type is None where rules declare different ones."""
     is_open: bool = False
-    """Whether there may be others."""
+    """Whether there may be other fields."""
     parts: frozenset[str] = frozenset()
-    """Those from which a `map` reads parts of findings, which say the same."""
+    """The fields from which a `map` reads parts of findings, so that they repeat these."""
 
     def read(self, item: Mapping[str, object]) -> Record:
-        """An item for templates: what is declared somewhere and left out here reads as none."""
+        """An item for templates: a declared field that is missing reads as none."""
         known = {name: readable(value, self.fields.get(name)) for name, value in item.items()}
         return Record(known, self.fields.keys() - known.keys())
 
     def further(self, item: Mapping[str, object]) -> Iterator[str]:
-        """What an item says besides the parts of its finding, each with its name: single values,
-        short ones."""
+        """The short single values of an item besides the parts of its finding, with their names."""
         for name, value in item.items():
             if name not in self.parts and isinstance(value, str | int | float):
                 text = text_or_json(value)
@@ -44,15 +43,15 @@ class ReportItems(Value, frozen=True):
 
 
 def report_items(graph: Graph) -> ReportItems | None:
-    """What findings may say besides their message: items of reports, what plug-ins add, and the
-    `fields` of rules. None where there is nothing of that.
+    """The further fields of findings: from items of reports, from plug-ins, and from the `fields`
+    of rules. None where no rule has any.
     """
     rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
     saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
-    return _joined(graph.machine, saying) if saying else None
+    return _items_of_rules(graph.machine, saying) if saying else None
 
 
-def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
+def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
     fields: dict[str, DataType | None] = {}
     is_open = False
     for rule in rules:
@@ -69,7 +68,7 @@ def _joined(machine: Machine, rules: list[Rule]) -> ReportItems:
 
 
 def _item_of(machine: Machine, rule: Rule) -> DataType | None:
-    """The type of an item of a report; none where it may hold anything."""
+    """The type of an item of a report; None where it may hold anything."""
     agent = machine.agents.get(rule.asks or "")
     if agent is None or agent.schema_ is None or rule.report_map is None:
         return None

@@ -16,18 +16,18 @@ Path = tuple[str, ...]
 
 
 def inputs_read(machine: Machine, rules: Iterable[Rule]) -> frozenset[str]:
-    """The inputs that rules read, or the judges whom they ask."""
+    """The inputs that rules, or the judges whom they ask, read."""
     read: set[str] = set()
     known = (parse_record(machine.input).fields or {}).keys()
     for path in _paths(machine, rules):
         if path[0] == "input":
-            # Whoever reads the input whole reads all of it.
+            # `input` alone reads all inputs.
             read |= {path[1]} if len(path) > 1 else known
     return frozenset(read & known)
 
 
 def others_read(machine: Machine, rules: Iterable[Rule], judged: str) -> frozenset[str]:
-    """What rules read of a run that is there only because other states have worked."""
+    """The names that rules read and that exist only because other states have worked."""
     outputs = (state.output_at(name) for name, state in machine.states.items())
     made = {output.name for output in outputs if output is not None} | machine.states.keys()
     return frozenset({path[0] for path in _paths(machine, rules)} & made - {judged})
@@ -38,7 +38,7 @@ def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
         if rule.guard is not None:
             named = {name: parse_guard(text) for name, text in machine.guards.items()}
             yield from map(_steps, expand(parse_guard(rule.guard), named).names)
-        # Conditions and paths name fields of what is judged.
+        # Conditions and paths name fields of the judged artifact.
         of_data = {text for _, text in chain(rule.conditions, rule.paths)}
         yield from map(_steps, {*rule.shown, *rule.mentions} - of_data)
         for text in _templates(machine, rule):

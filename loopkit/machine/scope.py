@@ -62,7 +62,7 @@ DEFECT = Fields(
     }
 )  # fmt: skip
 BESIDE: Mapping[str, Shape] = {"files": Items(Scalar())}
-"""What an artifact has beside its fields, where that is no single value."""
+"""The parts of an artifact beside its fields that are not single values."""
 FOUND = ("findings", "warnings", "resolved", "regressed")
 EVERYWHERE: Mapping[str, Shape] = {
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
@@ -95,19 +95,19 @@ class Scope:
         return over({working.as_: items_at(names, working)}, names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
-        """What rules and judges see at a validate state: they judge no faulty artifact.
+        """What rules and judges see at a validate state, where they never judge a faulty artifact.
 
-        At one in which an agent writes, what rules see of its drafts.
+        At a state in which an agent writes, what rules see for its drafts.
         """
         names, machine = self.entering(state), self.graph.machine
         judged = machine.states[state].judges or artifact_of(machine, state)
         if judged is None:
             return names
-        shape = self._artifact(judged, whole=True)
+        shape = self._artifact_shape(judged, whole=True)
         return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
-        """What the feedback of an edge sees."""
+        """What the feedback template of an edge sees."""
         shapes = self._shapes(self.flow.taking(edge))
         form = _form_shapes(self.graph.states[edge.source])
         if form is None:
@@ -121,36 +121,36 @@ class Scope:
                 yield from ("report", "reports")
             yield from (name for kind, name in made.possibly if kind == "artifact")
             left = sorted(name for kind, name in made.possibly if kind == "facts")
-            yield from (name for name in left if self._answer(name) is not None)
+            yield from (name for name in left if self._answer_shape(name) is not None)
 
         return Known(names, lambda name: self._shape(made, name))
 
     def _shape(self, made: Made, name: str) -> Shape | None:
-        """What a template sees under a name; none where it is unknown."""
+        """What a template sees under a name; None for an unknown name."""
         if ("artifact", name) in made.possibly:
-            shape = self._artifact(name, whole=("fields", name) in made.surely)
+            shape = self._artifact_shape(name, whole=("fields", name) in made.surely)
             return shape if ("artifact", name) in made.surely else absent(shape)
         if name in ("report", "reports") and ANY_REPORT in made.possibly:
-            report = self._report if ANY_REPORT in made.surely else absent(self._report)
-            return report if name == "report" else Fields(_reports(made, self._report))
+            report = self._report_shape if ANY_REPORT in made.surely else absent(self._report_shape)
+            return report if name == "report" else Fields(_reports(made, self._report_shape))
         if name == "input":
             return self._input_shape
         if name in EVERYWHERE_NAMES:
             return self._everywhere[name]
-        answer = self._answer(name) if ("facts", name) in made.possibly else None
+        answer = self._answer_shape(name) if ("facts", name) in made.possibly else None
         return answer if answer is None or ("facts", name) in made.surely else absent(answer)
 
     @cached_property
     def _everywhere(self) -> Mapping[str, Shape]:
-        history = Items(Fields({**HISTORY, "findings": self._findings}))
-        return {**EVERYWHERE, **dict.fromkeys(FOUND, self._findings), "history": history}
+        history = Items(Fields({**HISTORY, "findings": self._findings_shape}))
+        return {**EVERYWHERE, **dict.fromkeys(FOUND, self._findings_shape), "history": history}
 
     @cached_property
-    def _report(self) -> Shape:
-        return Fields({**REPORT, "findings": self._findings})
+    def _report_shape(self) -> Shape:
+        return Fields({**REPORT, "findings": self._findings_shape})
 
     @cached_property
-    def _findings(self) -> Shape:
+    def _findings_shape(self) -> Shape:
         items = report_items(self.graph)
         if items is None:
             return Items(Fields(FINDING))
@@ -158,22 +158,23 @@ class Scope:
         others = absent(Anything()) if items.is_open else None
         return Items(Fields({**FINDING, "item": Fields(fields, others=others)}))
 
-    def _answer(self, name: str) -> Shape | None:
-        """What a person or a command leaves under the name of its state."""
+    def _answer_shape(self, name: str) -> Shape | None:
+        """The shape of a person's answer or a command's result under the name of its state."""
         state = self.graph.states.get(name)
         if state is None or not state.said:
             return None
         return Fields(dict.fromkeys(state.said, Scalar()) | (_form_shapes(state) or {}))
 
-    def _artifact(self, name: str, *, whole: bool) -> Shape:
+    def _artifact_shape(self, name: str, *, whole: bool) -> Shape:
         if (name, whole) not in self._shapes_of:
-            self._shapes_of[name, whole] = self._merged(name, whole=whole)
+            self._shapes_of[name, whole] = self._shape_from_authors(name, whole=whole)
         return self._shapes_of[name, whole]
 
-    def _merged(self, name: str, *, whole: bool) -> Shape:
-        """The shape of an artifact, whichever of its authors wrote it."""
+    def _shape_from_authors(self, name: str, *, whole: bool) -> Shape:
+        """The shape of an artifact, over all of its authors."""
         shapes = [
-            self._authored(author, whole=whole) for author in self.graph.artifacts.get(name, ())
+            self._shape_from_author(author, whole=whole)
+            for author in self.graph.artifacts.get(name, ())
         ]
         if not shapes:
             return Scalar()
@@ -182,11 +183,11 @@ class Scope:
             merged = _merge(merged, shape)
         return merged
 
-    def _authored(self, author: str, *, whole: bool) -> Shape:
+    def _shape_from_author(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]
         answer = self.graph.machine.data_type(author) or state.leaves
         if answer is not None:
-            return _weakened(shape_of(answer), whole=whole)
+            return _with_absent_fields(shape_of(answer), whole=whole)
         output = state.output_at(author)
         extracted = output.fields if output is not None else {}
         fields: dict[str, Shape] = {
@@ -197,13 +198,13 @@ class Scope:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
         fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
-        passed = self._passed(state) if isinstance(state, RenderState) else None
+        passed = self._shape_passed_on(state) if isinstance(state, RenderState) else None
         if passed is not None:
             return passed
-        return _weakened(Fields(fields), whole=whole) if fields else Scalar()
+        return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
-    def _passed(self, state: RenderState) -> Shape | None:
-        """The shape of what a render state hands on as it is; None where it makes a text."""
+    def _shape_passed_on(self, state: RenderState) -> Shape | None:
+        """The shape of a value that a render state passes on; None where it makes a text."""
         try:
             path = parse(state.render).whole
         except TemplateError:
@@ -227,13 +228,13 @@ class Scope:
 
 
 def _of_item(datatype: DataType | None) -> Shape:
-    """What a template may read of a field of an item, which only some findings have."""
+    """The shape of an item's field, which only some findings have."""
     shape = Anything() if datatype is None else shape_of(datatype)
     return Scalar() if isinstance(shape, Scalar) else absent(shape)
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
-    """The reports of the states that have judged, by the names of these."""
+    """The shapes of the reports, by the states that have judged."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
@@ -251,19 +252,19 @@ def shape_of(datatype: DataType) -> Shape:
         return Fields(fields, optional=datatype.optional, others=others)
     if datatype.items is not None:
         return Items(shape_of(datatype.items), optional=datatype.optional)
-    # A scalar that is none prints as nothing, so it need not be asked for.
+    # A scalar that is none prints as nothing, so templates need not test for it.
     return Scalar() if datatype.scalar else Anything()
 
 
 def _form_shapes(state: State) -> dict[str, Shape] | None:
-    """What a form asks for; none where nobody fills one in."""
+    """The shapes of a form's fields; None where the state has no form."""
     if state.asked_form is None:
         return None
     return {n: shape_of(t) for n, t in (parse_record(state.asked_form).fields or {}).items()}
 
 
-def _weakened(shape: Shape, *, whole: bool) -> Shape:
-    """The shape of an artifact whose fields may not have arrived."""
+def _with_absent_fields(shape: Shape, *, whole: bool) -> Shape:
+    """`shape` with fields that may be absent, unless the artifact is `whole`."""
     if whole or not isinstance(shape, Fields):
         return shape
     fields = {name: absent(inner) for name, inner in shape.fields.items()}
@@ -271,7 +272,7 @@ def _weakened(shape: Shape, *, whole: bool) -> Shape:
 
 
 def _merge(first: Shape, second: Shape) -> Shape:
-    """The shape of what one author or another wrote: fields of only one of them may be absent."""
+    """The shape of an artifact of either author: a field of only one of them may be absent."""
     if isinstance(first, Fields) or isinstance(second, Fields):
         left = dict(first.fields) if isinstance(first, Fields) else {}
         right = dict(second.fields) if isinstance(second, Fields) else {}

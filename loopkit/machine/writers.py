@@ -1,4 +1,4 @@
-"""Writers: the states of a machine that may write files which other runs see."""
+"""Writers: the states of a machine that may write files that other runs see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loopkit.language import Machine
 
 
 def writers(machine: Machine) -> Iterator[str]:
-    """Those whose programs may write, or that write a file themselves, also in machines inside."""
+    """The states whose programs may write or that write a file; a child machine counts as well."""
     return (name for name in machine.states if _writes(machine, name))
 
 

@@ -10,7 +10,7 @@ from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.language.inclusion import DocPath, include, include_data
 from loopkit.language.json_schema import NotJudged
-from loopkit.machine.inputs import unusable
+from loopkit.machine.inputs import faults_beyond_type
 from loopkit.scenario import LoadedScenario, todo_problem
 
 
@@ -36,7 +36,7 @@ def inputs_of(
         problems = [
             # No run would start: a word chooses no agent, or a list has no valid items.
             written.source.problem(_place(case, bool(own)), "wrong-input", fault.message, key=True)
-            for fault in unusable(machine, filled)
+            for fault in faults_beyond_type(machine, filled)
         ]
     return (filled if isinstance(filled, dict) else {}), problems
 

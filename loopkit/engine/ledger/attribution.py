@@ -15,7 +15,7 @@ def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tup
     """
     return tuple(
         finding.replace(
-            origins=origins.attributed(finding.origins, author), defaulted=not finding.origins
+            origins=origins.of_finding(finding.origins, author), defaulted=not finding.origins
         )
         for finding in findings
     )

@@ -1,4 +1,4 @@
-"""Agent calls of each state: its author's, those of the judges of a report, or its children's."""
+"""Agent calls of each state: those of its author, of the judges of a report, or of its children."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ The place is the state's name for an author, the validator's for a judge (`by[2]
 
 
 class AgentCalls(Value, frozen=True):
-    """One agent asked for one thing, on one visit of a state, or all that children ask of one."""
+    """All calls of one agent for one task on one visit of a state, or by all children."""
 
     agent: str
     place: str
     most_calls: int
     """With every retry, fallback, re-ask and round with tools; the least is one for each run."""
     call_usd: float | None
-    """What one call of the agent itself costs at most; of children, what one of each run does."""
+    """The maximum cost of one call of the agent; for children, of one call in each run."""
     most_usd: float | None
-    """What all these calls cost at most."""
+    """The maximum cost of all these calls."""
     rule: int = 0
-    """Of a judge, which of the rules of its validator asks it."""
+    """The index of the rule that asks, among the rules of a judge's validator."""
     runs: int = 1
-    """How often it is asked for something."""
+    """The number of tasks."""
     usual_calls: int = 1
-    """Those of an answer where nothing goes wrong."""
+    """The number of calls if nothing goes wrong."""
     most_tool_calls: int = 0
 
 
@@ -48,14 +48,14 @@ Usual = Callable[[str, AgentCalls, int], float | None]
 
 
 class Spread(Value, frozen=True):
-    """Who is asked at least, and who at most; the first are among the second."""
+    """The fewest and the most agent calls; the fewest are among the most."""
 
     least: Asked
     most: Asked
     how: Literal["", "blocked", "faulty"] = ""
-    """Why judges are left out: a rule blocked or came to no verdict, or there was no artifact."""
+    """Why judges are not asked: a rule blocked or came to no verdict, or there was no artifact."""
     is_sure: bool = True
-    """False where it is not known that somebody is asked so little or so much."""
+    """False if the fewest or the most may not occur."""
 
 
 NOBODY = Spread((), ())
@@ -65,10 +65,10 @@ FAULTY = Spread((), (), "faulty")
 class _Judge(Value, frozen=True):
     rule: JudgeRule
     work: AgentCalls
-    """One sample, or the second opinion: each is asked anew."""
+    """The calls for one sample or for the second opinion."""
     may_block: bool
     confirms: bool
-    """A second opinion is asked where it fails."""
+    """Whether a second opinion is asked when it fails."""
 
     @property
     def samples(self) -> Asked:
@@ -80,26 +80,26 @@ class _Judge(Value, frozen=True):
 
 
 class Asks(Protocol):
-    """Who is asked by the runs of other machines that a state starts."""
+    """The agent calls of the runs of other machines that a state starts."""
 
     def runs_in(self, name: str) -> bool:
         """Whether a state runs another machine."""
 
     def reach(self, name: str) -> Asked:
-        """Everybody whom they can ask."""
+        """All calls that they can make."""
 
-    def asked(self, name: str, event: EdgeEvent, row: Row) -> Iterable[Spread]:
-        """Who may have been asked where the state's work came to this."""
+    def spreads(self, name: str, event: EdgeEvent, row: Row) -> Iterable[Spread]:
+        """The possible calls before the state's work ended with this event and row."""
 
     def is_suspended(self, name: str) -> bool:
-        """Whether a run may be suspended there, and not go on by itself."""
+        """Whether a run may be suspended there."""
 
 
 class Asking:
-    """Who works on each visit of a state, and for how many calls."""
+    """The agent calls on each visit of a state."""
 
     def __init__(self, analysis: Analysis, price: Price, children: Asks | None = None) -> None:
-        """`children` say what the runs of other machines take; without them it is nothing."""
+        """`children` has the calls of the runs of other machines; without it they make none."""
         self._analysis = analysis
         self._price = price
         self._children = children
@@ -107,7 +107,7 @@ class Asking:
         self._panels = {name: Panel(analysis, name) for name in analysis.judges}
 
     def reach(self, name: str) -> Asked:
-        """Everybody whom a state can ask on one visit."""
+        """All calls that a state can make on one visit."""
         machine = self._analysis.machine
         if self._children is not None and self._children.runs_in(name):
             return self._children.reach(name)
@@ -116,7 +116,7 @@ class Asking:
             return tuple(self._author(agent, name) for agent in called)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
-    def unpriced(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    def calls_without_price(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """(agent, place) of each call of these states that has no known price."""
         asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
         return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
@@ -124,30 +124,30 @@ class Asking:
     def author(
         self, name: str, event: EdgeEvent = "done", row: Row | None = None
     ) -> Iterator[Spread]:
-        """Who is asked in a state that judges nothing: one of its agents, if it has any."""
+        """The possible calls of a state that does not judge: one of its agents, if it has any."""
         if self._children is not None and self._children.runs_in(name):
-            yield from self._children.asked(name, event, row or {})
+            yield from self._children.spreads(name, event, row or {})
             return
         every = self.reach(name)
         yield from (Spread((work,), (work,)) for work in every)
         if len(every) < len(self._analysis.machine.states[name].asks) or not every:
-            # Nobody is asked by a state without agents, nor where somebody outside works.
+            # A state without agents asks nobody, and an agent outside is not called.
             yield NOBODY
         if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):
             yield FAULTY
 
-    def suspended(self, name: str) -> Iterator[Spread]:
-        """Who may have been asked where a run of another machine can't go on."""
+    def on_suspension(self, name: str) -> Iterator[Spread]:
+        """The possible calls before a run of another machine is suspended."""
         if self._children is not None and self._children.is_suspended(name):
-            yield from self._children.asked(name, "limit", {})
+            yield from self._children.spreads(name, "limit", {})
 
     def judging(self, name: str, row: Row) -> Iterator[Spread]:
-        """Who may have been asked for a report: one for each way in which it can have come about.
+        """The possible calls for a report, one spread for each way in which it can come about.
 
-        Judges are asked where no rule blocks and all came to a verdict; those with `always` also
-        where one does not. A faulty
-        or infeasible artifact is shown to nobody. Whatever a second opinion says, the report has a
-        finding then; if it is missing, so is its judge, of whom a quorum may do without.
+        Judges are asked if no rule blocks and all rules come to a verdict; judges with `always`
+        are asked in any case. A faulty or infeasible artifact is judged by nobody. A second opinion
+        is asked only about a finding, so the report has one whatever the second opinion says. If
+        the second opinion is missing, so is its judge, which a quorum may allow.
         """
         verdict = row.get(VERDICT)
         if verdict in ("infeasible", "not_applicable"):
@@ -157,14 +157,14 @@ class Asking:
         elif verdict == "pass":
             yield from self._passing(name, row)
         else:
-            yield _spread(self._asked(name, row))
+            yield _spread(self._possible_judges(name, row))
             is_left_out = verdict == "incomplete" and self._panels[name].may_leave_judges_out(row)
             if is_left_out and self._may_be_missing(name, row):
                 yield self._always(name, row)
 
-    def broken(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
-        """Who may have been asked where no report comes to the transitions."""
-        everyone = _spread(self._asked(name, context))
+    def without_report(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
+        """The possible calls when no report reaches the transitions."""
+        everyone = _spread(self._possible_judges(name, context))
         if event == "fatal" or (event == "content" and is_given_up(self._analysis, name)):
             yield NOBODY
         is_for_a_time = event in ("transient", "content")
@@ -177,20 +177,20 @@ class Asking:
             yield always
 
     def _may_be_missing(self, name: str, context: Row, *, for_a_time: bool = False) -> bool:
-        """Whether a fixed rule may come to no verdict, so that judges are left out."""
+        """Whether a fixed rule may come to no verdict, so that judges are not asked."""
         rules = self._analysis.rules_at[name]
         fixed = [rule for rule in rules if rule.asks is None]
         losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
         return any(self._applies(name, rule, context) is not False for rule in losing)
 
     def _always(self, name: str, row: Row) -> Spread:
-        """Those who are asked whatever the rules say."""
-        asked = self._asked(name, row)
+        """The calls of the judges with `always`."""
+        asked = self._possible_judges(name, row)
         always = [(judge, applies) for judge, applies in asked if judge.rule.always]
         return _spread(always, how="blocked")
 
     def _passing(self, name: str, row: Row) -> Iterator[Spread]:
-        asked, quorum = self._asked(name, row), self._analysis.judges[name].quorum
+        asked, quorum = self._possible_judges(name, row), self._analysis.judges[name].quorum
         spread = _spread(asked, with_second=False)
         spared = 0 if quorum is None else max(0, len(asked) - quorum)
         second = [work for judge, _ in asked for work in judge.second]
@@ -206,13 +206,13 @@ class Asking:
             elif cause == "blocked":
                 yield self._always(name, row)
             else:
-                asked = self._asked(name, row)
+                asked = self._possible_judges(name, row)
                 rejecting = [judge for judge, _ in asked if judge.may_block]
                 spread = _spread(asked)
                 yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
 
-    def _asked(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
-        """The judges that may be asked, each with whether it surely is."""
+    def _possible_judges(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
+        """The judges that may be asked; each with True, or None where its guard is open."""
         asked = ((judge, self._applies(name, judge.rule, context)) for judge in self._judges[name])
         return [(judge, applies) for judge, applies in asked if applies is not False]
 
@@ -237,9 +237,9 @@ class Asking:
         )
 
     def _work(self, agent: str, place: str, again: int = 0, rule: int = 0) -> AgentCalls:
-        """All tries of everybody in turn, and of one of them again for each further call.
+        """The calls of an agent: all tries of all callees, then those of one callee `again` times.
 
-        Whoever has answered is asked again, and those before it are not.
+        A further call goes to the callee that has answered, not to those before it.
         """
         tries = [one.retry.attempts for one in self._analysis.machine.agents[agent].in_turn]
         usd = [self._price(agent, place, fallback) for fallback in range(len(tries))]
@@ -266,7 +266,7 @@ def _spread(
     with_second: bool = True,
     how: Literal["", "blocked"] = "",
 ) -> Spread:
-    """All samples of these judges at least, and their second opinions at most."""
+    """At least the samples of these judges, at most their second opinions as well."""
     least = (work for judge, applies in asked if applies for work in judge.samples)
     most = (
         work
@@ -277,6 +277,6 @@ def _spread(
 
 
 def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
-    """The second opinion without which none of these judges can have failed, if there is one."""
+    """The cheapest second opinion among these judges; one of them has failed."""
     seconds = [judge.second for judge in rejecting]
     return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))

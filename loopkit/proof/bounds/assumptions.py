@@ -1,4 +1,4 @@
-"""Assumed probabilities of what a state's work comes to."""
+"""Assumed probabilities of the outcomes of a state's work."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BLOCKED = "blocked"
 
 
 class NotDetermined(Exception):
-    """The probabilities do not decide where the runs go, or can't be; the message says why."""
+    """The probabilities do not decide the paths of runs or are impossible; the message says why."""
 
 
 class Assumption(Value, frozen=True):
-    """How probable it is that a state's work comes to something."""
+    """The probability that a state's work meets a condition."""
 
     state: str
     condition: Guard

@@ -17,11 +17,11 @@ from loopkit.proof.bounds.result import Bounds, Extreme, Range
 from loopkit.proof.bounds.searching import dearest_known
 
 MOST_SEARCHED = 50_000
-"""Configurations that are looked at for each extreme."""
+"""The most configurations that are explored for each extreme."""
 
 
 class Bracket:
-    """Tells what no run exceeds or undercuts, and which runs come near."""
+    """Computes limits that no run exceeds or undercuts, and runs that come near."""
 
     def __init__(self, explorer: Explorer, picture: Picture, present: Present | None) -> None:
         self._plans = explorer.plans
@@ -35,10 +35,10 @@ class Bracket:
         states = sorted(self._graph.reachable(self._start))
         asking = self._plans.moves.asking
         self.reach: Asked = tuple(work for name in states for work in asking.reach(name))
-        """Everybody who can be asked."""
-        self.unpriced = asking.unpriced(states)
+        """All agent calls that runs can make."""
+        self.unpriced = asking.calls_without_price(states)
         self.is_suspended = True
-        """It may be; nobody has looked."""
+        """A run may be suspended; this is not known without exploring all configurations."""
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
@@ -66,7 +66,7 @@ class Bracket:
         return [name for name, state in self._graph.states.items() if state.succeeds]
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
-        """The most that a path takes, wherever it leads; exact only where it leads to an end."""
+        """The most that any path takes; exact only if the path leads to an end."""
         aim = Aim(measure, is_worst=True)
         prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
         explorer = self._explorer()

@@ -13,16 +13,16 @@ from loopkit.values import Value
 
 
 class Cheapest(Value, frozen=True):
-    """The least that it takes to come to certain ends."""
+    """The minimum of a path to certain ends."""
 
     total: Number
-    """What none undercuts; infinite where no run comes there."""
+    """The total that no path undercuts; infinite if no run reaches an end."""
     path: Path | None = None
-    """Such a path; none where there is none, or the search was cut off."""
+    """Such a path; None if there is none or the search was cut off."""
 
 
 def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
-    """What it takes at least from each state to one of the `ends`, whatever is held there."""
+    """The minimum from each state to one of the `ends`, over all configurations of the state."""
     into: dict[str, list[tuple[Number, str]]] = {}
     for moves in plans:
         for move in moves:
@@ -42,9 +42,9 @@ def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> M
 def cheapest(
     explorer: Explorer, aim: Aim, ends: Collection[str], least: Mapping[str, Number], most: int
 ) -> Cheapest:
-    """The cheapest path to one of the `ends`, after a look at `most` configurations at most.
+    """The cheapest path to one of the `ends`, exploring at most `most` configurations.
 
-    `least` is what it takes at least from each state on; from others there is no way.
+    `least` is the minimum from each state on; from other states no path leads to an end.
     """
     serial = count()
     before: dict[int, tuple[int, Move]] = {}

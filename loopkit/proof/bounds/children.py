@@ -1,7 +1,7 @@
-"""Children: who may have been asked by runs of other machines, for what came of them.
+"""Children: the possible agent calls of the runs of other machines, by their outcome.
 
-A machine is explored once, whichever states run it, where the same of its input is known. What
-its runs take is told for each of its final states, because guards ask to which one they came.
+A machine is explored once for each known input, whichever states run it. The figures are kept for
+each of its final states, because guards ask which one a child reached.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from loopkit.language import ChildrenState, EachState, Machine
 from loopkit.machine.edges import EdgeEvent
-from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
+from loopkit.machine.known_inputs import Given, child_counts, definition_key, partial_child_input
 from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Price, Spread
 from loopkit.proof.bounds.contexts import AGAIN
 from loopkit.proof.bounds.extremes import Measure
@@ -19,8 +19,8 @@ from loopkit.proof.outcomes import Analysis, Row
 from loopkit.proof.outcomes.item_rows import Endings
 from loopkit.values import Mutable, Value, field
 
-Explored = Callable[[Analysis, Given, "Children"], Ends]
-"""How a machine is explored, of whose input something is known."""
+Explore = Callable[[Analysis, Given, "Children"], Ends]
+"""Explores a machine whose input is partly known."""
 PriceIn = Callable[[Machine], Price]
 """The prices of the agents of each machine."""
 Pair = tuple[Share, Share]
@@ -33,9 +33,9 @@ class Children(Mutable):
     analysis: Analysis
     price_in: PriceIn
     given: Given
-    explored: Explored
+    explore: Explore
     proofs: dict[str, Shares] = field(default_factory=dict)
-    """Of the whole family, by the definition and what is known of its input."""
+    """The shares of the whole family, by definition and known input."""
     _of: dict[str, Shares] = field(default_factory=dict)
     """By the names of states."""
 
@@ -43,12 +43,12 @@ class Children(Mutable):
         return self.analysis.machine.states[name].child is not None
 
     def reach(self, name: str) -> Asked:
-        return _called(name, self.shares_of(name).ends.reach)
+        return _with_state_name(name, self.shares_of(name).ends.reach)
 
     def is_suspended(self, name: str) -> bool:
         return self.runs_in(name) and self.shares_of(name).ends.is_suspended
 
-    def asked(self, name: str, event: EdgeEvent, row: Row) -> Iterator[Spread]:
+    def spreads(self, name: str, event: EdgeEvent, row: Row) -> Iterator[Spread]:
         if event == "content":
             # The items, or the input, were refused before anything was asked.
             yield NOBODY
@@ -59,13 +59,13 @@ class Children(Mutable):
             if pair is not None:
                 least, most = pair
                 is_sure = least.is_sure and most.is_sure
-                asked = _called(name, least.asked), _called(name, most.asked)
+                asked = _with_state_name(name, least.asked), _with_state_name(name, most.asked)
                 yield Spread(*asked, is_sure=is_sure)
 
     def shares_of(self, name: str) -> Shares:
-        """What each of the runs that a state starts takes."""
+        """What each run that a state starts takes."""
         if name not in self._of:
-            self._of[name] = self._proved(self._state(name))
+            self._of[name] = self._prove(self._state(name))
         return self._of[name]
 
     def _state(self, name: str) -> ChildrenState:
@@ -73,13 +73,13 @@ class Children(Mutable):
         assert isinstance(state, ChildrenState)
         return state
 
-    def _proved(self, state: ChildrenState) -> Shares:
-        given = given_to_child(state, self.given)
+    def _prove(self, state: ChildrenState) -> Shares:
+        given = partial_child_input(state, self.given)
         key = definition_key(state, given)
         if key not in self.proofs:
             analysis = Analysis.of_machine(state.child)
-            children = Children(analysis, self.price_in, given, self.explored, self.proofs)
-            self.proofs[key] = Shares(self.explored(analysis, given, children))
+            children = Children(analysis, self.price_in, given, self.explore, self.proofs)
+            self.proofs[key] = Shares(self.explore(analysis, given, children))
         return self.proofs[key]
 
     def _pair(
@@ -97,7 +97,7 @@ class Children(Mutable):
 
 
 class _Items(Value, frozen=True):
-    """What the items of an `each` state take together."""
+    """The calls of all items of an `each` state together."""
 
     ending: Endings
     shares: Shares
@@ -106,7 +106,7 @@ class _Items(Value, frozen=True):
     most: int
 
     def pair(self, row: Row) -> Pair | None:
-        """None where no run comes to such a row."""
+        """The least and the most for a row; None where no run comes to it."""
         good, bad = row.get("succeeded"), row.get("failed")
         if not isinstance(good, int) or not isinstance(bad, int):
             return self._of_any(row)
@@ -121,7 +121,7 @@ class _Items(Value, frozen=True):
 
     def _least(self, good: int, bad: int, row: Row) -> Share | None:
         if row.get(AGAIN):
-            # What has succeeded before may be kept.
+            # Items that have succeeded before may be kept.
             return Share(is_sure=False)
         really = bad
         if self._may_stop:
@@ -145,7 +145,7 @@ class _Items(Value, frozen=True):
         return both.replace(is_sure=both.is_sure and not (self._may_stop and bad))
 
     def _of_any(self, row: Row) -> Pair | None:
-        """Where it is not told how many succeed and fail."""
+        """The least and the most for a row that does not say how many succeed and fail."""
         finals = self.ending.successes | self.ending.failures
         least = (
             None if self._may_stop or row.get(AGAIN) else self.shares.least(finals, self.measure)
@@ -159,8 +159,8 @@ def _both(least: Share | None, most: Share | None) -> Pair | None:
     return None if least is None or most is None else (least, most)
 
 
-def _called(name: str, asked: Asked) -> Asked:
-    """Agents of children, as the machine that starts these calls them."""
+def _with_state_name(name: str, asked: Asked) -> Asked:
+    """The calls of children, with the state's name before those of agents and places."""
     return tuple(
         work.replace(agent=_beside(name, work.agent), place=_beside(name, work.place))
         for work in asked

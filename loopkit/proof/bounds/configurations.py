@@ -1,4 +1,4 @@
-"""Configurations that a run can come to, each with its moves."""
+"""Configurations that a run can reach, each with its moves."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from loopkit.proof.outcomes import Row
 from loopkit.values import Mutable, Value, field
 
 END = -1
-"""Where a suspended run goes: nowhere."""
+"""The target of a suspended run."""
 Configuration = tuple[str, int]
-"""A state, and what is held, packed."""
+"""A state, and the packed values of its variables."""
 Arc = tuple[Move, int]
-"""A way out, and the number of the configuration that it leads to, or END."""
+"""A move, and the number of the configuration to which it leads, or END."""
 
 
 class TooMany(Exception):
-    """There are more configurations than may be looked at."""
+    """There are more configurations than may be explored."""
 
 
 class Dead(Value, frozen=True):
@@ -32,44 +32,44 @@ class Dead(Value, frozen=True):
 
 
 class Present(Value, frozen=True):
-    """Where a run stands: its state, the values of what configurations hold of it, its input."""
+    """The present point of a run: its state, the values of its variables, its input."""
 
     state: str
     values: Mapping[Variable, object] = field(default_factory=dict)
-    """Counted without end; regions are none of them."""
+    """Counts are not capped; regions are not among the values."""
     inputs: Mapping[str, object] = field(default_factory=dict)
     """By dotted name."""
 
 
 class Explored(Mutable):
-    """The graph of configurations; they are numbered in the order in which they were found."""
+    """The graph of configurations, numbered in the order in which they were found."""
 
     plans: Plans
     found: list[Configuration] = field(default_factory=list)
     moves: list[tuple[Move, ...]] = field(default_factory=list)
-    """Of each one that was looked at; equal ones are one and the same tuple, as a rule."""
+    """The moves of each explored configuration; equal ones are usually the same tuple."""
     targets: list[Sequence[int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     dead: dict[tuple[str, bool], Dead] = field(default_factory=dict)
-    """The first of each state that is surely, and that may be."""
+    """For each state, the first surely dead configuration and the first that may be."""
 
     def arcs(self, index: int) -> tuple[Arc, ...]:
-        """The ways out of a configuration; none of one that was not looked at."""
+        """The arcs out of a configuration; empty if it was not explored."""
         if index >= len(self.moves):
             return ()
         return tuple(zip(self.moves[index], self.targets[index], strict=True))
 
     def values(self, index: int) -> dict[Variable, object]:
-        """What the state of a configuration reads."""
+        """The values that the state of a configuration reads."""
         return self.plans.values(*self.found[index])
 
     def every_plan(self) -> Iterator[tuple[Move, ...]]:
-        """The moves that belong together, each of them once."""
+        """The moves of all configurations; equal tuples are given once."""
         return iter({id(moves): moves for moves in self.moves}.values())
 
 
 class Explorer:
-    """Goes from configuration to configuration, each once."""
+    """Explores configurations, each once."""
 
     def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
         """Starts where runs start, unless a `present` is given."""
@@ -80,8 +80,8 @@ class Explorer:
         self._explored = Explored(plans)
         self._alike: dict[tuple[int, ...], tuple[Move, ...]] = {}
 
-    def explored(self) -> Explored:
-        """The whole graph; raises TooMany above the number that may be looked at."""
+    def explore_all(self) -> Explored:
+        """Explore the whole graph; raises TooMany above the number that may be explored."""
         explored = self._explored
         try:
             explored.starts = self.starts()
@@ -95,13 +95,13 @@ class Explorer:
 
     @property
     def so_far(self) -> Explored:
-        """What was found before there were too many; the last ones have no ways out in it."""
+        """The graph as explored so far; the last configurations have no arcs in it yet."""
         return self._explored
 
     def starts(self) -> list[int]:
         """The configurations in which runs start."""
         name = self._present.state
-        held = self.plans.held(name, self._present.values)
+        held = self.plans.bits_of(name, self._present.values)
         return [self._number(name, part) for part in self.plans.parts(name, held)]
 
     def state(self, index: int) -> str:
@@ -113,7 +113,7 @@ class Explorer:
         return zip(moves, targets, strict=True)
 
     def ways(self, index: int) -> Iterator[tuple[Move, list[int]]]:
-        """The moves out of one configuration, each with the parts into which its target falls."""
+        """The moves out of one configuration, each with the parts into which its target splits."""
         name, held = self._explored.found[index]
         plan = self.plans.of(name, held)
         for move, change in zip(plan.moves, plan.changes, strict=True):
@@ -140,7 +140,7 @@ class Explorer:
                     after &= ~bits
             known = numbers[target].get(after)
             if known is None:
-                # Few states tell apart what comes to them.
+                # Few states split the configurations that reach them.
                 parts = self.plans.parts(target, after) if may_split else (after,)
                 if len(parts) > 1:
                     return self._look_closer(index, plan)
@@ -149,7 +149,7 @@ class Explorer:
         return plan.moves, targets
 
     def _look_closer(self, index: int, plan: Plan) -> tuple[tuple[Move, ...], Sequence[int]]:
-        """The same where targets may fall apart."""
+        """The moves and targets of a configuration whose targets may split."""
         arcs = [(move, target) for move, targets in self.ways(index) for target in targets]
         targets = [target for _, target in arcs]
         if len(arcs) == len(plan.moves):

@@ -10,17 +10,17 @@ from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variab
 from loopkit.proof.outcomes import AUTHOR, FOUND_BY, ROOM
 
 AGAIN = "again "
-"""Whether a state has worked before, where that decides what it takes."""
+"""Whether a state has worked before, if that decides what its work takes."""
 Reading = Callable[[Values], object]
 """The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
 """How many earlier attempts were judged completely, up to two."""
 KEPT = "kept "
-"""Whether a state may keep what it made."""
+"""Whether a state may keep its artifact."""
 LAST = "last "
-"""Before the name of a fact: what the state's own last work left, where it may be kept."""
+"""Prefix of a fact: its value after the state's own last work, if that may be kept."""
 WORKED = "worked "
-"""How often a state has worked, where it may be kept and a guard reads `attempt`."""
+"""How often a state has worked, if its work may be kept and a guard reads `attempt`."""
 LIMITED = "limited "
 """Whether a limit was reached before."""
 
@@ -28,7 +28,7 @@ LIMITED = "limited "
 def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     """Each fact of the context of a state, with how it is read from a configuration.
 
-    An input is read as one of its region's values, whatever the state tells apart being split.
+    An input is read as one value of its region, which is split as far as the state needs it.
     """
     read, named = variables.read[name], variables.named[name]
     for variable in read:
@@ -40,8 +40,8 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
             yield variable.name, _stand_in(variable)
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
-    yield from _before(variables, name)
-    yield from _kept(variables, name)
+    yield from _readings_of_before(variables, name)
+    yield from _readings_of_kept_work(variables, name)
     if Variable("judged", name) in read:
         yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
     for author in variables.author_of_what_is_judged(name):
@@ -55,16 +55,16 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
         yield "max_revisions", cap_of(variables, counter)
 
 
-def _before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """From where a run has come to a person, and what can be sent back from there."""
+def _readings_of_before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """The facts of a person's state about where a run came from and what was found there."""
     if Variable("before", name) in variables.read[name]:
         yield CAME_FROM, _value(Variable("before", name))
     if FOUND in variables.read[name]:
         yield FOUND_BY, _value(FOUND)
 
 
-def _kept(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """What decides whether a state that is entered again works, or how much."""
+def _readings_of_kept_work(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """The facts that decide whether a state that is entered again works, and how much."""
     works = Variable("works", name)
     if name in variables.graph.keeping:
         yield KEPT, lambda values: values[Variable("kept", name)] == 1
@@ -85,7 +85,7 @@ def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
 
 
 def room_of(variables: Variables, counter: str) -> Callable[[Values], bool]:
-    """Whether a counter has room, in a configuration where that is told apart."""
+    """How the room of a counter is read from a configuration that holds it."""
     if counter in variables.rooms:
         left = Variable("room", counter)
         return lambda values: _region(values[left]).low > 0
@@ -113,7 +113,7 @@ def _stand_in(variable: Variable) -> Reading:
 
 
 def _attempt(variables: Variables, name: str) -> Reading:
-    """How often the author of what is judged has worked; elsewhere this state, with now."""
+    """How often the author of the judged artifact has worked; else this state, now included."""
     variable = variables.attempt(name)
     if variable.kind == "version":
         return _value(variable)

@@ -17,7 +17,7 @@ from loopkit.proof.outcomes import Row
 
 
 class Descriptions:
-    """Tells of the configurations of one machine."""
+    """Describes configurations of one machine and paths through them."""
 
     def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
         self._plans = plans
@@ -26,7 +26,7 @@ class Descriptions:
         self._before = present.values if present else {}
 
     def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
-        """What a path takes, with the total that none exceeds or undercuts."""
+        """What a path takes, with the total that no path exceeds or undercuts."""
         by_state: dict[str, float] = defaultdict(int)
         by_agent: dict[str, float] = defaultdict(int)
         way: list[Taken] = []
@@ -34,7 +34,7 @@ class Descriptions:
         for index, move in path.steps:
             name = self._found[index][0]
             case, asked = aim.case(move)
-            way.append(_taken(name, move, case, asked))
+            way.append(_describe_step(name, move, case, asked))
             for work in asked:
                 weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
                 by_state[name] += weight
@@ -51,14 +51,14 @@ class Descriptions:
     def stuck(self, dead: Dead, path: Path) -> Stuck:
         """A configuration in which no transition is enabled, and the path to it."""
         steps = ((self._found[index][0], move) for index, move in path.steps)
-        way = tuple(_taken(name, m, m.least, m.least.spread.least) for name, m in steps)
+        way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
         name = self._found[dead.at][0]
         return Stuck(
             name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
         )
 
     def _counters(self, name: str, path: Path) -> Mapping[str, int]:
-        """What was spent of the counters that a state looks at."""
+        """How much a path has spent of the counters that a state reads."""
         counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
         spent = Counter({variable.name: number(spent) for variable, spent in counted})
         for _, move in path.steps:
@@ -70,7 +70,7 @@ class Descriptions:
         return {c: spent[c] for edge in edges for c in edge.counters}
 
     def _inputs(self, path: Path) -> Row:
-        """The inputs that some state of a path tells apart, with a value for which it is taken."""
+        """The inputs that a path depends on, each with a value that leads along it."""
         narrowest: dict[str, Region] = {}
         spent: Counter[str] = Counter()
         for index, move in (*path.steps, (path.end, None)):
@@ -88,14 +88,14 @@ class Descriptions:
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
         whole, truths = self._variables.inputs.region, self._variables.analysis.parts.truths
-        told: dict[str, object] = {}
+        values: dict[str, object] = {}
         for name, region in narrowest.items():
             if region != whole(name):
                 value = region.stand_in
-                told |= truths[name][value is True] if name in truths else {name: value}
-        return told
+                values |= truths[name][value is True] if name in truths else {name: value}
+        return values
 
 
-def _taken(name: str, move: Move, case: Case, asked: Asked) -> Taken:
+def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:
     edge = move.edge.id if move.edge else None
     return Taken(name, move.event, edge, case.row, asked, move.is_spared)

@@ -1,4 +1,4 @@
-"""Linear equations over fractions, solved as far as they determine the unknowns asked for."""
+"""Linear equations over fractions, solved as far as they determine the wanted unknowns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 Equation = tuple[list[Fraction], Fraction]
-"""Coefficients, and what their sum is."""
+"""Coefficients, and the value of their sum."""
 
 
 class Contradiction(Exception):
@@ -20,8 +20,8 @@ class Equations:
         self._pivots: dict[int, Equation] = {}
 
     def add(self, coefficients: Sequence[int], value: Fraction) -> None:
-        """One more equation; raises Contradiction where the others say otherwise."""
-        left, rest = self._reduced([Fraction(c) for c in coefficients], value)
+        """Add an equation; raises Contradiction if it contradicts the others."""
+        left, rest = self._reduce([Fraction(c) for c in coefficients], value)
         pivot = next((index for index, c in enumerate(left) if c), None)
         if pivot is None:
             if rest:
@@ -31,11 +31,11 @@ class Equations:
         self._pivots[pivot] = ([c / scale for c in left], rest / scale)
 
     def value(self, coefficients: Sequence[int]) -> Fraction | None:
-        """What a sum comes to, or none where the equations leave it open."""
-        left, rest = self._reduced([Fraction(c) for c in coefficients], Fraction(0))
+        """The value of a sum; None if the equations leave it open."""
+        left, rest = self._reduce([Fraction(c) for c in coefficients], Fraction(0))
         return None if any(left) else -rest
 
-    def _reduced(self, left: list[Fraction], rest: Fraction) -> Equation:
+    def _reduce(self, left: list[Fraction], rest: Fraction) -> Equation:
         for pivot, (row, value) in self._pivots.items():
             factor = left[pivot]
             if factor:

@@ -14,14 +14,14 @@ from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
 
 MOST_STEPS = 4_000_000
-"""Configurations that are gone through to tell how far counters come that no run uses up."""
+"""The most steps to compute how much is spent of counters that no run uses up."""
 _Spending = tuple[bool, bool]
-"""Whether a move leaves what is spent of a counter as it is, and whether it spends one more."""
+"""Whether a move keeps the count of a counter, and whether it spends one more."""
 UNKNOWN = Extreme(None, None, {}, {}, (), {})
 
 
 class Exact:
-    """Tells of a machine all of whose configurations were looked at."""
+    """The bounds of a machine whose configurations were all explored."""
 
     def __init__(self, explorer: Explorer, explored: Explored, present: Present | None) -> None:
         self._explorer = explorer
@@ -30,7 +30,9 @@ class Exact:
         self._graph = self._variables.graph
         self._present = present
         self._descriptions = Descriptions(explored.plans, explored.found, present)
-        self.unpriced = explored.plans.moves.asking.unpriced(name for name, _ in explored.found)
+        self.unpriced = explored.plans.moves.asking.calls_without_price(
+            name for name, _ in explored.found
+        )
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
 
@@ -47,14 +49,14 @@ class Exact:
             stuck=tuple(self._stuck()),
             untaken=self._untaken(),
             unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),
-            unfilled=dict(self._unfilled()),
+            unfilled=dict(self._counters_left()),
             unpriced=self.unpriced,
             tool_calls=self.worst("tool_calls") if has_tools else None,
         )
 
     @property
     def reach(self) -> Asked:
-        """Everybody who can be asked."""
+        """All agent calls that runs can make."""
         states = dict.fromkeys(name for name, _ in self._explored.found)
         asking = self._explored.plans.moves.asking
         return tuple(work for name in states for work in asking.reach(name))
@@ -100,9 +102,9 @@ class Exact:
     # -- what is odd about it --------------------------------------------------------------
 
     def _stuck(self) -> Iterator[Stuck]:
-        """The first one of each state; those that are sure before those that may be."""
+        """The first stuck configuration of each state; a sure one before one that may be stuck."""
         dead = self._explored.dead
-        before = found_from(self._explored) if dead else {}
+        before = predecessors(self._explored) if dead else {}
         for name in dict.fromkeys(name for name, _ in dead):
             first = dead.get((name, True)) or dead[name, False]
             yield self._descriptions.stuck(first, path_to(first.at, before))
@@ -112,7 +114,7 @@ class Exact:
         taken = {move.edge.id for move in every if move.edge is not None}
         return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
 
-    def _unfilled(self) -> Iterator[tuple[str, int | None]]:
+    def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
         some = [c for c in self._graph.caps if not is_used_up(c) and cap(c).high > 0]
         is_much = len(some) * len(self._explored.found) > MOST_STEPS
@@ -120,7 +122,7 @@ class Exact:
             yield counter, None if is_much else self._most_spent(counter)
 
     def _most_spent(self, counter: str) -> int:
-        """The longest row of moves that spend a counter, no reset between them."""
+        """The most moves in a row that spend a counter without a reset between them."""
         most = [0] * (len(self._explored.found) + 1)
         known: dict[int, list[_Spending]] = {}
         for index in reversed(self._order):
@@ -142,8 +144,8 @@ def _spending(move: Move, counter: str) -> _Spending:
     return counter not in edge.resets, counter in edge.counters
 
 
-def found_from(explored: Explored) -> Mapping[int, tuple[int, Move]]:
-    """For each configuration the one from which it was found, on a shortest way."""
+def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
+    """For each configuration, its predecessor on a shortest path and the move from there."""
     before: dict[int, tuple[int, Move]] = {}
     starts = set(explored.starts)
     for index in range(len(explored.moves)):

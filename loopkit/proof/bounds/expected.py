@@ -1,9 +1,9 @@
-"""Means over all runs, exact, under probabilities that somebody gives.
+"""Exact means over all runs, under given probabilities.
 
-An assumption names a state and a condition on what its work comes to: a fact (`valid`), one of
+An assumption names a state and a condition on the outcome of its work: a fact (`valid`), one of
 its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a rule blocks or
-comes to no verdict, so that judges are left out), or a guard made of these. One that a
-configuration decides by itself does not count there. Errors and limits that no assumption names
+comes to no verdict, so that judges are not asked), or a guard made of these. Where a configuration
+decides the condition, the assumption does not count. Errors and limits that no assumption names
 do not happen, nor do answers that are no artifact.
 """
 
@@ -29,25 +29,23 @@ OPEN_INPUT = "the runs depend on the input, which has to be given"
 
 
 class _Outcome(Value, frozen=True):
-    """One row, and everything that the means depend on: the way out, and who was asked."""
+    """One row with all that the means depend on: the way out, and the agent calls."""
 
     way: int
-    """Which of the configuration's ways out is taken."""
+    """The index of the way out among those of the configuration."""
     asked: Asked
     case: Case
     truths: tuple[bool, ...]
-    """Which of the state's assumptions it fulfils."""
+    """For each of the state's assumptions, whether it holds."""
 
 
-def expected(
+def compute_means(
     explorer: Explorer, assumptions: Sequence[Assumption], most: int, usual: Usual
 ) -> Expected:
-    """The means; raises NotDetermined where an assumption is missing or they contradict.
+    """The means; raises NotDetermined if an assumption is missing or assumptions contradict.
 
-    `usual` says what a call costs.
-
-    Runs are followed from the start on, the least revised ones first. After `most` configurations
-    the rest is left out, and how many of all runs that are.
+    `usual` gives the cost of a call. Runs are followed from the start, the least revised ones
+    first. After `most` configurations the rest is left out; the result says which part that is.
     """
     chances = _Chances(assumptions)
     front = _Front(explorer)
@@ -77,7 +75,7 @@ def expected(
 
 
 class _Sum(Mutable):
-    """A weighted sum, which is none where one of its parts is unknown."""
+    """A weighted sum; None if one of its parts is unknown."""
 
     total: Fraction | None = Fraction(0)
 
@@ -89,7 +87,7 @@ class _Sum(Mutable):
 
 
 class _Front:
-    """The configurations in which runs are, each with what part of all runs that are."""
+    """The configurations to explore next, each with its part of all runs."""
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
@@ -103,7 +101,7 @@ class _Front:
             raise NotDetermined(OPEN_INPUT)
 
     def add(self, revised: int, index: int, mass: Fraction) -> None:
-        """Some runs come to a configuration, after so many revisions."""
+        """Add runs that reach a configuration after so many revisions."""
         key = (revised, index)
         if key not in self._mass:
             self._mass[key] = Fraction(0)
@@ -112,7 +110,7 @@ class _Front:
         self._mass[key] += mass
 
     def each(self, most: int) -> Iterator[tuple[int, int, Fraction]]:
-        """(revisions, configuration, part of all runs), until none is left or `most` were told."""
+        """(revisions, configuration, part of all runs), at most `most` of them."""
         for _ in range(most):
             if not self._waiting:
                 return
@@ -121,12 +119,12 @@ class _Front:
 
     @property
     def left(self) -> Fraction:
-        """The part of all runs that is still on its way."""
+        """The part of all runs that has not been followed to its end."""
         return sum(self._mass.values(), Fraction(0))
 
 
 class _Chances:
-    """How probable each way out of a configuration is; worked out once for equal ones."""
+    """The probability of each way out of a configuration, computed once for equal ones."""
 
     def __init__(self, assumptions: Sequence[Assumption]) -> None:
         self._of_state: dict[str, list[Assumption]] = defaultdict(list)
@@ -135,13 +133,13 @@ class _Chances:
         self._known: dict[tuple[int, ...], list[tuple[int, Asked, Fraction]]] = {}
 
     def of(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
-        """(way out, who is asked, probability), without those that never happen."""
+        """(way out, agent calls, probability), without those that never happen."""
         key = tuple(map(id, moves))
         if key not in self._known:
-            self._known[key] = self._solved(name, moves) if moves else []
+            self._known[key] = self._solve(name, moves) if moves else []
         return self._known[key]
 
-    def _solved(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
+    def _solve(self, name: str, moves: Sequence[Move]) -> list[tuple[int, Asked, Fraction]]:
         given = self._of_state[name]
         possible = [
             outcome
@@ -179,7 +177,7 @@ def _shares(
 
 
 def _outcomes(name: str, moves: Sequence[Move], given: Sequence[Assumption]) -> Iterator[_Outcome]:
-    """The rows that can happen: errors and limits only where they are named, and no work saved."""
+    """The outcomes that can happen; errors and limits only if named, and never kept work."""
     named = frozenset[str]().union(*(assumption.condition.names for assumption in given))
     for way, move in enumerate(moves):
         if move.is_spared or (move.event != "done" and move.event not in named):
@@ -206,7 +204,7 @@ def _holds(name: str, assumption: Assumption, move: Move, case: Case) -> bool:
 
 
 def _missing(name: str, possible: Sequence[_Outcome], given: Sequence[Assumption]) -> str:
-    """What differs between rows that no assumption tells apart, else what holds in one of them."""
+    """The message for outcomes that no assumption distinguishes: it names what differs."""
     wanted: dict[str, None] = {}
     for first in possible:
         for second in possible:

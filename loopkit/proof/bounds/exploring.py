@@ -16,7 +16,7 @@ from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
 from loopkit.proof.bounds.exact import Exact
 from loopkit.proof.bounds.extremes import Measure, circle
-from loopkit.proof.bounds.folding import folded
+from loopkit.proof.bounds.folding import fold_inputs
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_CONFIGURATIONS = 500_000
 SOON = 10_000
-"""Configurations that are looked at before it is tried to do without the others."""
+"""The configurations that are explored before `settle` tries to decide without the others."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
 
@@ -48,27 +48,27 @@ def explore(
 ) -> Bounds:
     """The bounds of a machine whose edges all lead to states.
 
-    `price` says what one call costs at most; `inputs` are the values that are known, any others
-    are tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
-    probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`; a run
-    that stands somewhere already is explored from its `present`; for `Bounds.ways` as many
-    configurations are looked at as `ways` says; `usual` is what a call costs in the mean;
-    `price_in` says what calls of the machines cost that states run, without it `price`. Raises
-    Endless where runs need not end, NotDetermined for what `assume` leaves open.
+    `price` gives the maximum cost of one call; `inputs` are the known values, and any others are
+    tried. Above `most` configurations bounds may be too high, and say so. `assume` gives
+    probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`. A run
+    that has begun is explored from its `present`. `ways` is the number of configurations to
+    explore for `Bounds.ways`; `usual` is the mean cost of a call; `price_in` gives the prices in
+    child machines, without it `price` does. Raises Endless if runs need not end, NotDetermined if
+    `assume` leaves something open.
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
-    analysis = folded(analysis, given)
+    analysis = fold_inputs(analysis, given)
     has_children = bool(measures) and any(analysis.machine.states_of(ChildrenState))
     children = None
     if has_children:
-        # Few machines have some, and checks do not ask what they take.
+        # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(
         Variables(analysis, given), Asking(analysis, price, children), _conditions(assumptions)
     )
     explorer = Explorer(Plans(moves), most, present)
-    if not measures and (known := _settled(explorer.plans, given, present, most)) is not None:
+    if not measures and (known := _settle(explorer.plans, given, present, most)) is not None:
         return known
     bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
@@ -78,19 +78,19 @@ def explore(
         bounds = bounds.replace(ways=followed, has_all_ways=is_all)
     if not assumptions:
         return bounds
-    from loopkit.proof.bounds.expected import expected  # noqa: PLC0415 - few people assume
+    from loopkit.proof.bounds.expected import compute_means  # noqa: PLC0415 - few people assume
 
     fresh = Explorer(explorer.plans, sys.maxsize, present)
-    means = expected(fresh, assumptions, most, usual)
+    means = compute_means(fresh, assumptions, most, usual)
     return bounds.replace(expected=means)
 
 
 def _ends(
     explorer: Explorer, given: Mapping[str, object], present: Present | None = None
 ) -> Exact | Bracket:
-    """What is known of the runs of a machine: all of it, or what holds without a look at each."""
+    """The bounds of a machine: exact ones, or a bracket if there are too many configurations."""
     try:
-        return Exact(explorer, explorer.explored(), present)
+        return Exact(explorer, explorer.explore_all(), present)
     except TooMany:
         from loopkit.proof.bounds.bracket import Bracket  # noqa: PLC0415 - few machines are so large
 
@@ -98,32 +98,34 @@ def _ends(
         return Bracket(explorer, picture, present)
 
 
-def _settled(
+def _settle(
     plans: Plans, given: Mapping[str, object], present: Present | None, most: int
 ) -> Bounds | None:
-    """What is asked besides extremes, where it is soon known; none where all has to be seen."""
+    """The bounds without extremes, if they are soon known; None if all has to be explored."""
     explorer = Explorer(plans, min(SOON, most), present)
     try:
-        return Exact(explorer, explorer.explored(), present).bounds(())
+        return Exact(explorer, explorer.explore_all(), present).bounds(())
     except TooMany:
-        from loopkit.proof.bounds.settling import settled  # noqa: PLC0415 - few are so large
+        from loopkit.proof.bounds.settling import settle  # noqa: PLC0415 - few are so large
 
         if circle(plans.variables.graph) is not None:
             return None
         picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
-        return settled(explorer, Explorer(plans, sys.maxsize, present), picture)
+        return settle(explorer, Explorer(plans, sys.maxsize, present), picture)
 
 
 def _children(
     analysis: Analysis, given: Mapping[str, object], price_in: PriceIn, most: int
 ) -> Children:
-    def explored(child: Analysis, known: Mapping[str, object], inner: Children) -> Exact | Bracket:
+    def explore_child(
+        child: Analysis, known: Mapping[str, object], inner: Children
+    ) -> Exact | Bracket:
         flat = flat_facts({"input": known})
-        child = folded(child, flat)
+        child = fold_inputs(child, flat)
         asking = Asking(child, price_in(child.machine), inner)
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 
-    return Children(analysis, price_in, given, explored)
+    return Children(analysis, price_in, given, explore_child)
 
 
 def _conditions(assumptions: Iterable[Assumption]) -> dict[str, tuple[Guard, ...]]:

@@ -17,7 +17,7 @@ NEVER = float("inf")
 
 
 class Endless(Exception):
-    """Some configurations can follow one another in a circle, so the machine need not end."""
+    """Some configurations can follow one another in a cycle, so a run need not end."""
 
     def __init__(self, state: str) -> None:
         super().__init__(f"a run can come back to `{state}` with nothing spent")
@@ -25,7 +25,7 @@ class Endless(Exception):
 
 
 class Path(Value, frozen=True):
-    """Moves that follow one another, each with the number of the configuration it starts from."""
+    """Consecutive moves, each with the number of the configuration that it leaves."""
 
     steps: tuple[tuple[int, Move], ...]
     end: int
@@ -43,7 +43,7 @@ def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
 
 
 def last_first(explored: Explored) -> list[int]:
-    """The configurations, each after all that can follow it; raises Endless where none is such.
+    """The configurations, each after all that can follow it; raises Endless if there is a cycle.
 
     Their order is the proof that every path is finite.
     """
@@ -68,9 +68,9 @@ def last_first(explored: Explored) -> list[int]:
 
 
 def circle(graph: Graph) -> str | None:
-    """A state of a circle that the edges by themselves leave possible, none where they show an end.
+    """A state in a possible cycle; None if the edges alone show that every run ends.
 
-    Forward edges go in no circle then, and every edge back spends a counter that is never reset.
+    Then the forward edges have no cycle, and every back edge spends a counter that is never reset.
     """
     place = {node: at for at, node in enumerate(graph.nodes_last_first)}
     reset = {counter for edge in graph.edges for counter in edge.resets}
@@ -85,12 +85,12 @@ def circle(graph: Graph) -> str | None:
 def paths(explored: Explored, order: Sequence[int]) -> int:
     """How many paths there are from all the starts together.
 
-    After the same edge configurations that go on alike, edge by edge, are one.
+    Configurations after the same edge count as one if they continue alike, edge by edge.
     """
     kinds: dict[frozenset[tuple[str, int]], int] = {frozenset(): 0}
     counted = [1]
     labels: dict[int, list[str]] = {}
-    # One more than configurations: where END, which is -1, finds what a run is that has ended.
+    # The additional last entry is found by END, which is -1: a run that has ended.
     kind_of = [0] * (len(order) + 1)
     for index in order:
         moves = explored.moves[index]
@@ -106,9 +106,9 @@ def paths(explored: Explored, order: Sequence[int]) -> int:
 
 
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
-    """What a visit counts for, with every retry, fallback, re-ask and tool or with none.
+    """The measure of a visit's calls, with every retry, fallback, re-ask and tool or with none.
 
-    Prices are known.
+    All prices have to be known.
     """
     if measure == "runs":
         return sum(work.runs for work in asked)
@@ -120,7 +120,7 @@ def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
 
 
 class Aim:
-    """What is looked for: the most that any path can take, or the least that leads to a success."""
+    """The aim of a search: the most that any path takes, or the least that reaches a success."""
 
     def __init__(self, measure: Measure, *, is_worst: bool) -> None:
         self.measure: Measure = measure
@@ -128,25 +128,25 @@ class Aim:
         self._known: dict[int, tuple[Move, Number]] = {}
 
     def weight(self, move: Move) -> Number:
-        """What the work before a move counts for."""
+        """The measure of the work before a move."""
         known = self._known.get(id(move))
         if known is None:
-            # The move is kept with it, so that its id stays its own.
+            # The move is stored as well, so that no other object gets its id.
             known = self._known[id(move)] = (move, self._weight(move))
         return known[1]
 
     def _weight(self, move: Move) -> Number:
-        # What a limit cuts short is no measure of what a success takes.
+        # Work that a limit cuts short does not count for the least of a success.
         is_cut_short = move.event == "limit" and not self.is_worst
         return NEVER if is_cut_short else self._weigh(self.case(move)[1])
 
     def case(self, move: Move) -> tuple[Case, Asked]:
-        """The row of a move that is meant, and who is asked for it."""
+        """The case of a move that counts for this aim, and its agent calls."""
         sign = -1 if self.is_worst else 1
-        case = min(move.cases, key=lambda c: (sign * self._weigh(self._asked(c)), not c.is_sure))
-        return case, self._asked(case)
+        case = min(move.cases, key=lambda c: (sign * self._weigh(self._calls_in(c)), not c.is_sure))
+        return case, self._calls_in(case)
 
-    def _asked(self, case: Case) -> Asked:
+    def _calls_in(self, case: Case) -> Asked:
         return case.spread.most if self.is_worst else case.spread.least
 
     def _weigh(self, asked: Asked) -> Number:
@@ -156,13 +156,13 @@ class Aim:
 def dearest(
     explored: Explored, order: Sequence[int], aim: Aim, ends: Collection[str] | None = None
 ) -> tuple[Number, Path] | None:
-    """The most that a path takes, and such a path, by one pass over all configurations.
+    """The most that a path takes, and such a path, in one pass over all configurations.
 
-    With `ends` only paths to one of these states count; none where there is no such path.
+    With `ends`, only paths to one of these states count; None if there is no such path.
     """
     weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
     weighed = [weights[id(moves)] for moves in explored.moves]
-    # One more than configurations: where END, which is -1, finds that of a suspended run.
+    # The additional last entry is found by END, which is -1: a suspended run.
     totals: list[Number] = [0 if ends is None else -NEVER] * (len(order) + 1)
     for index in order:
         if ends is not None and explored.found[index][0] in ends:

@@ -1,4 +1,4 @@
-"""Folding: a part of a guard that alone reads some inputs becomes one input, true or false."""
+"""Folding: a part of a guard that alone reads some inputs becomes one boolean input."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from loopkit.proof.outcomes import Analysis, Row
 from loopkit.proof.outcomes.input_parts import InputParts
 
 MOST_LOOKED_AT = 1_000
-"""So much of a part is looked at for what it can be; what is still open then is not folded."""
+"""The most steps to find the truths of a part; a part that is still open then is not folded."""
 Whole = ast.BoolOp | ast.UnaryOp
 
 
 class _Open(Exception):
-    """It is not soon known what a part can be."""
+    """The truths of a part are not soon known."""
 
 
-def folded(analysis: Analysis, given: Mapping[str, object]) -> Analysis:
-    """The machine with such inputs; `given` are the values that are known, by dotted name."""
+def fold_inputs(analysis: Analysis, given: Mapping[str, object]) -> Analysis:
+    """The machine with folded inputs; `given` are the known values, by dotted name."""
     every = [edge.guard for edge in analysis.graph.edges]
     every += [rule.guard for rules in analysis.rules_at.values() for rule in rules]
     whole = (analysis.guards.whole(text) for text in dict.fromkeys(every) if text is not None)
@@ -46,7 +46,7 @@ def folded(analysis: Analysis, given: Mapping[str, object]) -> Analysis:
 
 
 class _Parts:
-    """Guards taken apart, the longest first, as far as parts read what others read as well."""
+    """Guards split into parts, the longest first, until no parts share an input."""
 
     def __init__(self, guards: Iterable[Guard], free: Set[str]) -> None:
         self._free = free
@@ -66,7 +66,7 @@ class _Parts:
                 if len(names_in(tree)) > 1:
                     yield tree
             elif isinstance(tree, Whole):
-                self.made_of[text] = whole = self._regrouped(tree)
+                self.made_of[text] = whole = self._regroup(tree)
                 self._readers.subtract(names_in(tree))
                 for part in [whole.operand] if isinstance(whole, ast.UnaryOp) else whole.values:
                     self._add(part)
@@ -82,8 +82,8 @@ class _Parts:
         names = names_in(tree)
         return names <= self._free and all(self._readers[name] == 1 for name in names)
 
-    def _regrouped(self, tree: Whole) -> Whole:
-        """A tree in which the parts that share nothing with others are one part."""
+    def _regroup(self, tree: Whole) -> Whole:
+        """The tree with the parts that share no input with others joined into one."""
         values = [] if isinstance(tree, ast.UnaryOp) else tree.values
         alone = [part for part in values if self._is_alone(part)]
         if isinstance(tree, ast.UnaryOp) or len(alone) < 2:
@@ -100,7 +100,7 @@ class _Truths:
         self._left = MOST_LOOKED_AT
 
     def of(self, tree: ast.expr, regions: Mapping[str, Region]) -> Mapping[bool, Row]:
-        """Each with inputs out of their regions for which it does."""
+        """The possible truths of a part, each with inputs from their regions that lead to it."""
         names = names_in(tree)
         open_ = {name: regions[name] for name in sorted(names) if len(regions[name]) > 1}
         match tree:
@@ -114,7 +114,7 @@ class _Truths:
         self._left -= 1
         stand_ins = {name: regions[name].stand_in for name in sorted(names)}
         known = {name: stand_ins[name] for name in names - open_.keys()}
-        split = Conditions(known, open_).undecided(Guard("", tree, names))
+        split = Conditions(known, open_).next_split(Guard("", tree, names))
         if split is not None:
             return self._of_each(tree, ({**regions, split[0]: part} for part in split[1]))
         held = truth(tree, stand_ins)
@@ -131,7 +131,7 @@ class _Truths:
 
 
 def _groups(values: Sequence[ast.expr], open_: Collection[str]) -> list[list[ast.expr]]:
-    """The parts that read some open input in common, together."""
+    """The parts in groups that share open inputs."""
     leads: dict[int | str, set[int | str]] = {name: set() for name in open_}
     for index, value in enumerate(values):
         leads[index] = {*names_in(value) & {*open_}}
@@ -142,7 +142,7 @@ def _groups(values: Sequence[ast.expr], open_: Collection[str]) -> list[list[ast
 
 
 def _together(each: Sequence[Mapping[bool, Row]], *, decisive: bool) -> Mapping[bool, Row]:
-    """What comes of parts with nothing in common, one of which may be decisive."""
+    """The truths of independent parts together; `decisive` is the value that one part decides."""
     found: dict[bool, Row] = {}
     if deciding := [rows[decisive] for rows in each if decisive in rows]:
         found[decisive] = deciding[0]

@@ -13,7 +13,7 @@ from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.domains import domains
 
 MOST_SINGLE = 1_024
-"""Values of an input that can be told apart one by one, where it is compared with another one."""
+"""The most values of an input that are split one by one if it is compared with another input."""
 NOTHING = Region(0, 0)
 """Revisions granted by a cap whose input is not a number."""
 
@@ -24,29 +24,29 @@ class Inputs:
     def __init__(
         self, analysis: Analysis, given: Mapping[str, object], guards: Sequence[Guard]
     ) -> None:
-        """`given` are those whose values are known, by dotted name."""
+        """`given` are the known values, by dotted name."""
         self._given = given
         self._type = analysis.scope.input
-        self._bounded = dict(_bounded(self._type))
+        self._bounded = dict(_whole_number_regions(self._type))
         self.caps: Mapping[str, int | str] = {
-            counter: self._granted(cap) if cap in given else cap
+            counter: self._grant_of(cap) if cap in given else cap
             for counter, cap in analysis.graph.caps.items()
         }
-        """The cap of each counter: a number, or the input that has it."""
-        self.named = dict(self._named(analysis, guards))
-        """The regions of those that guards read and whose values can be told apart."""
+        """The cap of each counter: a number, or the input that holds it."""
+        self.named = dict(self._regions_in_guards(analysis, guards))
+        """The regions of the inputs that guards read and whose values can be split."""
 
     def region(self, name: str) -> Region:
         """All values of an input that is read."""
         return self.named.get(name) or self._bounded.get(name, NOTHING)
 
     def cap(self, counter: str) -> Region:
-        """All that a counter may grant."""
+        """All values that the cap of a counter may have."""
         cap = self.caps[counter]
         return Region.of(cap) if isinstance(cap, int) else self.region(cap)
 
     def alone(self, counters: Collection[str]) -> frozenset[str]:
-        """Those of some counters whose cap is an input that nothing else reads."""
+        """The counters among `counters` whose cap is an input that nothing else reads."""
         users = Counter(self.caps.values())
         return frozenset(
             counter
@@ -57,17 +57,19 @@ class Inputs:
         )
 
     def _undecidable(self, guards: Sequence[Guard]) -> set[str]:
-        """Inputs that are compared with each other and all have too many values for that."""
+        """The inputs that are compared with each other and have too many values to be split."""
         wide = {n for n, r in self._bounded.items() if len(r) > MOST_SINGLE} - self._given.keys()
         compared = (c for guard in guards for c in conditions(guard.tree) if wide & guard.names)
         pairs = (names_in(condition) & wide for condition in compared)
         return set().union(*(pair for pair in pairs if len(pair) > 1))
 
-    def _granted(self, cap: int | str) -> int:
+    def _grant_of(self, cap: int | str) -> int:
         value = self._given[str(cap)]
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
-    def _named(self, analysis: Analysis, guards: Sequence[Guard]) -> Iterator[tuple[str, Region]]:
+    def _regions_in_guards(
+        self, analysis: Analysis, guards: Sequence[Guard]
+    ) -> Iterator[tuple[str, Region]]:
         types = analysis.scope.guards.common
         for part, truths in analysis.parts.truths.items():
             yield part, Region(others=tuple(truths))
@@ -85,7 +87,7 @@ class Inputs:
                 yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
 
 
-def _bounded(inputs: DataType) -> Iterator[tuple[str, Region]]:
+def _whole_number_regions(inputs: DataType) -> Iterator[tuple[str, Region]]:
     """The inputs that are whole numbers with both ends known, by dotted name."""
     for dotted, known in single_values(inputs, "input."):
         if known.bounded and known.minimum is not None and known.maximum is not None:

@@ -23,7 +23,7 @@ class Opening(Value, frozen=True):
 
     @property
     def name(self) -> str:
-        """Another one for each."""
+        """A unique name."""
         return f"{self.first.id} opens {self.later.id}"
 
     def uses(self, edge: Edge) -> int:
@@ -36,7 +36,7 @@ class Opening(Value, frozen=True):
 def openings(
     graph: Graph, written: Mapping[str, int | str], caps: Mapping[str, int]
 ) -> Sequence[Opening]:
-    """All of a machine. `written` are its caps, `caps` the most of those that are never reset."""
+    """The openings of a machine. `written` has its caps, `caps` the maxima of those never reset."""
     return [
         Opening(first, later, int(written[first.id]), min(caps[c] for c in later.counters))
         for first, later in _pairs(graph)
@@ -46,7 +46,7 @@ def openings(
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[Edge, Edge]]:
-    """Where only its own cap can close the first one, and then it goes before the later one."""
+    """Pairs of an edge that only its own cap can close before the later one, and the later one."""
     for edges in graph.revise_edges.values():
         for first, later in combinations(edges, 2):
             is_before = first.guard is None or first.guard == later.guard

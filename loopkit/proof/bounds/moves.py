@@ -1,4 +1,4 @@
-"""Moves out of one state in a configuration; rows that leave alike are one move."""
+"""Moves out of one state in a configuration; rows with the same effect are one move."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from loopkit.proof.outcomes import FOUND_BY, ROOM, Row, Table, faults_of, own_ta
 from loopkit.values import Value
 
 MOST_FLAGS = 6
-"""Counters that are not followed, of which a state looks at every combination of room and none."""
+"""The most untracked counters of a state for which every combination of room is tried."""
 Kept = tuple[tuple[Variable, object], ...]
 Way = tuple[EdgeEvent, Edge | None, Kept, bool, bool]
 
 
 class Case(Value, frozen=True):
-    """One row of facts, and who may have been asked for it."""
+    """One row of facts, and the possible agent calls for it."""
 
     row: Row
     spread: Spread
     is_sure: bool = True
-    """False where a guard is left open, so that it cannot be told which way the row goes."""
+    """False if an open guard leaves undecided which edge the row takes."""
 
 
 class Move(Value, frozen=True):
-    """One way out of a state: an edge, with what it leaves for later."""
+    """One way out of a state: an edge, with the facts that it leaves for later."""
 
     event: EdgeEvent
     edge: Edge | None
-    """None where an error that nothing catches suspends the run."""
+    """None if an uncaught error suspends the run."""
     kept: Kept
     """The facts that guards of other states name."""
     is_judged: bool
-    """It brings a complete report."""
+    """Whether it brings a complete report."""
     is_spared: bool
-    """The state keeps what it made, and does no work."""
+    """Whether the state keeps its artifact and does not work."""
     cases: tuple[Case, ...]
     least: Case
-    """The case for which the fewest are asked."""
+    """The case with the fewest agent calls."""
 
 
 class StateMoves(Value, frozen=True):
-    """Everything that can come of a state's work in one context."""
+    """All moves of a state in one context, and whether it can be stuck there."""
 
     moves: tuple[Move, ...]
     stuck: Row | None = None
-    """A row for which no transition is enabled; of a person's only where no answer is taken."""
+    """A row without an enabled transition; for a person, only if no answer is accepted."""
     is_surely_stuck: bool = False
-    """False where it only cannot be shown that one is enabled."""
+    """False if a transition may be enabled, which cannot be decided."""
     closed: frozenset[str] = frozenset()
-    """Back edges without room, of those that the state's work can come to."""
+    """The back edges without room, among those for an event of the moves."""
 
 
 class Moves:
-    """The ways out of every state; each context is worked out once."""
+    """The moves of every state, computed once for each context."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Moves:
         asking: Asking,
         conditions: Mapping[str, tuple[Guard, ...]] | None = None,
     ) -> None:
-        """`conditions`, by state, are others than guards that its rows have to decide."""
+        """`conditions`, by state, have to be decided by its rows as its guards are."""
         self.variables = variables
         self.asking = asking
         self._graph = variables.graph
@@ -88,18 +88,18 @@ class Moves:
                 self._left[name].append(variable)
 
     def of(self, name: str, values: Values) -> StateMoves:
-        """The ways out of a state in a configuration whose variables have these values."""
+        """The moves of a state in a configuration whose variables have these values."""
         context = {fact: read(values) for fact, read in self._readings[name]}
         asked, others = self._told_by[name]
         told = (*(truth(c, context) for c in asked), *(context[fact] for fact in others))
         known = self._known.get((name, told))
         if known is None:
             every = [self._within(name, {**context, **rooms}) for rooms in self._rooms(name)]
-            known = self._known[name, told] = _joined(every)
+            known = self._known[name, told] = _merge_contexts(every)
         return known
 
     def _tells(self, name: str) -> tuple[Sequence[ast.expr], Sequence[str]]:
-        """What tells the contexts of a state apart: conditions of guards, and facts as they are."""
+        """The conditions and the facts that distinguish the contexts of a state."""
         variables = self.variables
         own = (
             *variables.guards[name],
@@ -114,11 +114,11 @@ class Moves:
         return alone, sorted(facts - numbers)
 
     def anything(self, name: str) -> tuple[Move, ...]:
-        """All moves out of a state, whatever a configuration holds, and maybe more."""
+        """All moves of a state in any configuration, and maybe more."""
         return () if self._graph.states[name].ends else self._within(name, {}).moves
 
     def _rooms(self, name: str) -> Iterator[Row]:
-        """Room and no room in the counters of a state that are not followed."""
+        """The combinations of room in the untracked counters of a state."""
         counters = {c for edge in self._graph.outgoing[name] for c in edge.counters}
         free = sorted(counters - self.variables.counted)
         if len(free) > MOST_FLAGS:
@@ -130,14 +130,14 @@ class Moves:
             yield {ROOM + counter: flag for counter, flag in zip(free, chosen, strict=True)}
 
     def _within(self, name: str, context: Row) -> StateMoves:
-        """The ways out of a state in a context; what this does not name may be anything."""
+        """The moves of a state in a context; facts that it does not name may have any value."""
         table = self._table(name)
         grouped: dict[Way, list[Case]] = {}
         stuck: Row | None = None
         way: Way
         for own in self._rows(name, table, context):
-            row = self._full(name, table, own, context)
-            taken, is_left = table.taken(row)
+            row = self._full_row(name, table, own, context)
+            taken, is_left = table.exits_of(row)
             is_sure = is_left and len(taken) < 2
             is_judge = name in self._graph.judges
             asking = self.asking
@@ -145,7 +145,7 @@ class Moves:
             cases = [Case(own, spread, is_sure and spread.is_sure) for spread in spreads]
             if not cases:
                 continue
-            kept, is_judged = self._kept(name, row), row.get(VERDICT) in COMPLETE
+            kept, is_judged = self._facts_left(name, row), row.get(VERDICT) in COMPLETE
             for exit_ in taken:
                 way = ("done", exit_.edge, kept, is_judged, False)
                 grouped.setdefault(way, []).extend(cases)
@@ -155,35 +155,37 @@ class Moves:
             return StateMoves((), next(table.rows(context), {}), is_surely_stuck=True)
         for caught, broken in self._errors(name, context):
             grouped.setdefault(caught, []).extend(broken)
-        for spared, case in self._spared(name, table, context):
+        for spared, case in self._cases_without_work(name, table, context):
             grouped.setdefault(spared, []).append(case)
         moves = tuple(_move(way, cases) for way, cases in grouped.items())
-        closed = frozenset(self._closed(name, moves, context))
+        closed = frozenset(self._edges_without_room(name, moves, context))
         if stuck is None:
             return StateMoves(moves, closed=closed)
-        surely = table.is_stuck(self._full(name, table, stuck, context))
+        surely = table.is_stuck(self._full_row(name, table, stuck, context))
         return StateMoves(moves, stuck, surely, closed)
 
-    def _spared(self, name: str, table: Table, context: Row) -> Iterator[tuple[Way, Case]]:
-        """What may come of a state that keeps what it made: it goes on as after its last work."""
+    def _cases_without_work(
+        self, name: str, table: Table, context: Row
+    ) -> Iterator[tuple[Way, Case]]:
+        """The cases of a state that keeps its artifact and goes on as after its last work."""
         if name not in self.variables.graph.keeping or not context.get(KEPT, True):
             return
         attempts = {"attempt": context[WORKED]} if WORKED in context else {}
         for own in table.rows({**context, **attempts}):
-            row = self._full(name, table, own, {**context, **attempts})
+            row = self._full_row(name, table, own, {**context, **attempts})
             if all(self._is_last(row, fact, context) for fact in self.variables.own_facts(name)):
-                taken, is_left = table.taken(row)
+                taken, is_left = table.exits_of(row)
                 is_sure = is_left and len(taken) < 2
                 for exit_ in taken:
                     yield ("done", exit_.edge, (), False, True), Case(own, NOBODY, is_sure)
 
     def _is_last(self, row: Row, fact: Variable, context: Row) -> bool:
-        """Whether a row has what a state's last work left, as far as that is known."""
+        """Whether a row may have the fact that a state's last work left."""
         known = context.get(LAST + fact.name, UNKNOWN)
         told = self._stand_in(fact, row.get(fact.name, UNKNOWN))
         return known == told or UNKNOWN in (known, told)
 
-    def _closed(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
+    def _edges_without_room(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
         events = {move.event for move in moves}
         for edge in self._graph.outgoing[name]:
             rooms = [context.get(ROOM + counter) for counter in edge.counters]
@@ -209,19 +211,19 @@ class Moves:
         earlier = number(context.get(PROGRESS, 2))
         for row in table.rows(context):
             if not any(row.get(fact) and earlier < least for fact, least in OF_PROGRESS.items()):
-                # Who has found something is no result of the state's own work.
+                # The judge that has found something is not a result of the state's own work.
                 yield {fact: value for fact, value in row.items() if fact != FOUND_BY}
 
-    def _full(self, name: str, table: Table, own: Row, context: Row) -> Row:
-        """A row with what surrounds it, its own facts also under the names they have elsewhere."""
-        row = table.completed({**context, **own})
+    def _full_row(self, name: str, table: Table, own: Row, context: Row) -> Row:
+        """A row with its context; its own facts also have the names that other states use."""
+        row = table.with_derived_facts({**context, **own})
         facts = {**own, **of_verdict(own.get(VERDICT))}
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 
     # -- what is left for later ------------------------------------------------------------
 
-    def _kept(self, name: str, row: Row) -> Kept:
+    def _facts_left(self, name: str, row: Row) -> Kept:
         found_by = name if row.get(VERDICT) == "fail" else None
         return tuple(
             (v, found_by if v == FOUND else self._stand_in(v, row.get(v.name, UNKNOWN)))
@@ -229,46 +231,48 @@ class Moves:
         )
 
     def _stand_in(self, variable: Variable, value: object) -> object:
-        """One of the values that no guard elsewhere tells from this one."""
+        """A value that no guard of another state distinguishes from this one."""
         if variable not in self._stand_ins:
             guards = self.variables.elsewhere[owner_of(variable.name)]
             self._stand_ins[variable] = alike(variable.name, guards)
         return value if value is UNKNOWN else self._stand_ins[variable](value)
 
-    def _kept_after(self, name: str, event: EdgeEvent) -> Kept:
-        """What of a state's facts is known after an error: an incomplete report is one, too."""
+    def _facts_left_after(self, name: str, event: EdgeEvent) -> Kept:
+        """The known facts of a state after an error, such as an incomplete report."""
         if event == "limit":
             return ()
         lost = [v for v in self._left[name] if event == "content" or v.name.startswith("reports.")]
         known = "incomplete" if name in self._graph.judges and event == "transient" else None
         kept = ((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
-        # A report that comes to nothing is the last one, too.
+        # A report without a verdict is also the last one.
         return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
 
     # -- errors and limits -----------------------------------------------------------------
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):
-            cases = [Case({}, s, s.is_sure) for s in self._broken(name, event, context)]
-            for edge in self._caught(name, event, context) if cases else ():
-                yield (event, edge, self._kept_after(name, event), False, False), cases
-        if cases := [Case({}, s, s.is_sure) for s in self.asking.suspended(name)]:
+            cases = [Case({}, s, s.is_sure) for s in self._spreads_of_error(name, event, context)]
+            for edge in self._edges_of_error(name, event, context) if cases else ():
+                yield (event, edge, self._facts_left_after(name, event), False, False), cases
+        if cases := [Case({}, s, s.is_sure) for s in self.asking.on_suspension(name)]:
             yield ("fatal", None, (), False, False), cases
         state = self._graph.states[name]
-        # Limits are looked at before calls.
+        # Limits are tested before calls.
         calls = state.child or state.call or self.asking.reach(name)
         if not context.get(LIMITED) and calls:
             for edge in self._graph.on(name, "limit"):
-                cases = [Case({}, s, s.is_sure) for s in self._broken(name, "limit", context)]
+                cases = [
+                    Case({}, s, s.is_sure) for s in self._spreads_of_error(name, "limit", context)
+                ]
                 yield ("limit", edge, (), False, False), cases
 
-    def _broken(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
+    def _spreads_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
         if name in self._graph.judges:
-            return self.asking.broken(name, event, context)
+            return self.asking.without_report(name, event, context)
         return self.asking.author(name, event)
 
-    def _caught(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
-        """The edge that an error takes, and none where it may suspend the run."""
+    def _edges_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
+        """The edges that an error may take, and None if it may suspend the run."""
         for edge in self._graph.on(name, event):
             rooms = [context.get(ROOM + counter) for counter in edge.counters]
             if False in rooms:
@@ -279,8 +283,8 @@ class Moves:
         yield None
 
 
-def merged(moves: Sequence[Move]) -> Move:
-    """Moves over one edge to one configuration, as one with all their cases."""
+def merge_moves(moves: Sequence[Move]) -> Move:
+    """Merge moves over one edge to one configuration into one with all their cases."""
     cases = [case for move in moves for case in move.cases]
     return _move(_way(moves[0]), cases)
 
@@ -294,13 +298,13 @@ def _move(way: Way, cases: list[Case]) -> Move:
     return Move(*way, tuple(cases), least)
 
 
-def _joined(every: Sequence[StateMoves]) -> StateMoves:
-    """What can come of a state's work in one of several contexts."""
+def _merge_contexts(every: Sequence[StateMoves]) -> StateMoves:
+    """Merge the moves of a state in several contexts."""
     if len(every) == 1:
         return every[0]
     alike: dict[Way, dict[Spread, Case]] = {}
     for move in (move for ways in every for move in ways.moves):
-        # For what it costs, one row with the same work is like another.
+        # Rows with the same calls cost the same.
         alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
     moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
     stuck = next((w for w in every if w.stuck is not None and w.is_surely_stuck), None)

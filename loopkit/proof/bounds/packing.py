@@ -12,22 +12,22 @@ from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables
 from loopkit.values import Mutable
 
 WIDTH = 16
-"""Bits of a value that is no count."""
+"""The number of bits of a value that is not a count."""
 
 
 class TooManyValues(Exception):
-    """One variable has more values than its bits can tell apart."""
+    """A variable has more values than fit into its bits."""
 
 
 class _Field(Mutable):
-    """The bits of one variable; 0 is also the value of what is not held."""
+    """The bits of one variable; a variable that is not held has the value 0."""
 
     shift: int
     mask: int
     least: int
-    """What stands for none, of a count; so much that the highest bit tells whether it is full."""
+    """The code of a count of 0, chosen so that the highest bit is set when the count is full."""
     values: list[object] | None
-    """What each code means, for a variable that does not count."""
+    """The value of each code, for a variable that is not a count."""
     codes: dict[tuple[type, object], int]
 
     def bits(self, value: object) -> int:
@@ -49,7 +49,7 @@ class _Field(Mutable):
 
 
 class Packing:
-    """Where each variable stands, and what its bits mean."""
+    """The bits of each variable and their meaning."""
 
     def __init__(self, variables: Variables) -> None:
         self._fields: dict[Variable, _Field] = {}
@@ -68,19 +68,19 @@ class Packing:
         return variable in self._fields
 
     def mask(self, variables: Iterable[Variable]) -> int:
-        """All bits of some variables, those that are never held left out."""
+        """All bits of some variables; a variable that is never held has none."""
         mask = 0
         for variable in variables:
             mask |= self._fields[variable].mask if variable in self._fields else 0
         return mask
 
-    def packed(self, values: Values) -> int:
+    def pack(self, values: Values) -> int:
         return sum(self._fields[variable].bits(value) for variable, value in values.items())
 
     def value(self, held: int, variable: Variable) -> object:
         return self._fields[variable].value(held)
 
-    def unpacked(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
+    def unpack(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
         """The values of some variables."""
         return {variable: self._fields[variable].value(held) for variable in variables}
 
@@ -89,17 +89,17 @@ class Packing:
         return 1 << self._fields[variable].shift
 
     def is_full(self, variable: Variable) -> int:
-        """The highest bit of a counter that is asked for room alone: set where it has none."""
+        """The highest bit of a counter that is read only for its room: set if it has none."""
         mask = self._fields[variable].mask
         return mask & ~(mask >> 1)
 
 
 def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:
-    """The bits of each state that something reads there, or ahead over some edges."""
+    """For each state, the bits that it or a state ahead over `edges` reads."""
     read = {name: packing.mask(some) for name, some in variables.read.items()}
     found = packing.mask((FOUND,))
     leads: dict[str, set[str]] = {name: set() for name in read}
-    # What every report says anew, nobody reads of the one before.
+    # Each report replaces FOUND, so nothing reads the previous value behind a judge.
     heeding: dict[str, list[str]] = {name: [] for name in read}
     for edge in edges:
         leads[edge.source].add(edge.target)

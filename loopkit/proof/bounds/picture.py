@@ -1,7 +1,7 @@
 """The picture: a machine without counters, where each may have room or none at any time.
 
-Every run goes through this picture as well, and it is small. So what it never does, no run does;
-where something in it is stuck, a run may be, or may never come there.
+The picture is small and contains every run. So what never happens in it happens in no run; where
+it is stuck, a run may be stuck or may never come there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from loopkit.proof.bounds.configurations import Dead, Explored, Explorer, Present, TooMany
 from loopkit.proof.bounds.descriptions import Descriptions
-from loopkit.proof.bounds.exact import found_from
+from loopkit.proof.bounds.exact import predecessors
 from loopkit.proof.bounds.extremes import Path, path_to
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
@@ -18,16 +18,16 @@ from loopkit.proof.bounds.result import Stuck
 from loopkit.proof.bounds.variables import Variables
 
 MOST_AT_ONCE = 1_000
-"""Configurations that are followed side by side along a path of the picture."""
+"""The most configurations that are followed at once along a path of the picture."""
 
 
 class Picture:
-    """What is known of a machine with too many configurations, without looking at all."""
+    """What is known of a machine with too many configurations to explore them all."""
 
     def __init__(
         self, explorer: Explorer, inputs: Mapping[str, object], present: Present | None, most: int
     ) -> None:
-        """`explorer` has looked at as many as it may; `most` may be looked at here."""
+        """`explorer` has reached its limit; `most` configurations may be explored here."""
         self._explorer = explorer
         self._concrete = explorer.plans.variables
         self._graph = self._concrete.graph
@@ -35,7 +35,7 @@ class Picture:
         self._present = present
         self._left = most
         self.explored = self._without_all_but(())
-        """None where there are too many even so."""
+        """None if even the picture has too many configurations."""
 
     def plans(self) -> Iterator[Sequence[Move]]:
         """All moves that runs can take, and maybe more."""
@@ -56,27 +56,27 @@ class Picture:
     # -- stuck -----------------------------------------------------------------------------
 
     def stuck(self) -> Iterator[Stuck]:
-        """Where a run is stuck, with the way there, and where one may be."""
+        """The states in which a run is stuck, with the path there, or may be stuck."""
         seen = self._explorer.so_far
-        before = found_from(seen) if seen.dead else {}
+        before = predecessors(seen) if seen.dead else {}
         for name in self._graph.states:
             if (name, True) in seen.dead:
                 dead = seen.dead[name, True]
                 descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
                 yield descriptions.stuck(dead, path_to(dead.at, before))
             elif self.explored is not None and (found := self._dead(self.explored, name)):
-                yield from self._decided(name, found)
+                yield from self._decide(name, found)
 
-    def _decided(self, name: str, found: Dead) -> Iterator[Stuck]:
-        """A state that is stuck in the picture, looked at with the counters that it reads."""
+    def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
+        """Decide whether a state stuck in the picture is stuck with its counters tracked."""
         edges = self._graph.outgoing[name]
         finer = self._without_all_but({c for edge in edges for c in edge.counters})
         dead = self._dead(finer, name) if finer is not None else found
         if dead is None:
             return
         if finer is not None:
-            path = path_to(dead.at, found_from(finer))
-            if (witness := self._followed(path)) is not None:
+            path = path_to(dead.at, predecessors(finer))
+            if (witness := self._follow(path)) is not None:
                 yield witness
                 return
         yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
@@ -85,12 +85,12 @@ class Picture:
         return explored.dead.get((name, True)) or explored.dead.get((name, False))
 
     def _without_all_but(self, counted: Collection[str]) -> Explored | None:
-        """The graph of configurations in which only some counters are followed."""
+        """The graph of configurations in which only some counters are tracked."""
         variables = Variables(self._concrete.analysis, self._inputs, counted)
         plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
         explorer = Explorer(plans, self._left, self._present)
         try:
-            explored = explorer.explored()
+            explored = explorer.explore_all()
         except TooMany:
             return None
         finally:
@@ -99,8 +99,8 @@ class Picture:
 
     # -- from the picture to a run ---------------------------------------------------------
 
-    def _followed(self, path: Path) -> Stuck | None:
-        """A run that takes the same edges and is stuck at the end, if there is one."""
+    def _follow(self, path: Path) -> Stuck | None:
+        """Look for a run that takes the same edges and is stuck at the end."""
         explorer = Explorer(self._explorer.plans, MOST_AT_ONCE * (len(path.steps) + 1) * 10)
         front = explorer.starts()
         before: list[Mapping[int, tuple[int, Move]]] = []

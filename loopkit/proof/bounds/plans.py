@@ -7,31 +7,31 @@ from typing import NamedTuple
 
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds.contexts import number
-from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merged
+from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merge_moves
 from loopkit.proof.bounds.packing import Packing, live
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.splitting import Splitting
-from loopkit.proof.bounds.steps import changed_by, touched
+from loopkit.proof.bounds.steps import changes_of, variables_updated
 from loopkit.proof.bounds.variables import Values, Variable
 from loopkit.values import Value
 
 
 class Change(NamedTuple):
-    """What a move does to what is held: these bits stay, those come, and counters go up."""
+    """The effect of a move on the held bits: which stay, which are set, and what is added."""
 
     target: str = ""
     """Empty where the run is suspended."""
     stays: int = 0
     comes: int = 0
     spends: int = 0
-    """What is added to counters of which only their room is asked."""
+    """The number that is added for counters that are read only for their room."""
     clips: tuple[tuple[int, int], ...] = ()
-    """(bits, below what they become 0) of counters that decide nothing for what is left."""
+    """(bits, the value below which they become 0) of counters that no longer decide anything."""
     is_split: bool = False
-    """The target may tell inputs apart."""
+    """Whether the target may split inputs."""
 
     def after(self, held: int) -> int:
-        """What is held after a move."""
+        """The held bits after a move."""
         after = (held & self.stays | self.comes) + self.spends
         for bits, least in self.clips:
             if after & bits < least:
@@ -40,19 +40,19 @@ class Change(NamedTuple):
 
 
 class Plan(Value, frozen=True):
-    """Everything that can come of a state, for what it reads and changes."""
+    """The moves of a state and their changes, for the values that it reads and changes."""
 
     moves: tuple[Move, ...] = ()
     changes: tuple[Change, ...] = ()
     """One for each move."""
     ways: StateMoves = StateMoves(())
     spending: tuple[int, int] = (0, 0)
-    """The bits of the counters of which only their room is asked and some move spends one, and that
-    one."""
+    """The bits of the counters that some move spends and that are read only for their room, and
+    one unit of each."""
 
 
 class Plans:
-    """The plans of all states; each is worked out once for the bits that decide it."""
+    """The plans of all states, each computed once for the bits that decide it."""
 
     def __init__(self, moves: Moves) -> None:
         self.moves = moves
@@ -69,7 +69,7 @@ class Plans:
         self._full = {counter.name: packing.is_full(counter) for counter in by_room}
         counted = packing.mask(by_room) - sum(self._full.values())
         self._asked = {name: bits & ~counted for name, bits in self._bits.items()}
-        """Those of them by which the moves of a state differ."""
+        """The bits among them by which the moves of a state differ."""
         read = dict.fromkeys(v for some in variables.read.values() for v in some)
         self._inputs = [variable for variable in read if variable.kind == "input"]
         self._filled: set[str] = set()
@@ -81,22 +81,22 @@ class Plans:
         self._split: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in graph.states}
         self._merged: dict[tuple[int, ...], Move] = {}
         self._caps_at: dict[int, tuple[int, int, int, int]] = {}
-        """By the highest bit of a counter that the total decides, its bits, its cap, what is held
-        where that is spent, and its lowest bit."""
+        """By the highest bit of a counter that the total decides: its bits, its cap, its bits when
+        the cap is spent, and its lowest bit."""
         for counter, cap in variables.decided_by_total.items():
             if (variable := Variable("counter", counter)) in packing:
                 bits = packing.mask((variable,))
                 self._caps_at[bits.bit_length()] = (
                     bits,
                     cap,
-                    packing.packed({variable: cap}),
+                    packing.pack({variable: cap}),
                     packing.one(variable),
                 )
         self._decided_by_total = sum(bits for bits, *_ in self._caps_at.values())
         self._clips: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def of(self, name: str, held: int) -> Plan:
-        """The plan of a state in a configuration that holds this."""
+        """The plan of a state in a configuration that holds these bits."""
         known, key = self._known[name], held & self._asked[name]
         plan = known.get(key)
         if plan is None:
@@ -106,32 +106,32 @@ class Plans:
         return plan
 
     def is_used_up(self, counter: str) -> bool:
-        """Whether some run uses up a counter, of those that were looked at."""
+        """Whether some explored run uses up a counter."""
         return counter in self._filled or bool(self._spent & self._full.get(counter, 0))
 
     def parts(self, name: str, held: int) -> list[int]:
-        """What a configuration falls into as its state tells inputs apart."""
+        """The parts of a configuration after its state has split inputs."""
         known, key = self._split[name], held & self._bits[name]
         if key not in known:
-            values = self.packing.unpacked(key, self._deciding[name])
+            values = self.packing.unpack(key, self._deciding[name])
             parts = self._splitting.parts(name, values)
-            known[key] = tuple(map(self.packing.packed, parts))
+            known[key] = tuple(map(self.packing.pack, parts))
         rest = held - key
         return [rest | part for part in known[key]]
 
-    def held(self, name: str, values: Values) -> int:
-        """What a configuration of a state holds, of these values and what runs start with."""
+    def bits_of(self, name: str, values: Values) -> int:
+        """The bits of a configuration with these values; others are as at the start of a run."""
         variables, held = self.variables, 0
         for variable in {v for read in variables.read.values() for v in read}:
             value = values.get(variable, variables.start(variable))
             most = variables.largest(variable)
             known = value if most is None else min(number(value), most)
-            held |= self.packing.packed({variable: known})
+            held |= self.packing.pack({variable: known})
         return held & self._live[name]
 
     def values(self, name: str, held: int) -> dict[Variable, object]:
-        """What a state reads or changes of what a configuration holds."""
-        return self.packing.unpacked(held, self._deciding[name])
+        """The values in a configuration that its state reads or changes."""
+        return self.packing.unpack(held, self._deciding[name])
 
     def inputs(self, name: str, held: int) -> dict[str, Region]:
         """The regions of the inputs that a configuration holds."""
@@ -144,7 +144,9 @@ class Plans:
 
     def _decides(self, name: str) -> Iterator[Variable]:
         live_here = self._live[name]
-        for variable in dict.fromkeys((*self.variables.read[name], *touched(self.variables, name))):
+        for variable in dict.fromkeys(
+            (*self.variables.read[name], *variables_updated(self.variables, name))
+        ):
             if self.packing.mask((variable,)) & live_here:
                 yield variable
 
@@ -153,7 +155,7 @@ class Plans:
     def _plan(self, name: str, key: int) -> Plan:
         if self._graph.states[name].ends:
             return Plan()
-        values = self.packing.unpacked(key, self._deciding[name])
+        values = self.packing.unpack(key, self._deciding[name])
         ways = self.moves.of(name, values)
         self.closed |= ways.closed
         reached: dict[tuple[object, ...], tuple[list[Move], Change]] = {}
@@ -171,12 +173,12 @@ class Plans:
         return Plan(moves, tuple(change for _, change in reached.values()), ways, spending)
 
     def _one(self, moves: list[Move]) -> Move:
-        """Moves that leave nothing different for later, as one."""
+        """One move for all moves with the same effect."""
         if len(moves) == 1:
             return moves[0]
         key = tuple(map(id, moves))
         if key not in self._merged:
-            self._merged[key] = merged(moves)
+            self._merged[key] = merge_moves(moves)
         return self._merged[key]
 
     def _changes(self, move: Move, values: Values) -> Iterator[Change]:
@@ -184,27 +186,27 @@ class Plans:
         if edge is None:
             yield Change()
             return
-        left = self._left_of_total(edge, values)
+        left = self._room_in_total(edge, values)
         live_ahead = (self._forward if left == 0 else self._live)[edge.target]
         going_up = self._going_up(edge)
-        for new in changed_by(self.variables, move, edge, values):
+        for new in changes_of(self.variables, move, edge, values):
             changed = {v: value for v, value in new.items() if v not in going_up}
             held = {v: value for v, value in changed.items() if self._is_new(v, value, values)}
             stays = live_ahead & ~self.packing.mask(held)
-            comes = self.packing.packed(held) & live_ahead
+            comes = self.packing.pack(held) & live_ahead
             is_spent = left is not None and TOTAL in edge.counters
-            clips = self._clipped(left or 0, live_ahead) if is_spent else ()
+            clips = self._clips_for(left or 0, live_ahead) if is_spent else ()
             is_split = self._splitting.reads[edge.target]
             spends = sum(map(self.packing.one, going_up)) & live_ahead
             yield Change(edge.target, stays, comes, spends, clips, is_split)
 
     def _going_up(self, edge: Edge) -> list[Variable]:
-        """The counters that an edge spends of which only their room is asked."""
+        """The counters that an edge spends and that are read only for their room."""
         spent = (Variable("counter", c) for c in edge.counters if c in self._full)
         return [counter for counter in spent if counter.name not in edge.resets]
 
     def _is_new(self, variable: Variable, value: object, values: Values) -> bool:
-        """Whether a move makes a difference to what is held; a count may be at its end."""
+        """Whether a move changes a held value; a count may be at its maximum."""
         is_known = variable in values and variable not in self.variables.by_room
         return variable in self.packing and not (is_known and values[variable] == value)
 
@@ -221,15 +223,15 @@ class Plans:
 
     # -- what the total leaves -------------------------------------------------------------
 
-    def _left_of_total(self, edge: Edge, values: Values) -> int | None:
-        """What is left of the total after an edge, where that is known."""
+    def _room_in_total(self, edge: Edge, values: Values) -> int | None:
+        """The room in the total after an edge; None if it is unknown."""
         cap, total = self.variables.inputs.caps.get(TOTAL), Variable("counter", TOTAL)
         if not isinstance(cap, int) or total not in values:
             return None
         return cap - number(values[total]) - (TOTAL in edge.counters)
 
-    def _clipped(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
-        """The counters that may have more room than is left of the total: they become 0 then."""
+    def _clips_for(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
+        """The clips of counters that may have more room than the total: these become 0."""
         if (left, live_ahead) not in self._clips:
             waiting, found = live_ahead & self._decided_by_total, list[tuple[int, int]]()
             while waiting:

@@ -1,4 +1,4 @@
-"""The present configuration: where a run stands, read from its state."""
+"""The present point of a run, read from its state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def present_of(analysis: Analysis, run: RunState) -> Present:
-    """Where a run stands in a machine, which need not be the one that it was started with."""
-    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judged(analysis, run))
-    values |= dict.fromkeys(_kept(run), 1)
+    """The present point of a run in a machine, which need not be the one that it started with."""
+    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judgement_counts(analysis, run))
+    values |= dict.fromkeys(_variables_of_kept_work(run), 1)
     edge = analysis.graph.by_id.get(run.entered_by or "")
     values[Variable("before", run.state)] = edge.source if edge else None
     values[THEN] = int(run.then_used)
@@ -36,8 +36,8 @@ def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
         yield Variable("author", name), artifact.author
 
 
-def _kept(run: RunState) -> Iterator[Variable]:
-    """The states that may keep what they made: not one that has to work now, or is told to."""
+def _variables_of_kept_work(run: RunState) -> Iterator[Variable]:
+    """The states that may keep their artifact, without those that have to work."""
     for name, _ in run.made_from.values():
         if name not in run.pending and not (name == run.state and run.is_revision):
             yield Variable("kept", name)
@@ -51,8 +51,8 @@ def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
     yield FOUND, last.state if last is not None and last.origin is not None else None
 
 
-def _judged(analysis: Analysis, run: RunState) -> Iterator[tuple[Variable, object]]:
-    """Two for each version judged before the current one, and one where that was judged."""
+def _judgement_counts(analysis: Analysis, run: RunState) -> Iterator[tuple[Variable, object]]:
+    """Twice the number of versions judged before the current one, plus one if that was judged."""
     attempts = {(part.author, part.attempt) for part in run.artifacts.values()}
     for name in analysis.judges.keys() & run.rounds_at.keys():
         rounds = [*run.rounds_at[name]]

@@ -1,8 +1,8 @@
-"""Prices of revisions: one for each counter, so that no move gains more than it costs.
+"""Prices of revisions: one for each counter, such that no move gains more than it costs.
 
-With such prices a run never takes more than what its first state promises and all counters are
-worth. The prices come from a linear program; what states promise is worked out again in fractions,
-so that the bound holds whatever the prices are.
+With such prices, no run takes more than what its first state promises plus the worth of all
+counters. The prices come from a linear program; the promises of states are recomputed in fractions,
+so the bound holds whatever the prices are.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from loopkit.proof.bounds.variables import Variables
 from loopkit.values import Value
 
 ONCE = "then"
-"""The counter of limits, of which one leads a run on."""
+"""The counter of limit edges, of which a run takes at most one."""
 FINEST = 10_000
 """The largest denominator of a price."""
 ROUNDS = 100
 RAISED = (Fraction(1), Fraction(1001, 1000), Fraction(11, 10))
-"""By what prices are multiplied until no circle gains anything."""
+"""The factors by which prices are multiplied until no cycle gains anything."""
 MOST_STEPS = 1_000_000
-"""Edges that are gone along to make a linear program."""
+"""The most steps over edges to make a linear program."""
 NOTHING = Fraction(0)
 
 
 class Prices(Value, frozen=True):
-    """What no path exceeds, move by move."""
+    """Prices, and the bound that follows from them."""
 
     of_edges: Mapping[str, Fraction]
-    """Of the edges that spend something."""
+    """The prices of the edges that spend something."""
     promised: Mapping[str, Fraction]
-    """What a path from each node takes at most beyond what its edges cost."""
+    """The most that a path from each node takes beyond the prices of its edges."""
     bound: Fraction
-    """What no path from the start exceeds."""
+    """The total that no path from the start exceeds."""
 
 
 def prices_of(
     variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
 ) -> Prices:
-    """Prices for a machine whose edges show that its runs end.
+    """The best prices for a machine whose edges show that its runs end.
 
     `plans` has all moves that its runs can take, and may have more.
     """
     pricing = _Pricing(variables, plans, aim, start)
-    return min(pricing.found(), key=lambda prices: prices.bound)
+    return min(pricing.candidates(), key=lambda prices: prices.bound)
 
 
 class _Pricing:
-    """The heaviest move over each edge, whatever is held, and what the counters grant."""
+    """The heaviest move over each edge in any configuration, and the caps of counters."""
 
     def __init__(
         self, variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
@@ -82,17 +82,17 @@ class _Pricing:
             for node in self._graph.junctions.all_of(source):
                 self._ending[node] = max(weight, self._ending[node])
 
-    def found(self) -> Iterator[Prices]:
-        """Prices under which no circle gains anything; some of these always are."""
+    def candidates(self) -> Iterator[Prices]:
+        """Prices under which no cycle gains anything; at least one of these exists."""
         for rates in (self._of_program(), self._of_one(0), self._of_one(-1)):
             for raised in RAISED if rates else ():
-                prices = self._checked({name: raised * rate for name, rate in rates.items()})
+                prices = self._prices_at({name: raised * rate for name, rate in rates.items()})
                 if prices is not None:
                     yield prices
                     break
 
     def _counters(self, edge: Edge) -> Sequence[str]:
-        """What an edge spends of what is never reset."""
+        """The counters without a reset that an edge spends."""
         if edge.event == "limit":
             return (ONCE,)
         return [counter for counter in edge.counters if counter in self._caps]
@@ -136,7 +136,7 @@ class _Pricing:
         }
 
     def _columns(self, entry: str, rows: Mapping[str, int]) -> Iterator[simplex.Column]:
-        """The heaviest ways from an entry to an end, and over each edge that spends something."""
+        """The heaviest paths from an entry to an end, and over each edge that spends something."""
         longest = self._longest(entry)
         most = max(total + self._ending[name] for name, total in longest.items())
         yield simplex.Column(float(most), {rows[f"entry {entry}"]: 1.0})
@@ -154,14 +154,14 @@ class _Pricing:
                 yield simplex.Column(float(max(totals) + self._heaviest[edge]), uses)
 
     def _uses(self, edge: Edge) -> Iterator[tuple[str, int]]:
-        """What an edge takes of the counters, and of its openings."""
+        """How much an edge takes of each counter and of each opening."""
         yield from ((counter, 1) for counter in self._counters(edge))
         for opening in self._openings:
             if opening.uses(edge):
                 yield opening.name, opening.uses(edge)
 
     def _longest(self, entry: str) -> dict[str, Fraction]:
-        """The heaviest forward way from an entry to each state."""
+        """The weight of the heaviest forward path from an entry to each node."""
         longest = {entry: NOTHING}
         for node in reversed(self._nodes):
             for weight, target in self._forward[node] if node in longest else ():
@@ -171,7 +171,7 @@ class _Pricing:
     # -- by one counter for each edge ------------------------------------------------------
 
     def _of_one(self, at: int) -> Mapping[str, Fraction]:
-        """A counter pays for the heaviest way on from any of its edges; each edge has one."""
+        """The rates if one counter of each edge pays for the heaviest path on from it."""
         longest = dict.fromkeys(self._nodes, NOTHING)
         for node in self._nodes:
             ways = [weight + longest[target] for weight, target in self._forward[node]]
@@ -185,8 +185,8 @@ class _Pricing:
 
     # -- what they amount to ---------------------------------------------------------------
 
-    def _checked(self, rates: Mapping[str, Fraction]) -> Prices | None:
-        """What states promise at these rates; none where it grows in a circle."""
+    def _prices_at(self, rates: Mapping[str, Fraction]) -> Prices | None:
+        """The promises of states at these rates; None if they grow along a cycle."""
         of_edges = {
             edge.id: sum((by * rates.get(name, NOTHING) for name, by in self._uses(edge)), NOTHING)
             for edge in self._spending

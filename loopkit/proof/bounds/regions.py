@@ -1,4 +1,4 @@
-"""Values of an input that nothing has told apart so far, and how a condition splits them."""
+"""Regions: values of an input that nothing distinguishes so far, and how conditions split them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Region(Value, frozen=True):
 
     low: int = 1
     high: int = 0
-    """Below `low` where no number is among the values."""
+    """Below `low` if there are no numbers among the values."""
     others: tuple[object, ...] = ()
 
     @classmethod
     def of(cls, value: object) -> Region:
-        """One value by itself."""
+        """The region of one value."""
         if isinstance(value, int) and not isinstance(value, bool):
             return cls(value, value)
         return cls(others=(value,))
@@ -41,27 +41,27 @@ class Region(Value, frozen=True):
         """Whether a number is among the values."""
         return isinstance(number, int) and self.low <= number <= self.high
 
-    def lowered(self) -> Region:
-        """Each number less by one."""
+    def with_one_less(self) -> Region:
+        """The region with each number reduced by one."""
         return Region(self.low - 1, self.high - 1)
 
     def cut(self, last: int) -> tuple[Region, ...]:
-        """The numbers up to `last`, and those above; the region itself where one is empty."""
+        """The numbers up to `last` and those above; the region itself if one part is empty."""
         if not self.low <= last < self.high:
             return (self,)
         return Region(self.low, last), Region(last + 1, self.high)
 
     def singles(self) -> Iterator[Region]:
-        """Each value by itself."""
+        """A region for each value."""
         yield from map(Region.of, range(self.low, self.high + 1))
         yield from (Region(others=(value,)) for value in self.others)
 
     def split(
         self, decide: Callable[[object], bool | None], near: Iterable[object]
     ) -> tuple[Region, ...]:
-        """Parts in each of which all values decide a condition alike.
+        """Split into parts whose values all decide a condition alike.
 
-        `near` has all numbers at which the condition can change.
+        `near` has all numbers at which the decision can change.
         """
         parts = [
             Region(runs[0].low, runs[-1].high)
@@ -75,7 +75,7 @@ class Region(Value, frozen=True):
         return (*parts, *(Region(others=values) for values in told.values()))
 
     def _runs(self, near: Iterable[object]) -> Iterator[Region]:
-        """The numbers in runs without any of those in `near`, and these by themselves."""
+        """The numbers as runs between those in `near`, each of which is a run of its own."""
         numbers = {floor(n) for n in near if isinstance(n, int | float)}
         cuts = {n + step for n in numbers for step in (0, 1) if self.low < n + step <= self.high}
         ends = sorted({self.low, self.high + 1, *cuts}) if self.low <= self.high else []
@@ -83,7 +83,7 @@ class Region(Value, frozen=True):
 
 
 def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
-    """A function that gives the same value for all values which no guard can tell apart."""
+    """A function that maps all values that no guard distinguishes to one of them."""
     tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]
     if any(len(names_in(test)) > 1 for test in tests):
         return lambda value: value

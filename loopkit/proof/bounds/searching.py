@@ -1,8 +1,8 @@
-"""The dearest path of a machine with too many configurations to look at all of them.
+"""The dearest path of a machine with too many configurations to explore all of them.
 
-They are looked at in the order of what they can still come to under given prices, until a path is
-known than which no other can come to more. Where that takes too long, what the next one can come
-to is a bound from above, and the dearest path so far one from below.
+They are explored in the order of the most that they can still reach under given prices, until no
+other path can exceed the best known one. If that takes too long, the most that the next one can
+reach is an upper bound, and the dearest path so far a lower one.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from loopkit.proof.bounds.prices import Prices
 from loopkit.values import Value
 
 FINE = 1 << 100
-"""In so many parts a dollar is counted: floats of prices are whole numbers then."""
+"""The number of units in a dollar, so large that prices given as floats are whole numbers."""
 
 
 class Dearest(Value, frozen=True):
-    """What no run exceeds, and the dearest path that some run surely takes."""
+    """The total that no run exceeds, and the dearest path that some run surely takes."""
 
     at_most: Number
     path: Path | None
 
 
 class _Label(Value, frozen=True):
-    """A way to a configuration, or to an end."""
+    """A path to a configuration or to an end."""
 
     at: int
     node: str
-    """Of the machine's graph, where a state may be several."""
+    """The node in the machine's graph, where a state may have several."""
     gained: int
     before: _Label | None = None
     by: Move | None = None
@@ -42,12 +42,12 @@ class _Label(Value, frozen=True):
 
 
 def dearest_known(explorer: Explorer, aim: Aim, prices: Prices, most: int) -> Dearest:
-    """The dearest path, after a look at `most` configurations at most."""
+    """The dearest path, exploring at most `most` configurations."""
     return _Search(explorer, aim, prices).dearest(most)
 
 
 class _Search:
-    """A best-first search that counts in small units, all of them whole numbers."""
+    """A best-first search that counts in whole numbers of small units."""
 
     def __init__(self, explorer: Explorer, aim: Aim, prices: Prices) -> None:
         self._explorer = explorer
@@ -61,7 +61,7 @@ class _Search:
         self._bound = self._units(prices.bound)
         self._known: dict[tuple[int, str], tuple[Move, int, int, bool]] = {}
         self._gained: dict[int, int] = {}
-        """The most that was gained on a way to each configuration."""
+        """The most that a known path to each configuration gains."""
         self._front: list[tuple[int, int, int, _Label]] = []
         self._serial = count()
         self._best = self._surest = _Label(END, "", -1)
@@ -89,14 +89,14 @@ class _Search:
         if not arcs:
             self._note_end(label)
         for move, target in arcs:
-            weight, less, is_sure = self._weighed(move, label.node)
+            weight, less, is_sure = self._weigh(move, label.node)
             gained, is_sure = label.gained + weight, label.is_sure and is_sure
             node = self._to(move.edge) if move.edge else label.node
             onward = _Label(target, node, gained, label, move, is_sure)
             if target == END or self._states[self._explorer.state(target)].ends:
                 self._note_end(onward)
             elif onward.gained > self._gained.get(target, -1):
-                # Whatever it has left, the way that has gained most goes on the best.
+                # Paths to one configuration continue alike, so the one that gained most is best.
                 self._add(slack + less, onward)
 
     def _add(self, slack: int, label: _Label) -> None:
@@ -109,8 +109,8 @@ class _Search:
         if end.is_sure and end.gained > self._surest.gained:
             self._surest = end
 
-    def _weighed(self, move: Move, node: str) -> tuple[int, int, bool]:
-        """What a move gains, by how much it stays below what its node promises, if surely so."""
+    def _weigh(self, move: Move, node: str) -> tuple[int, int, bool]:
+        """A move's gain, how far it stays below its node's promise, and whether it is sure."""
         known = self._known.get((id(move), node))
         if known is None:
             gain = Fraction(self._aim.weight(move))
@@ -127,7 +127,7 @@ class _Search:
         return promised[node] - gain - promised[self._to(edge)] + cost
 
     def _possible(self, slack: int) -> int:
-        """What a way can still come to: a whole number, where what is measured is counted."""
+        """The most that a path can still reach; a whole number, unless it is a cost."""
         left = self._bound - slack
         return left if self._aim.measure == "cost" else left - left % self._unit
 

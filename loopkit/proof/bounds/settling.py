@@ -1,7 +1,7 @@
-"""Settling what `check` asks of a machine by a look at some of its configurations.
+"""Settling what `check` asks about a machine by exploring some of its configurations.
 
 The picture shows that no run is stuck; runs that take each transition and use up each counter show
-that all of these are needed. Where one is not found, all configurations have to be looked at.
+that all of these are needed. If one is not found, all configurations have to be explored.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from loopkit.proof.bounds.result import Bounds, Range
 
 NOT_ASKED = Range(None, UNKNOWN)
 MOST_WALKS = 50
-"""Runs that are followed; each costs in proportion to the machine."""
+"""The most runs that are followed; the cost of each is proportional to the machine."""
 MOST_CLIMBED = 500
-"""Configurations that are looked at for a counter where one run does not use it up."""
+"""The most configurations that are explored for a counter that one run does not use up."""
 LONGEST_WALK = 300
-"""Steps of a run by which a transition or a counter is looked for."""
+"""The most steps of a run that is followed."""
 
 
-def settled(seen: Explorer, explorer: Explorer, picture: Picture) -> Bounds | None:
-    """What is odd about a machine, where no run is stuck and a run is found for all the rest.
+def settle(seen: Explorer, explorer: Explorer, picture: Picture) -> Bounds | None:
+    """The bounds of a machine without extremes; None if they cannot be settled this way.
 
-    Transitions that even the picture never takes are never taken, and neither are the counters used
-    up that these alone spend. `seen` is an explorer that has found too many configurations: what it
-    has seen counts; `explorer` looks further.
+    No run is stuck, and a run is found for each remaining transition and counter. Transitions that
+    the picture never takes are never taken, and counters that only these spend are never used up.
+    `seen` is an explorer that has found too many configurations, whose moves count as taken;
+    `explorer` explores further.
     """
     if picture.explored is None or picture.explored.dead:
         return None
@@ -48,7 +49,7 @@ def settled(seen: Explorer, explorer: Explorer, picture: Picture) -> Bounds | No
 
 
 class _Search:
-    """Runs that are led to what has not been seen yet."""
+    """Follows runs to transitions and counters that have not been seen yet."""
 
     def __init__(self, explorer: Explorer, seen: Collection[str]) -> None:
         self._explorer = explorer
@@ -69,7 +70,7 @@ class _Search:
         return self._walk(spending, lambda: self._plans.is_used_up(counter)) or self._climb(counter)
 
     def _climb(self, counter: str) -> bool:
-        """Look at some configurations, those first in which most is spent of a counter."""
+        """Explore some configurations, those in which most of a counter is spent first."""
         front = [(0, at) for at in self._explorer.starts()]
         known = {at for _, at in front}
         for _ in range(MOST_CLIMBED):
@@ -101,7 +102,7 @@ class _Search:
                 self._seen |= {edge.id for edge, _ in ways}
                 if is_found():
                     return True
-                # What is wanted may be behind revisions of its state, and needs the room of others.
+                # A wanted edge may need revisions of its state first, and room in other counters.
                 is_there = far.get(self._explorer.state(at)) == 0
                 onward = [
                     (edge.id not in ids, edge.back != is_there, far.get(edge.target, len(far)), to)

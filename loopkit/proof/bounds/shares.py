@@ -1,4 +1,4 @@
-"""Shares: what a run of a child takes on its cheapest and on its dearest paths."""
+"""Shares: the agent calls of a child's run on its cheapest and on its dearest paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ends(Protocol):
 
     @property
     def reach(self) -> Asked:
-        """Everybody who can be asked."""
+        """All agent calls that runs can make."""
 
     @property
     def unpriced(self) -> tuple[tuple[str, str], ...]:
@@ -37,24 +37,24 @@ class Ends(Protocol):
 
 
 class Share(Value, frozen=True):
-    """Who is asked on one path of a child, or on those of several."""
+    """The agent calls on one path of a child, or on the paths of several children."""
 
     asked: Asked = ()
     is_sure: bool = True
     """Whether some run is known to take it."""
 
     def times(self, number: int) -> Share:
-        """The same for several children."""
+        """The share of several children with this path."""
         asked = tuple(_times(work, number) for work in self.asked) if number > 0 else ()
         return Share(asked, self.is_sure)
 
     def beside(self, other: Share) -> Share:
-        """Both together."""
+        """The share of both together."""
         return Share((*self.asked, *other.asked), self.is_sure and other.is_sure)
 
 
 class Shares:
-    """What runs of one machine take; worked out where it is asked for."""
+    """The shares of the runs of one machine, computed on demand."""
 
     def __init__(self, ends: Ends) -> None:
         self.ends = ends
@@ -67,11 +67,11 @@ class Shares:
         self.most = cache(self._most)
 
     def _least(self, finals: frozenset[str], measure: Measure) -> Share | None:
-        """The least that it takes to one of some final states; none where no run comes there."""
+        """The least of a path to one of some final states; None if no run reaches one."""
         return self._share(measure, lambda one: self.ends.best(one, finals))
 
     def _most(self, finals: frozenset[str] | None, measure: Measure) -> Share | None:
-        """The most on the way to one of some final states, or wherever a run is."""
+        """The most of a path to one of some final states, or of any path."""
         return self._share(measure, lambda one: self.ends.worst(one, finals))
 
     def _share(
@@ -87,17 +87,17 @@ class Shares:
 
 
 def _on_the_way(extreme: Extreme) -> Share:
-    """All that is asked on a path, by agent; sure where the path hangs on no input."""
+    """All agent calls on a path, by agent; sure if the path does not depend on inputs."""
     by_agent: dict[str, list[AgentCalls]] = defaultdict(list)
     for step in extreme.way:
         for work in step.asked:
             by_agent[work.agent].append(work)
-    asked = tuple(reduce(_added, works) for works in by_agent.values())
+    asked = tuple(reduce(_add, works) for works in by_agent.values())
     return Share(asked, is_sure=not extreme.inputs)
 
 
 def _of_nobody(totals: Mapping[Measure, float]) -> Share:
-    """What is only known as numbers."""
+    """A share of which only the numbers are known."""
     runs, usd = ceil(totals["runs"]), totals.get("cost")
     calls, of_tools = ceil(totals["calls"]), ceil(totals.get("tool_calls", 0))
     asked = AgentCalls(
@@ -106,7 +106,7 @@ def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     return Share((asked,), is_sure=False)
 
 
-def _added(first: AgentCalls, second: AgentCalls) -> AgentCalls:
+def _add(first: AgentCalls, second: AgentCalls) -> AgentCalls:
     return first.replace(
         most_calls=first.most_calls + second.most_calls,
         call_usd=_sum(first.call_usd, second.call_usd),

@@ -1,4 +1,4 @@
-"""The shortest way to a success after each number of revisions, with nothing failing on it."""
+"""The shortest path to a success for each number of revisions, without a failure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from loopkit.proof.bounds.result import Visit, Way
 
 MOST_TOLD = 6
 _At = tuple[int, int]
-"""A configuration, and how many revisions lead to it."""
+"""A configuration, and the number of revisions before it."""
 
 
 def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
-    """By the number of revisions, the fewest first, and whether all were looked for.
+    """The ways by the number of revisions, the fewest first, and whether the search was complete.
 
-    They were not where more than `most` configurations would have to be looked at. Of very many
-    the first are told, one of those behind, and the last.
+    It stops at `most` configurations. Of more than MOST_TOLD ways, the result has the first ones,
+    the one in the middle, and the last.
     """
     states = explorer.plans.variables.graph.states
     before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
@@ -68,7 +68,7 @@ def _visits(
 
 
 def _asks_most(case: Case) -> tuple[float, ...]:
-    """How many are asked at least, and what they cost; of items the fewest that succeed."""
+    """The least number of calls and their cost; for items, a key for the fewest successes."""
     asked, total, failed = case.spread.least, case.row.get("total"), case.row.get("failed")
     if isinstance(total, int) and isinstance(failed, int):
         return total > 0, -total, -failed

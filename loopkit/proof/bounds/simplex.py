@@ -1,4 +1,4 @@
-"""Linear programs: the most of a sum within bounds, told by the prices of these bounds."""
+"""Linear programs: the prices of the bounds at which a sum is largest."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from loopkit.values import Value
 
 SMALL = 1e-9
 NUDGE = 1e-7
-"""So much is added to each bound, to each a little more: no circle of pivots then."""
+"""Added to each bound, to each a little more, so that pivots never cycle."""
 MOST_ENTRIES = 250_000
-"""Numbers of a table that is still worked out."""
+"""The most numbers of a table that is computed."""
 
 
 class Column(Value, frozen=True):
@@ -22,7 +22,7 @@ class Column(Value, frozen=True):
 
 
 def prices(columns: Sequence[Column], bounds: Sequence[float]) -> list[float] | None:
-    """What one more unit of each bound is worth where the gain is largest.
+    """The worth of one more unit of each bound at the largest gain.
 
     The bounds are 0 or more. None where there are too many numbers, or the gain has no end.
     """
@@ -43,7 +43,7 @@ def prices(columns: Sequence[Column], bounds: Sequence[float]) -> list[float] | 
 
 
 def _table(columns: Sequence[Column], bounds: Sequence[float]) -> list[list[float]]:
-    """A row for each bound with what is left of it, and one for the gain."""
+    """A row for each bound with the rest of it, and one for the gain."""
     height, width = len(bounds), len(columns)
     table = [[0.0] * (width + height + 1) for _ in range(height + 1)]
     for at, column in enumerate(columns):

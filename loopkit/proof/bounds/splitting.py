@@ -1,4 +1,4 @@
-"""Where inputs are told apart: a state splits the regions that it reads, and only as it needs."""
+"""Splitting of inputs: a state splits the regions that it reads, as far as it needs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from loopkit.proof.bounds.variables import Values, Variable, Variables
 from loopkit.proof.outcomes.domains import MOST_VALUES
 
 Found = tuple[Variable, tuple[Region, ...], int]
-"""A variable, the parts of its region, and how many guards are answered for all of them."""
+"""A variable, the parts of its region, and how many guards are decided for all of them."""
 
 
 class Splitting:
-    """How the regions that a configuration holds fall apart at each state."""
+    """Splits the regions of a configuration at each state."""
 
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
@@ -28,15 +28,15 @@ class Splitting:
             name: any(variable.kind in ("input", "room") for variable in read)
             for name, read in variables.read.items()
         }
-        """Whether a state looks at a region at all."""
+        """Whether each state reads a region at all."""
         self._asked = {name: tuple(self._guards(name)) for name in self._graph.states}
 
     def parts(self, name: str, values: Values) -> Iterator[Values]:
-        """The configurations in each of which everything that a state reads is decided."""
+        """The parts of a configuration in each of which all that a state reads is decided."""
         waiting = [(values, 0)]
         while waiting:
             values, answered = waiting.pop()
-            found = self._undecided(name, values, answered)
+            found = self._next_split(name, values, answered)
             if found is None:
                 yield values
                 continue
@@ -44,8 +44,7 @@ class Splitting:
             waiting += [({**values, variable: region}, answered) for region in reversed(regions)]
 
     def _guards(self, name: str) -> Iterator[tuple[Guard, bool]]:
-        """The guards of a state in their order, each with whether nothing is left to ask where it
-        holds."""
+        """The guards of a state in order, each with whether no later guard matters if it holds."""
         for guard in self._variables.rule_guards.get(name, ()):
             yield guard, False
         for edge in self._graph.on(name, "done"):
@@ -53,8 +52,8 @@ class Splitting:
             if whole is not None:
                 yield whole, not edge.back
 
-    def _undecided(self, name: str, values: Values, answered: int) -> Found | None:
-        """What has to be split; so many guards are answered for all of the values."""
+    def _next_split(self, name: str, values: Values, answered: int) -> Found | None:
+        """The next variable to split; the first `answered` guards are already decided."""
         open_ = {
             variable: region
             for variable, region in values.items()
@@ -94,7 +93,7 @@ class Splitting:
         asking = Conditions(context, {fact: open_[variable] for fact, variable in facts.items()})
         for at in range(answered, len(self._asked[name])):
             guard, is_last = self._asked[name][at]
-            if (found := asking.undecided(guard)) is not None:
+            if (found := asking.next_split(guard)) is not None:
                 return facts[found[0]], found[1], at
             if is_last and asking.surely(guard):
                 return None
@@ -102,14 +101,14 @@ class Splitting:
 
 
 class Conditions:
-    """The conditions of guards, asked of facts and of regions of facts."""
+    """Decides conditions of guards for known facts and regions of facts."""
 
     def __init__(self, context: Mapping[str, object], open_: Mapping[str, Region]) -> None:
         self._context = context
         self._open = open_
 
-    def undecided(self, guard: Guard) -> tuple[str, tuple[Region, ...]] | None:
-        """A fact whose region has to be split before a guard can be decided, and its parts."""
+    def next_split(self, guard: Guard) -> tuple[str, tuple[Region, ...]] | None:
+        """A fact whose region has to be split to decide a guard, and the parts."""
         if (
             self._open.keys().isdisjoint(guard.names)
             or truth(guard.tree, self._context) is not None
@@ -117,7 +116,7 @@ class Conditions:
             return None
         split = [
             (fact, parts)
-            for condition in self._undecided_in(guard.tree)
+            for condition in self._open_conditions(guard.tree)
             for fact in sorted(names_in(condition) & self._open.keys())
             if len(parts := self._parts(condition, fact)) > 1
         ]
@@ -125,21 +124,21 @@ class Conditions:
         known = {f: region.stand_in for f, region in self._open.items() if f not in waiting}
         return split[0] if split and truth(guard.tree, {**self._context, **known}) is None else None
 
-    def _undecided_in(self, part: ast.expr) -> Iterator[ast.expr]:
-        """The smallest conditions on which it still depends whether a part of a guard holds."""
+    def _open_conditions(self, part: ast.expr) -> Iterator[ast.expr]:
+        """The smallest undecided conditions of a part of a guard."""
         if truth(part, self._context) is not None:
             return
         match part:
             case ast.BoolOp(values=parts):
                 for inner in parts:
-                    yield from self._undecided_in(inner)
+                    yield from self._open_conditions(inner)
             case ast.UnaryOp(operand=inner):
-                yield from self._undecided_in(inner)
+                yield from self._open_conditions(inner)
             case _:
                 yield part
 
     def surely(self, guard: Guard) -> bool:
-        """Whether a guard whose regions are split as they need be holds."""
+        """Whether a guard holds whose regions are split as far as necessary."""
         known = {fact: region.stand_in for fact, region in self._open.items()}
         return truth(guard.tree, {**self._context, **known}) is True
 
@@ -156,5 +155,5 @@ class Conditions:
             # The smaller one goes first.
             is_smaller = len(region) <= len(self._open[next(iter(others))])
             return tuple(region.singles()) if is_smaller else (region,)
-        # A fact of the state's own work: its rows are of each value, as far as there are few.
+        # Compared with a fact of the state's own work: each value is a part, if there are few.
         return tuple(region.singles()) if len(region) <= MOST_VALUES else (region,)

@@ -14,27 +14,27 @@ from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variables
 
 
-def changed_by(
+def changes_of(
     variables: Variables, move: Move, edge: Edge, values: Values
 ) -> Iterator[dict[Variable, object]]:
     """The new values of everything that a move over an edge changes.
 
-    There is one way, unless the best version becomes the current one: that may be any earlier
-    one. `values` has at least what the state reads and what `touched` names.
+    There is one result, unless the best version becomes the current one, which may be any earlier
+    one. `values` has at least the variables that the state reads and `variables_updated` names.
     """
     new = dict[Variable, object](move.kept)
     _count(variables, edge, values, new)
-    _come(variables, edge, new)
+    _arrive(variables, edge, new)
     if move.event == "limit":
         new[THEN] = 1
     if move.event in ("done", "content") and not move.is_spared:
         _complete(variables, edge.source, values, new)
         _write(variables, edge.source, new, is_kept=move.event == "done")
     if edge.back:
-        _tell(variables, edge, new)
+        _require_work(variables, edge, new)
     if move.is_judged:
         judged = Variable("judged", edge.source)
-        most = 2 * variables.judged_before(edge.source)
+        most = 2 * variables.versions_judged_before(edge.source)
         new[judged] = min(number(values.get(judged, 0)) | 1, most)
     state = variables.graph.states[edge.source]
     if state.edits is not None:
@@ -45,11 +45,11 @@ def changed_by(
         new[FOUND] = UNKNOWN
     yield new
     if edge.from_best or (state.picks_best and not edge.back):
-        yield from _restored(variables, values, new)
+        yield from _restore_best(variables, values, new)
 
 
-def touched(variables: Variables, name: str) -> Iterator[Variable]:
-    """What a move out of a state changes in dependence on what it was."""
+def variables_updated(variables: Variables, name: str) -> Iterator[Variable]:
+    """The variables whose new value after a move depends on their old one."""
     state = variables.graph.states[name]
     yield Variable("works", name)
     yield Variable("judged", name)
@@ -70,21 +70,21 @@ def _count(variables: Variables, edge: Edge, values: Values, new: dict[Variable,
             room = Variable("room", counter)
             left = values[room]
             assert isinstance(left, Region)
-            new[room] = left.lowered()
+            new[room] = left.with_one_less()
         elif counter in variables.counted:
             spent = Variable("counter", counter)
             new[spent] = number(new.get(spent, values[spent])) + 1
 
 
-def _come(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
-    """From where the run comes, as long as that may be asked."""
+def _arrive(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
+    """Note the state from which the run comes, if it is read."""
     for name, source in ((edge.source, None), (edge.target, edge.source)):
         if Variable("before", name) in variables.read[name]:
             new[Variable("before", name)] = source
 
 
 def _complete(variables: Variables, name: str, values: Values, new: dict[Variable, object]) -> None:
-    """Work that has brought something: one attempt more, and with it a version."""
+    """Count completed work: one more attempt, and a version of the artifact."""
     works = Variable("works", name)
     attempt = number(values.get(works, 0)) + 1
     new[works] = min(attempt, variables.most.get(works, attempt))
@@ -97,20 +97,20 @@ def _complete(variables: Variables, name: str, values: Values, new: dict[Variabl
         new[version] = min(attempt, variables.most[version])
     for judging in variables.behind.get(name, ()):
         judged = Variable("judged", judging)
-        # Where the current version was judged, that is an earlier one now.
+        # If the current version was judged, it is an earlier one now.
         new[judged] = number(values.get(judged, 0)) + 1 & ~1
 
 
 def _write(variables: Variables, name: str, new: dict[Variable, object], *, is_kept: bool) -> None:
-    """Who has written an artifact last may keep it."""
+    """Note that only the last author of an artifact may keep it."""
     artifact = artifact_of(variables.graph.machine, name)
     for author in variables.graph.artifacts.get(artifact or "", ()):
         if author in variables.graph.keeping:
             new[Variable("kept", author)] = int(author == name and is_kept)
 
 
-def _tell(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
-    """Whoever is told what has to change has to work."""
+def _require_work(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:
+    """Note that whoever receives the feedback has to work."""
     graph = variables.graph
     told: Iterable[str] = (edge.target,)
     if not graph.states[edge.target].reads_feedback:
@@ -119,7 +119,7 @@ def _tell(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None
         new[Variable("kept", name)] = 0
 
 
-def _restored(
+def _restore_best(
     variables: Variables, values: Values, new: dict[Variable, object]
 ) -> Iterator[dict[Variable, object]]:
     current = {

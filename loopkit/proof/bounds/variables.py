@@ -1,4 +1,4 @@
-"""Variables of a configuration: whatever something reachable still reads."""
+"""Variables of a configuration: the values that something reachable still reads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import names_in
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.known_inputs import given_items
-from loopkit.machine.sources import judged_behind
+from loopkit.machine.known_inputs import item_count_in
+from loopkit.machine.sources import judges_behind
 from loopkit.proof.bounds.inputs import Inputs
 from loopkit.proof.bounds.last_work import facts_of_last_work, of_last_work
 from loopkit.proof.outcomes import Analysis
@@ -51,7 +51,7 @@ class Variable(NamedTuple):
 
 THEN = Variable("then")
 FOUND = Variable("fact", ORIGIN)
-"""The validate state that found something last, of which a person may say whose it is."""
+"""The validate state that found something last, whose origin a person may change."""
 Values = Mapping[Variable, object]
 
 
@@ -66,10 +66,10 @@ class Variables:
         *,
         keeps_inputs: bool = False,
     ) -> None:
-        """`inputs` are those whose values are known, by dotted name.
+        """`inputs` are the known values, by dotted name.
 
-        `counted` are the counters that are followed, without it all; any other one may have room
-        or none whenever it is asked for. `keeps_inputs` holds every cap instead of what is left.
+        `counted` are the tracked counters, by default all; any other counter may or may not have
+        room whenever it is read. `keeps_inputs` holds every cap instead of the room left.
         """
         self.analysis = analysis
         self._given = inputs
@@ -79,9 +79,9 @@ class Variables:
         self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
         alone = self.inputs.alone(self.counted - self._read_as_numbers - self._reset)
         self.rooms = frozenset[str]() if keeps_inputs else alone
-        """The counters of which only what is left is held."""
+        """The counters of which only the room left is held."""
         self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
-        """What decides how the work of a state can go on."""
+        """The variables that decide how a state's work can go on."""
 
     @cached_property
     def _read_as_numbers(self) -> frozenset[str]:
@@ -107,7 +107,7 @@ class Variables:
 
     @cached_property
     def by_room(self) -> Mapping[Variable, int]:
-        """The counters of which nothing is asked but whether there is room, with their caps."""
+        """The counters that are read only for their room, with their caps."""
         caps, some = self.inputs.caps, self.counted - self._read_as_numbers - {TOTAL}
         return {Variable("counter", c): cap for c in some if isinstance(cap := caps[c], int)}
 
@@ -139,8 +139,8 @@ class Variables:
 
     @cached_property
     def elsewhere(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of other states that name facts of each state, and its own where it may go on
-        from what its last work left."""
+        """The guards of other states that name facts of each state; its own as well, if it may go
+        on from its last work."""
         found: dict[str, list[Guard]] = {name: [] for name in self.graph.states}
         for name, guards in self.guards.items():
             for guard in guards:
@@ -165,11 +165,11 @@ class Variables:
 
     def _reads(self, name: str) -> Iterator[Variable]:
         for edge in self.graph.outgoing[name]:
-            yield from self.spent_by(edge)
+            yield from self.variables_of_room(edge)
             if edge.event == "limit":
                 yield THEN
-        yield from self._named(name)
-        if self.judged_before(name):
+        yield from self._variables_in_guards(name)
+        if self.versions_judged_before(name):
             yield Variable("judged", name)
         yield from self.author_of_what_is_judged(name)
         artifact = artifact_of(self.graph.machine, name)
@@ -179,8 +179,8 @@ class Variables:
         if name in self.graph.keeping:
             yield Variable("kept", name)
 
-    def spent_by(self, edge: Edge) -> Iterator[Variable]:
-        """What decides whether an edge has room."""
+    def variables_of_room(self, edge: Edge) -> Iterator[Variable]:
+        """The variables that decide whether an edge has room."""
         for counter in edge.counters:
             cap = self.inputs.caps[counter]
             if counter in self.rooms:
@@ -190,7 +190,7 @@ class Variables:
                 if isinstance(cap, str):
                     yield Variable("input", cap)
 
-    def _named(self, name: str) -> Iterator[Variable]:
+    def _variables_in_guards(self, name: str) -> Iterator[Variable]:
         for fact in sorted(self.named[name]):
             owner = owner_of(fact) if "." in fact else name
             if fact == "attempt":
@@ -206,32 +206,32 @@ class Variables:
         yield from self.own_facts(name)
 
     def own_facts(self, name: str) -> tuple[Variable, ...]:
-        """What a state's last work left for its own guards, where it may go on from that."""
+        """The facts of a state's last work that its own guards read, if it may go on from that."""
         if name not in self.graph.keeping:
             return ()
         read = facts_of_last_work(self.graph, name, self.named[name])
         return tuple(Variable("fact", fact) for fact in read)
 
     def attempt(self, name: str) -> Variable:
-        """What `attempt` means in a state."""
+        """The variable that `attempt` means in a state."""
         judged = self.graph.states[name].judges
         return Variable("works", name) if judged is None else Variable("version", judged)
 
     def author_of_what_is_judged(self, name: str) -> tuple[Variable, ...]:
-        """Who wrote what a state judges, where findings go back to several authors."""
+        """The author of the judged artifact, if findings go back to several authors."""
         judged = self.graph.states[name].judges
         several = self.graph.origins and len(self.graph.artifacts.get(judged or "", ())) > 1
         return (Variable("author", judged),) if judged and several else ()
 
     def keeps_items(self, name: str) -> bool:
-        """Whether a state may be entered again, so that what items have left may be kept."""
+        """Whether an `each` state may be entered again, so that items may be kept."""
         return name in self._entered_again
 
     @cached_property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
-        """For each author, the validate states that judge what was made from its artifact, and
-        for which it counts how often they have."""
-        return judged_behind(self.graph, filter(self.judged_before, self.graph.judges))
+        """For each author, the validate states with a count of judged versions that judge what was
+        made from its artifact."""
+        return judges_behind(self.graph, filter(self.versions_judged_before, self.graph.judges))
 
     @cached_property
     def _entered_again(self) -> frozenset[str]:
@@ -246,12 +246,12 @@ class Variables:
         )
 
     def items(self, name: str) -> int | None:
-        """How many items a state's list has, where that is known."""
+        """The number of items in a state's list; None if it is unknown."""
         state = self.graph.states[name]
-        return given_items(state, self._given) if isinstance(state, EachState) else None
+        return item_count_in(state, self._given) if isinstance(state, EachState) else None
 
-    def judged_before(self, name: str) -> int:
-        """How many versions judged before the current one a guard can tell apart."""
+    def versions_judged_before(self, name: str) -> int:
+        """The most versions judged before the current one that a guard distinguishes."""
         if name not in self.graph.judges:
             return 0
         read = {n for g in (*self.guards[name], *self.elsewhere[name]) for n in g.names}
@@ -262,12 +262,12 @@ class Variables:
 
     @cached_property
     def most(self) -> Mapping[Variable, int]:
-        """Above what no guard tells how often a state has worked; for its artifact the same."""
+        """The number of works above which no guard distinguishes any; also for versions."""
         most: dict[Variable, int] = {}
         for name in self.graph.states:
             if "attempt" in self.named[name]:
                 guards = (*self.guards[name], *self.rule_guards.get(name, ()))
-                compared = [n for guard in guards for n in self._compared(name, guard)]
+                compared = [n for guard in guards for n in self._numbers_compared(name, guard)]
                 counted = self.attempt(name)
                 most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
         for name in self._entered_again:
@@ -279,8 +279,8 @@ class Variables:
                     most[own] = max(most.get(own, 1), largest)
         return most
 
-    def _compared(self, name: str, guard: Guard) -> Iterator[int]:
-        """The largest whole numbers with which a guard compares `attempt`."""
+    def _numbers_compared(self, name: str, guard: Guard) -> Iterator[int]:
+        """The whole numbers with which a guard compares `attempt`; of a region, the largest."""
         for node in ast.walk(guard.tree):
             if not isinstance(node, ast.Compare) or "attempt" not in (others := names_in(node)):
                 continue
@@ -293,14 +293,14 @@ class Variables:
                     yield from (self.inputs.cap(counter).high for counter in edge.counters)
 
     def largest(self, variable: Variable) -> int | None:
-        """The largest number that a variable comes to; none for one that does not count."""
+        """The largest value of a variable that counts; None for any other variable."""
         match variable.kind:
             case "counter":
                 return self.inputs.cap(variable.name).high
             case "works" | "version":
                 return self.most.get(variable, 1)
             case "judged":
-                return 2 * self.judged_before(variable.name)
+                return 2 * self.versions_judged_before(variable.name)
             case "then" | "kept":
                 return 1
             case _:
@@ -309,7 +309,7 @@ class Variables:
     # -- what it starts with ---------------------------------------------------------------
 
     def start(self, variable: Variable) -> object:
-        """What a variable is before anything has happened."""
+        """The value of a variable at the start of a run."""
         match variable.kind:
             case "input":
                 return self.inputs.region(variable.name)

@@ -9,7 +9,7 @@ from loopkit.proof.outcomes.analysis import Analysis, PlacedRule
 from loopkit.proof.outcomes.domains import OTHER_TEXT
 from loopkit.proof.outcomes.facts import own_table, table_of
 from loopkit.proof.outcomes.faults import faults_of
-from loopkit.proof.outcomes.guard_texts import parsed_guard
+from loopkit.proof.outcomes.guard_texts import parse_or_problem
 from loopkit.proof.outcomes.panel import AUTHOR, Panel
 from loopkit.proof.outcomes.row_regions import Row
 from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Exit, Table
@@ -27,6 +27,6 @@ __all__ = [
     "Table",
     "faults_of",
     "own_table",
-    "parsed_guard",
+    "parse_or_problem",
     "table_of",
 ]

@@ -20,30 +20,30 @@ Kind = TypeVar("Kind", bound=RuleBase)
 
 
 class PlacedRule(Value, Generic[Kind], frozen=True):
-    """One rule of a validator, where it stands and which states judge by it."""
+    """One rule of a validator, its place, and the states that judge by it."""
 
     path: DocPath
     rule: Kind
     judged_at: tuple[str, ...]
     drafted_at: tuple[str, ...] = ()
-    """The states in which agents have drafts looked at by it, with a tool."""
+    """The states in which a tool of an agent checks drafts by it."""
 
     @property
     def used_at(self) -> tuple[str, ...]:
-        """All states in which something is judged by it."""
+        """All states that apply it."""
         return (*self.judged_at, *self.drafted_at)
 
 
 class Analysis(Value, frozen=True, dict=True):
-    """What is known of a machine before it runs.
+    """What is known about a machine before it runs.
 
-    It may be unsound in every way that its form allows.
+    The machine may have any mistake that its form allows.
     """
 
     graph: Graph
     scope: Scope
     parts: InputParts = InputParts()
-    """What is put in place of inputs in guards."""
+    """The parts of guards that replace inputs."""
 
     @classmethod
     def of_machine(cls, machine: Machine) -> Analysis:
@@ -65,7 +65,7 @@ class Analysis(Value, frozen=True, dict=True):
         return tuple(_rules(self.machine, self.judges))
 
     def rules_of(self, noun: type[Kind]) -> Iterator[PlacedRule[Kind]]:
-        """Those of one kind."""
+        """The rules of one kind."""
         for placed in self.rules:
             if isinstance(placed.rule, noun):
                 yield PlacedRule(placed.path, placed.rule, placed.judged_at, placed.drafted_at)
@@ -81,13 +81,13 @@ class Analysis(Value, frozen=True, dict=True):
 
     @cached_property
     def told_what_was_found(self) -> frozenset[str]:
-        """The states of people that send back to the origin of what was found before."""
+        """The human states that send earlier findings back to their origins."""
         edges = (edge for edge in self.graph.edges if edge.origin is not None)
         return frozenset(edge.source for edge in edges if self.machine.states[edge.source].waits)
 
     @cached_property
     def guards(self) -> GuardTexts:
-        """The guards of the machine, parsed as far as they can be."""
+        """The guards of the machine, parsed as far as possible."""
         return GuardTexts(self.machine.guards, self.parts)
 
     @cached_property
@@ -117,7 +117,7 @@ def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[Pl
 
 
 def _drafting(machine: Machine) -> dict[str, dict[str, None]]:
-    """By validator, the states in which agents have it look at drafts."""
+    """By validator, the states in which a tool of an agent uses it for drafts."""
     found: dict[str, dict[str, None]] = {}
     for name in machine.states:
         for agent in machine.agents_at(name):

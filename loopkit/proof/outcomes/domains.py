@@ -20,12 +20,12 @@ def domains(
 ) -> dict[str, Values]:
     """The values of each name that decide all the guards.
 
-    Guards compare with literals, or names with names; a name is left out that is compared with one
-    of which not all values are known. For a number the values are those it is compared with and
-    their neighbours, for a text those and any other one, for a list the texts that it may hold.
+    Guards compare names with literals or names. A name is left out if it is compared with a name
+    whose values are not all known. The values of a number are those that it is compared with and
+    their neighbours, those of a text also any other text, those of a list the texts it may hold.
     """
-    compared = _compared(guards)
-    ranges = bounded_inputs(inputs)
+    compared = _operands(guards)
+    ranges = input_ranges(inputs)
     found: dict[str, Values] = {}
     for name, others in compared.items():
         known = types.get(name)
@@ -38,8 +38,8 @@ def domains(
     return found
 
 
-def _compared(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
-    """Each name with everything that it is compared with."""
+def _operands(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
+    """Each name with the operands that it is compared with."""
     found: dict[str, list[ast.expr]] = {}
     for guard in guards:
         for name in guard.names:
@@ -54,7 +54,7 @@ def _compared(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
 
 
 def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[object] | None:
-    """The values that a name is compared with; none where these are not known."""
+    """The values that a name is compared with; None if they are unknown."""
     literals: list[object] = []
     for other in others:
         match other:
@@ -69,7 +69,7 @@ def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[o
     return literals
 
 
-def bounded_inputs(inputs: DataType) -> dict[str, range]:
+def input_ranges(inputs: DataType) -> dict[str, range]:
     """The inputs that are whole numbers with few values, by dotted name."""
     ranges = {
         dotted: range(int(known.minimum), int(known.maximum) + 1)

@@ -13,7 +13,7 @@ from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebui
 from loopkit.machine.edges import Edge
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.domains import Values, bounded_inputs, domains
+from loopkit.proof.outcomes.domains import Values, domains, input_ranges
 from loopkit.proof.outcomes.item_rows import rows_of_items
 from loopkit.proof.outcomes.panel import Panel
 from loopkit.proof.outcomes.row_regions import Dimension, Row
@@ -24,7 +24,7 @@ MOST_COUNTS = 10_000
 
 
 def table_of(analysis: Analysis, name: str) -> Table | None:
-    """The rows of a state; none where one of its guards cannot be used."""
+    """The rows of a state; None if one of its guards cannot be used."""
     edges = analysis.graph.on(name, "done")
     guards = whole_guards(analysis, edges)
     types = analysis.guard_types[name]
@@ -36,7 +36,7 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     varied = {*OF_REVISING}.union(*(row for dimension in counted for row in dimension))
     facts = own_names(analysis.graph, name).keys()
     own = {fact: values[fact] for fact in values if fact in facts}
-    # What a state's own facts are called elsewhere would vary without regard to them.
+    # The names of its own facts in other states would vary independently of the facts.
     known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
     free = {fact: values[fact] for fact in values if fact not in known}
     of_work = _own(analysis, name, own, [_as_own(guard, name) for guard in usable])
@@ -55,8 +55,8 @@ def own_table(
     """The rows that a state's work alone decides, fine enough for other guards than its own.
 
     `elsewhere` are the guards of other states that name its facts, `here` conditions on its own.
-    All are whole. A guard that cannot be used counts as one that may hold or not. `items` is how
-    many items a list has, where that is known.
+    All are whole. A guard that cannot be used may hold or not. `items` is the number of items in a
+    list, if it is known.
     """
     edges = analysis.graph.on(name, "done")
     guards = whole_guards(analysis, edges)
@@ -102,7 +102,7 @@ def _table(
         is_human=state.waits,
     )
     if state.child is not None:
-        # What children take hangs on what came of them.
+        # The figures of children depend on their outcome.
         return table.replace(first=("outcome", "total"))
     if not judges:
         return table
@@ -117,7 +117,7 @@ def _table(
 def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
     """A guard with the facts of a state named as its own guards name them.
 
-    What plain names mean elsewhere are facts of another state, which get no meaning here.
+    With `is_elsewhere`, plain names are facts of another state, which have no meaning here.
     """
 
     def stand_in(node: ast.Name) -> ast.expr:
@@ -150,17 +150,17 @@ def _own(
     elif isinstance(state, EachState):
         yield rows_of_items(analysis, state, guards, items)
     else:
-        # What can be counted out is told whether a guard names it or not.
+        # Facts with few values are listed whether or not a guard names them.
         listed = {fact: known.values for fact, known in state.facts.items() if known.values}
         yield from _free({**listed, **values})
 
 
 def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
-    """The facts of a report; which of them go together is for its panel to say."""
+    """The facts of a report; its panel decides which of them are possible together."""
     panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop(CODES, ())
-    # So many findings may be needed for the codes, and be all that the rules can give.
+    # The codes may need this many findings, and the rules may give no more.
     few = range(len(codes) + len(analysis.rules_at[name]) + 1)
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
@@ -172,9 +172,9 @@ def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> I
 
 
 def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:
-    """Of a person's state with edges to origins: the earliest one of what was found last."""
+    """The earliest origin of the last findings, for a person's state with edges to origins."""
     if name in analysis.told_what_was_found:
-        # Whatever the review says, a person can say of all that was found whose it is.
+        # Whatever the review says, a person can choose the origin of each finding.
         found: list[Row] = [
             {ORIGIN: origin, FOUND_BY: judge}
             for judge in analysis.judges
@@ -184,7 +184,7 @@ def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:
 
 
 def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
-    """Facts that vary without regard to the others."""
+    """Facts that vary independently of each other."""
     for name, known in values.items():
         yield tuple({name: value} for value in known)
 
@@ -192,7 +192,7 @@ def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
 def _counters(
     analysis: Analysis, edges: Sequence[Edge], guards: Sequence[Guard]
 ) -> Iterator[Dimension]:
-    """For each counter of the revise edges: there is room, or there is none."""
+    """For each counter of the revise edges, whether it has room."""
     back = [edge for edge in edges if edge.back]
     reads_count = any(guard.names & COUNTING.keys() for guard in guards)
     for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
@@ -213,7 +213,7 @@ def _counts(analysis: Analysis, counter: str) -> Iterator[Row]:
     cap = analysis.graph.caps.get(counter)
     caps: Sequence[int] = (cap,) if isinstance(cap, int) else ()
     if isinstance(cap, str):
-        caps = bounded_inputs(analysis.scope.input).get(cap, ())
+        caps = input_ranges(analysis.scope.input).get(cap, ())
     for most in caps:
         bound = {cap: most} if isinstance(cap, str) else {}
         for spent in range(most + 1):

@@ -10,7 +10,7 @@ from loopkit.proof.outcomes.unjudged import may_be_infeasible, rows_named
 
 
 def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClass, ...]:
-    """The classes of error that can be left of a state's work after the retries."""
+    """The classes of error with which a state's work can end after the retries."""
     state = analysis.machine.states[name]
     if state.judges is not None:
         return tuple(_of_judging(analysis, name))
@@ -42,6 +42,6 @@ def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClass]:
 
 
 def is_given_up(analysis: Analysis, name: str) -> bool:
-    """Whether an author's word that it can't be done is a content fault of the judging state."""
+    """Whether an author's `infeasible` becomes a content fault of the judging state."""
     is_named = "infeasible" in rows_named(analysis, name)
     return not is_named and may_be_infeasible(analysis, name)

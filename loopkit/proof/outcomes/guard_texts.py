@@ -12,7 +12,7 @@ Parsed = Guard | GuardProblem
 
 
 class GuardTexts:
-    """Parses each guard once; a guard that cannot be used is the problem that it has."""
+    """Parses each guard once; a guard that cannot be used is represented by its problem."""
 
     def __init__(self, named: Mapping[str, str], parts: InputParts) -> None:
         self._texts = named
@@ -29,11 +29,14 @@ class GuardTexts:
     @cached_property
     def reached(self) -> Mapping[str, frozenset[str]]:
         """The named guards that each readable one uses, also through others."""
-        return {name: _reached(guard, self._readable) for name, guard in self._readable.items()}
+        return {
+            name: _guards_reachable_from(guard, self._readable)
+            for name, guard in self._readable.items()
+        }
 
     @cached_property
     def _parsed(self) -> Mapping[str, Parsed]:
-        return {name: parsed_guard(text) for name, text in self._texts.items()}
+        return {name: parse_or_problem(text) for name, text in self._texts.items()}
 
     @cached_property
     def _readable(self) -> Mapping[str, Guard]:
@@ -41,47 +44,49 @@ class GuardTexts:
 
     @cached_property
     def usable(self) -> dict[str, Guard]:
-        """The named guards that can be put in where they are named."""
+        """The named guards that can be expanded."""
         return {name: guard for name, guard in self.named.items() if isinstance(guard, Guard)}
 
-    def used_by(self, guard: Guard) -> frozenset[str]:
+    def named_guards_in(self, guard: Guard) -> frozenset[str]:
         """The readable named guards that a guard names, also through others."""
-        return _reached(guard, self._readable)
+        return _guards_reachable_from(guard, self._readable)
 
     def is_usable(self, guard: Guard) -> bool:
-        """Whether every named guard that a guard names can be put in."""
-        names = guard.names.union(*(self._readable[name].names for name in self.used_by(guard)))
+        """Whether every named guard that a guard names can be expanded."""
+        names = guard.names.union(
+            *(self._readable[name].names for name in self.named_guards_in(guard))
+        )
         return self.usable.keys() >= names & self._texts.keys()
 
     def whole(self, text: str) -> Guard | None:
-        """A guard with named guards and parts put in; none where any of it cannot be used."""
+        """A guard with named guards and parts expanded; None if any of them cannot be used."""
         if text not in self._whole:
-            self._whole[text] = self._put_together(text)
+            self._whole[text] = self._assemble(text)
         return self._whole[text]
 
-    def _put_together(self, text: str) -> Guard | None:
-        guard = parsed_guard(text)
+    def _assemble(self, text: str) -> Guard | None:
+        guard = parse_or_problem(text)
         if not isinstance(guard, Guard) or not self.is_usable(guard):
             return None
-        expanded = _expanded(guard, self.usable)
-        return self._parts.put_in(expanded) if isinstance(expanded, Guard) else None
+        expanded = _expand_or_problem(guard, self.usable)
+        return self._parts.substitute(expanded) if isinstance(expanded, Guard) else None
 
     def problem_of(self, text: str) -> GuardProblem | None:
-        """What keeps a guard from being used, in its own text; nothing for faults in named ones."""
-        guard = parsed_guard(text)
+        """The problem in a guard's own text; None if there is none, or it is in a named guard."""
+        guard = parse_or_problem(text)
         if isinstance(guard, GuardProblem):
             return guard
         return _fault_of(guard, self.usable) if self.is_usable(guard) else None
 
 
-def parsed_guard(text: str) -> Parsed:
+def parse_or_problem(text: str) -> Parsed:
     try:
         return parse(text)
     except GuardError as error:
         return error.problem
 
 
-def _expanded(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
+def _expand_or_problem(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
     try:
         return expand(guard, named)
     except GuardError as error:
@@ -89,11 +94,11 @@ def _expanded(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
 
 
 def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
-    expanded = _expanded(parsed, named) if isinstance(parsed, Guard) else parsed
+    expanded = _expand_or_problem(parsed, named) if isinstance(parsed, Guard) else parsed
     return expanded if isinstance(expanded, GuardProblem) else None
 
 
-def _reached(guard: Guard, named: Mapping[str, Guard]) -> frozenset[str]:
+def _guards_reachable_from(guard: Guard, named: Mapping[str, Guard]) -> frozenset[str]:
     found: set[str] = set()
     front = [guard]
     while front:

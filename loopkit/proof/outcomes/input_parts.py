@@ -1,4 +1,4 @@
-"""Parts of guards put in place of the inputs that they alone read: each is true or false."""
+"""Parts of guards that replace the inputs that they alone read: each is one boolean input."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from loopkit.values import Value, field
 
 
 class InputParts(Value, frozen=True):
-    """What guards are made of, and the parts of which only the truth is told; all by their text."""
+    """The structure of guards, and their parts that are one boolean input; all by their text."""
 
     made_of: Mapping[str, ast.BoolOp | ast.UnaryOp] = field(default_factory=dict)
     truths: Mapping[str, Mapping[bool, Row]] = field(default_factory=dict)
     """Whether a part can hold, and whether it can fail, each with inputs for which it does."""
 
-    def put_in(self, guard: Guard) -> Guard:
+    def substitute(self, guard: Guard) -> Guard:
         """A guard that reads each part as one input."""
         if not self.truths:
             return guard
-        tree = self._put_in(guard.tree)
+        tree = self._substitute(guard.tree)
         return Guard(guard.text, tree, names_in(tree))
 
-    def _put_in(self, tree: ast.expr) -> ast.expr:
+    def _substitute(self, tree: ast.expr) -> ast.expr:
         text = ast.unparse(tree)
         if text in self.truths:
             return at_place_of(tree, ast.Name(text, ast.Load()))
         match self.made_of.get(text):
             case ast.BoolOp(op=op, values=values):
-                return at_place_of(tree, ast.BoolOp(op, [self._put_in(part) for part in values]))
+                return at_place_of(
+                    tree, ast.BoolOp(op, [self._substitute(part) for part in values])
+                )
             case ast.UnaryOp(op=op, operand=operand):
-                return at_place_of(tree, ast.UnaryOp(op, self._put_in(operand)))
+                return at_place_of(tree, ast.UnaryOp(op, self._substitute(operand)))
             case None:
                 return tree

@@ -12,11 +12,11 @@ from loopkit.language.guard.tree import conditions, constants, names_in
 from loopkit.language.states.children import BLOCKED, CANCELLED
 from loopkit.machine.item_types import item_counts
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.domains import bounded_inputs
+from loopkit.proof.outcomes.domains import input_ranges
 from loopkit.proof.outcomes.row_regions import Dimension
 
 MOST_LINES = 64
-"""With so many numbers the facts may be compared; with more, nothing is known of the facts."""
+"""The most numbers with which the facts may be compared; with more, the facts stay open."""
 NEAR = range(-2, 3)
 ENDS = (floor, ceil)
 
@@ -24,7 +24,7 @@ ENDS = (floor, ceil)
 def rows_of_items(
     analysis: Analysis, state: EachState, guards: Iterable[Guard], known: int | None = None
 ) -> Dimension:
-    """The rows of an `each` state that stand for all others; `known` is the number of its items.
+    """The rows of an `each` state that represent all others; `known` is the number of its items.
 
     `guards` name its facts as its own guards do.
     Conditions divide the pairs of numbers, of the items that succeeded and of those that failed,
@@ -33,7 +33,7 @@ def rows_of_items(
     part has one, and one of its rows has the most items of a kind, and one the fewest.
     """
     ending, guards = Endings(state), tuple(guards)
-    numbers = _compared(analysis, state, guards)
+    numbers = _numbers_compared(analysis, state, guards)
     if numbers is None:
         return ({"deadlocked": False}, {"deadlocked": True})[: 1 + ending.is_blocked]
     counts = item_counts(analysis.graph, state) if known is None else (known, known)
@@ -75,7 +75,7 @@ class Endings:
 
 
 def _pairs(least: int, most: int | None, numbers: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Where the lines cross along which conditions divide the pairs, and what is next to that."""
+    """The pairs at the crossings of the lines that divide them, and the neighbours of these."""
     lines = {0, least, least if most is None else most, *numbers}
     near = {number + step for number in lines for step in (-1, 0, 1)}
     for first, second in product(near, near):
@@ -90,15 +90,17 @@ def _corners(first: int, second: int) -> Iterator[tuple[int, int]]:
     yield first, second - first
     yield second - first, first
     if first == second:
-        # On the line on which both are the same.
+        # The line on which both numbers are equal.
         for step in NEAR:
             yield from ((first, first + step), (first + step, first))
             yield first // 2 + step, first - first // 2 - step
 
 
-def _compared(analysis: Analysis, state: EachState, guards: Iterable[Guard]) -> set[int] | None:
-    """The numbers with which the facts are compared; none where these are not known, or many."""
-    ranges = bounded_inputs(analysis.scope.input)
+def _numbers_compared(
+    analysis: Analysis, state: EachState, guards: Iterable[Guard]
+) -> set[int] | None:
+    """The numbers with which the facts are compared; None if they are unknown or too many."""
+    ranges = input_ranges(analysis.scope.input)
     found: set[int] = set()
     for condition in (part for guard in guards for part in conditions(guard.tree)):
         names = names_in(condition)

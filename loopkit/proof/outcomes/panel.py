@@ -30,28 +30,28 @@ from loopkit.values import Value
 Cause = Literal["", "faulty", "blocked", "judged"]
 """Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
 AUTHOR = "author "
-"""Who wrote what is judged, where that decides to which origin a finding goes."""
+"""The author of the judged artifact, if it decides the origin of a finding."""
 
 
 class Source(Value, frozen=True):
-    """What one rule can find."""
+    """The findings that one rule can make."""
 
     codes: frozenset[str] | None
-    """None where it may give any code."""
+    """None if it may give any code."""
     most: float
     blocks: bool
     warns: bool
     own_code: str = ""
-    """The code that all of it has, if there is one."""
+    """The code of all its findings, if there is one."""
     origins: frozenset[str] = frozenset()
-    """What may be the earliest origin of all that it finds, where the machine has origins."""
+    """The possible earliest origins of its findings, if the machine has origins."""
 
     def gives(self, code: str) -> bool:
         return self.codes is None or code in self.codes
 
 
 class Panel:
-    """The rules of one validate state, for what surrounds its work."""
+    """The rules of one validate state, and the reports that they can give in a context."""
 
     def __init__(self, analysis: Analysis, name: str) -> None:
         self._state = analysis.judges[name]
@@ -66,7 +66,7 @@ class Panel:
             authors: [(rule, self._source(rule, authors)) for rule in rules]
             for authors in (self._authors, *((author,) for author in self._authors))
         }
-        """By who may have written what is judged."""
+        """By the possible authors of the judged artifact."""
         self._guards = {
             rule.guard: analysis.guards.whole(rule.guard)
             for rule in rules
@@ -74,24 +74,24 @@ class Panel:
         }
 
     def applies(self, rule: Rule, row: Row) -> bool | None:
-        """Whether a rule's guard surely holds, surely does not, or (None) may do either."""
+        """Whether a rule's guard surely holds or surely does not; None if it may do either."""
         if rule.guard is None:
             return True
         guard = self._guards[rule.guard]
         return truth(guard.tree, row) if guard else None
 
     def verdicts(self) -> tuple[str, ...]:
-        """The verdicts that come to the transitions, whatever surrounds the work."""
+        """The verdicts that can reach the transitions in any context."""
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
         return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
     def origins(self) -> tuple[str, ...]:
-        """What may be the earliest origin of a report that fails."""
+        """The possible earliest origins of a report that fails."""
         every = self._origins.in_order(self._every_origin)
         return tuple(o for o in every if self.is_possible({VERDICT: "fail", ORIGIN: o}))
 
     def is_possible(self, row: Row) -> bool:
-        """Whether some report has these facts; what is not told may be anything."""
+        """Whether some report has these facts; missing facts may have any value."""
         if ORIGIN in row and VERDICT in row and (row[ORIGIN] is None) == (row[VERDICT] == "fail"):
             return False
         match row.get(VERDICT):
@@ -100,7 +100,7 @@ class Panel:
             case "fail":
                 return any(True for _ in self.causes(row))
             case verdict:
-                # Progress is told of reports that fail alone.
+                # Only reports that fail have progress.
                 has_progress = any(row.get(fact) for fact in OF_PROGRESS)
                 return not has_progress and self._is_let_through(str(verdict), row)
 
@@ -119,7 +119,7 @@ class Panel:
             yield "judged"
 
     def may_leave_judges_out(self, row: Row) -> bool:
-        """Whether an incomplete report has these facts where only `always` judges were asked."""
+        """Whether an incomplete report can have these facts with only `always` judges asked."""
         return _may_be([(r, source) for r, source in self._mild(row) if r.is_always_asked], row)
 
     def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
@@ -145,7 +145,7 @@ class Panel:
                 return _may_be(rules, row)
 
     def _has_score(self, rules: Iterable[tuple[Rule, Source]], row: Row) -> bool:
-        """Whether the score of a report without findings can be as it is told.
+        """Whether a report without findings can have the score of the row.
 
         Every judge was asked and has answered, unless fewer are enough.
         """
@@ -156,19 +156,21 @@ class Panel:
         return _is_none(row) or _may_score(rules)
 
     def _falls_back(self, row: Row) -> bool:
-        """Whether the earliest origin is one to which a finding falls of which nobody says it."""
+        """Whether the earliest origin is the default of a finding without an origin."""
         origin = row.get(ORIGIN)
-        authors = self._written_by(row)
+        authors = self._possible_authors(row)
         return origin is None or origin in {self._origins.default_of(author) for author in authors}
 
-    def _written_by(self, row: Row) -> tuple[str, ...]:
-        """Who may have written what is judged."""
+    def _possible_authors(self, row: Row) -> tuple[str, ...]:
+        """The possible authors of the judged artifact."""
         author = row.get(AUTHOR)
         return (author,) if isinstance(author, str) else self._authors
 
     def _blocking(self, row: Row) -> Sequence[tuple[Rule, Source]]:
-        """The rules that apply, of which those block that find nothing of an earlier origin; none
-        where no finding can have the earliest one."""
+        """The rules that apply; those whose findings may all have earlier origins can't block.
+
+        Empty if no blocking finding can have the earliest origin of the row.
+        """
         rules, origin = self._applying(row), row.get(ORIGIN)
         if not isinstance(origin, str):
             return rules
@@ -185,7 +187,7 @@ class Panel:
         return frozenset(o for author in self._authors for o in self._origins.of_author(author))
 
     def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
-        rules = self._rules[self._written_by(row)]
+        rules = self._rules[self._possible_authors(row)]
         return [(rule, source) for rule, source in rules if self.applies(rule, row) is not False]
 
     def _source(self, rule: Rule, authors: Iterable[str]) -> Source:
@@ -263,7 +265,7 @@ def _finds_nothing(row: Row) -> bool:
 
 
 def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:
-    """Whether the facts are those of the one finding that stands for no artifact."""
+    """Whether the facts are those of the single finding for a missing artifact."""
     counts = (row.get(ERRORS, 1), row.get(WARNINGS, 0))
     told = row.get(CODES)
     held = told if isinstance(told, Held) else Held((), ())

@@ -2,7 +2,7 @@
 
 The rows of a state are all combinations of the alternatives of its dimensions. They start as one
 region. A condition that is not decided for a whole region splits it, by one dimension at a time,
-into parts that it can tell apart; what no condition asks for is never split.
+into parts for which it is; a dimension that no condition reads is never split.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from loopkit.values import Value
 
 Row = Mapping[str, object]
 Dimension = tuple[Row, ...]
-"""Facts that vary together: the alternatives of which every row has one."""
+"""Facts that vary together: every row has one of these alternatives."""
 MOST_REGIONS = 5_000
-"""So many are told apart; the rest of a state stays as coarse as it is then."""
-Completed = Callable[[Row], Row]
+"""The most regions of a state; after that, the remaining ones are not split further."""
+Derive = Callable[[Row], Row]
 
 
 class Split(Value, frozen=True):
-    """The parts of one dimension that a condition tells apart."""
+    """The parts into which a condition splits one dimension."""
 
     dimension: int
     parts: tuple[Dimension, ...]
     answered: int = 0
-    """How many questions before are answered for all of the region."""
+    """How many earlier questions are answered for the whole region."""
 
 
 class Region(Value, frozen=True):
-    """Rows that nothing has told apart so far."""
+    """Rows that nothing distinguishes so far."""
 
     left: Mapping[int, Dimension]
-    """Of the dimensions that were split, the alternatives that are left."""
+    """The remaining alternatives of each dimension that was split."""
     sure: Row
-    """What all of its rows agree on, with what surrounds them."""
+    """The facts that all of its rows share, with the context."""
     answered: int = 0
     """The questions that need not be asked of it again."""
 
 
 class Space:
-    """All the rows of some dimensions, to be told apart."""
+    """All rows of some dimensions, to be split into regions."""
 
     def __init__(
         self,
         dimensions: Sequence[Dimension],
-        completed: Completed,
+        derive: Derive,
         is_possible: Callable[[Row], bool],
-        told_by: Mapping[str, frozenset[str]],
+        derived_from: Mapping[str, frozenset[str]],
         by_value: frozenset[str] = frozenset(),
     ) -> None:
-        """`completed` adds what follows from a row, `told_by` says from which facts each of that.
+        """`derive` adds the facts that follow from a row, `derived_from` says from which.
 
         `is_possible` is asked of rows that may be incomplete. A dimension with a fact of
         `by_value` is split into all its alternatives.
         """
         self._dimensions = dimensions
-        self._completed = completed
+        self._derive = derive
         self._is_possible = is_possible
-        self._told_by = told_by
+        self._derived_from = derived_from
         self._by_value = by_value
         # By conditions of guards and by alternatives, which live as long as this does.
         self._named: dict[int, Sequence[str]] = {}
@@ -74,26 +74,28 @@ class Space:
 
     def start(self, context: Row) -> Region:
         """All rows that are possible in a context."""
-        region = Region({}, self._completed(context))
+        region = Region({}, self._derive(context))
         for index, dimension in enumerate(self._dimensions):
             if len(dimension) == 1:
-                region = self._narrowed(region, index, dimension)
+                region = self._narrow(region, index, dimension)
         for fact in context.keys() & self._of.keys():
             for index in self._of[fact]:
                 here = (context[fact], UNKNOWN)
-                left = tuple(r for r in self._left(region, index) if r.get(fact, UNKNOWN) in here)
+                left = tuple(
+                    r for r in self._alternatives(region, index) if r.get(fact, UNKNOWN) in here
+                )
                 if left and context[fact] is not UNKNOWN:
-                    region = self._narrowed(region, index, left)
+                    region = self._narrow(region, index, left)
         return region
 
-    def told_apart(
-        self, context: Row, asked: Callable[[Region], bool | Split | None]
+    def regions(
+        self, context: Row, next_split: Callable[[Region], bool | Split | None]
     ) -> Iterator[Region]:
-        """The regions in which nothing is left to split; `asked` gives the next split of one."""
+        """The regions in which nothing is left to split; `next_split` gives the split of one."""
         waiting, found = [self.start(context)], 0
         while waiting:
             region = waiting.pop()
-            split = asked(region) if found + len(waiting) < MOST_REGIONS else None
+            split = next_split(region) if found + len(waiting) < MOST_REGIONS else None
             if isinstance(split, Split):
                 waiting += reversed(list(self.parts(region, split)))
             else:
@@ -101,14 +103,14 @@ class Space:
                 yield region
 
     def row(self, region: Region) -> Row:
-        """A row of a region, without the facts that no condition asked for."""
+        """A row of a region, without the facts that no condition reads."""
         found: dict[str, object] = {}
         for index in sorted(region.left):
-            found = _joined(found, region.left[index][0])
+            found = _join(found, region.left[index][0])
         return found
 
     def truth(self, condition: ast.expr, region: Region) -> bool | Split | None:
-        """What a condition says of a region, or by what it tells its rows apart."""
+        """The truth of a condition in a region, or how it splits the region."""
         match condition:
             case ast.BoolOp(op=op, values=values):
                 return self._of_parts(values, region, decisive=isinstance(op, ast.Or))
@@ -119,17 +121,17 @@ class Space:
                 return self._of_one(condition, region)
 
     def value_of(self, fact: str, region: Region) -> Split | None:
-        """The split by all that a fact may be; none where it is told."""
+        """The split by all values of a fact; None if the fact is decided."""
         indices = (index for index in self._of.get(fact, ()) if self._is_open(region, index))
         index = next(indices, None)
         if index is None:
             return None
-        return Split(index, _one_by_one(self._left(region, index)))
+        return Split(index, _one_by_one(self._alternatives(region, index)))
 
     def parts(self, region: Region, split: Split) -> Iterator[Region]:
         """The possible parts of a region."""
         for part in split.parts:
-            narrowed = self._narrowed(region, split.dimension, part)
+            narrowed = self._narrow(region, split.dimension, part)
             if self._is_possible(narrowed.sure):
                 yield narrowed.replace(answered=split.answered)
 
@@ -149,11 +151,13 @@ class Space:
         held = truth(condition, region.sure)
         if held is not None:
             return held
-        open_ = [index for index in self._asked(condition) if self._is_open(region, index)]
+        open_ = [
+            index for index in self._deciding_dimensions(condition) if self._is_open(region, index)
+        ]
         if not open_:
             return None
         index = open_[0]
-        left = self._left(region, index)
+        left = self._alternatives(region, index)
         if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
             return Split(index, _one_by_one(left))
         told: dict[bool | None, list[Row]] = {}
@@ -167,7 +171,7 @@ class Space:
                 told.setdefault(truth_of(row), []).append(row)
         if len(told) == 1 and index in region.left:
             return next(iter(told))
-        # One part only: any of its rows stands for it, but one has to.
+        # A single part is a split too, so that `row` has a row of this dimension.
         return Split(index, tuple(map(tuple, told.values())))
 
     def _equal(self, condition: ast.expr, index: int) -> Collection[int] | None:
@@ -176,7 +180,7 @@ class Space:
         None where the condition does more than that, or the value of one of them is not known.
         """
         needed = equality(condition)
-        if needed is None or needed[0] in self._told_by:
+        if needed is None or needed[0] in self._derived_from:
             return None
         fact, value = needed
         if (index, fact) not in self._by_fact:
@@ -185,17 +189,19 @@ class Space:
         return None if known is None else known.get(value, ())
 
     def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
-        """What a condition says of the alternatives of a dimension that alone decides it."""
+        """The truth of a condition by alternative, if this dimension alone decides it."""
         known = self._known.get(id(condition))
         if known is None:
             rows = self._dimensions[index]
-            if any(name in self._told_by or name not in rows[0] for name in self._names(condition)):
+            if any(
+                name in self._derived_from or name not in rows[0] for name in self._names(condition)
+            ):
                 return None
             known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
         return lambda row: known[id(row)]
 
     def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
-        return truth(condition, self._completed(_joined(region.sure, row)))
+        return truth(condition, self._derive(_join(region.sure, row)))
 
     def _names(self, condition: ast.expr) -> Sequence[str]:
         known = self._named.get(id(condition))
@@ -205,23 +211,23 @@ class Space:
         return known
 
     def _is_open(self, region: Region, index: int) -> bool:
-        return len(self._left(region, index)) > 1
+        return len(self._alternatives(region, index)) > 1
 
-    def _left(self, region: Region, index: int) -> Dimension:
+    def _alternatives(self, region: Region, index: int) -> Dimension:
         return region.left.get(index, self._dimensions[index])
 
-    def _asked(self, condition: ast.expr) -> list[int]:
+    def _deciding_dimensions(self, condition: ast.expr) -> list[int]:
         """The dimensions that decide a condition without parts."""
         facts = [
             fact
             for name in self._names(condition)
-            for fact in sorted(self._told_by.get(name, {name}))
+            for fact in sorted(self._derived_from.get(name, {name}))
         ]
         indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
         return [index for index in indices if self._tells(index, condition)]
 
     def _tells(self, index: int, condition: ast.expr) -> bool:
-        """Whether a dimension of a list's texts is the one of the text that is looked up."""
+        """Whether a dimension matters for a condition; for `TEXT in LIST`, whether it has TEXT."""
         lists = [value for value in self._dimensions[index][0].values() if isinstance(value, Held)]
         match condition:
             case ast.Compare(left=ast.Constant(value=text)) if lists:
@@ -229,15 +235,15 @@ class Space:
             case _:
                 return True
 
-    def _narrowed(self, region: Region, index: int, part: Dimension) -> Region:
+    def _narrow(self, region: Region, index: int, part: Dimension) -> Region:
         first = part[0]
         agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
-        sure = self._completed(_joined(region.sure, agreed)) if agreed else region.sure
+        sure = self._derive(_join(region.sure, agreed)) if agreed else region.sure
         return Region({**region.left, index: part}, sure)
 
 
 def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
-    """The alternatives by the value of a fact; none where it is not known of all of them."""
+    """The alternatives by the value of a fact; None if one of them does not have it."""
     found: dict[object, set[int]] = {}
     for row in rows:
         value = row.get(fact, UNKNOWN)
@@ -251,8 +257,8 @@ def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:
     return tuple((row,) for row in rows)
 
 
-def _joined(row: Row, more: Row) -> dict[str, object]:
-    """Both together; of a list, what both tell of it."""
+def _join(row: Row, more: Row) -> dict[str, object]:
+    """Both rows as one; the known texts of a list are combined."""
     joined = dict(row)
     for fact, value in more.items():
         known = joined.get(fact)

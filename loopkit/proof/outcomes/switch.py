@@ -13,7 +13,7 @@ from typing import TypeAlias
 from loopkit.language.guard.kleene import UNKNOWN, equality
 
 Places: TypeAlias = Sequence[int]
-"""Where conditions stand in a list, in ascending order."""
+"""Indices of conditions in a list, in ascending order."""
 
 
 class Switch:
@@ -33,7 +33,7 @@ class Switch:
                 self._cases.setdefault(fact, {}).setdefault(value, []).append(place)
 
     def open_at(self, row: Mapping[str, object]) -> Places:
-        """The conditions that the row does not rule out by a value that it knows."""
+        """The conditions that no known value of the row rules out."""
         found = [*self._others]
         for fact, cases in self._cases.items():
             value = row.get(fact, UNKNOWN)

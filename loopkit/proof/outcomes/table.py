@@ -27,17 +27,16 @@ class Exit(Value, frozen=True, dict=True):
     edge: Edge
     guard: Guard | None
     needs_fail: bool = False
-    """It revises what a report has judged, so it needs the verdict `fail`."""
+    """Whether it revises a judged artifact, so that it needs the verdict `fail`."""
     behind: tuple[Exit, ...] = ()
-    """Of a person's state, those before it that lead back to origins: what is answered for them is
-    never for this one."""
+    """In a person's state, the earlier exits to origins: their answers are never for this one."""
 
     def holds(self, row: Row) -> bool | None:
-        """What the guard and the origin say, room left aside."""
+        """Whether guard and origin allow it, without regard to room."""
         return truth(self.wanted, row)
 
     def is_open(self, row: Row) -> bool | None:
-        """Whether there is room for a revise edge, and no answer for another one."""
+        """Whether a revise edge has room and the answer is not for an earlier exit."""
         return truth(self.may_lead, row)
 
     def is_enabled(self, row: Row) -> bool | None:
@@ -61,7 +60,7 @@ class Exit(Value, frozen=True, dict=True):
 
     @cached_property
     def is_closed(self) -> ast.expr:
-        """That it has no room, or is for another origin than the earliest, where there is one."""
+        """The condition that it has no room, or is not for the earliest origin, if there is one."""
         if self.edge.origin is None:
             return _not(self.has_room)
         others = [_not(_is_origin(None)), _not(_is_origin(self.edge.origin))]
@@ -73,7 +72,7 @@ class Exit(Value, frozen=True, dict=True):
 
     @cached_property
     def condition(self) -> ast.expr:
-        """Everything that has to hold for it to be enabled."""
+        """The whole condition for it to be enabled."""
         return _all([self.wanted, self.may_lead, self.allowed])
 
 
@@ -82,27 +81,27 @@ class Table(Value, frozen=True, dict=True):
 
     exits: tuple[Exit, ...]
     own: tuple[Dimension, ...]
-    """What the state's work itself decides."""
+    """The facts that the state's work itself decides."""
     others: tuple[Dimension, ...]
     is_human: bool = False
-    """A person cannot choose what leads to a closed edge."""
+    """Whether a person decides, who cannot choose a closed edge."""
     is_possible: Callable[[Row], bool] = lambda _: True
-    """Whether there is such a row, of one that may be incomplete."""
+    """Whether a row, which may be incomplete, is possible."""
     by_value: frozenset[str] = frozenset()
-    """Facts whose values are told apart one by one, because more than conditions hangs on them."""
+    """Facts that are split by value, because more than conditions depends on them."""
     first: tuple[str, ...] = ()
-    """Those among them that every row tells."""
+    """The facts among them that every row has."""
     also: tuple[ast.expr, ...] = ()
     """Conditions beside those of the exits that every row decides."""
 
     def rows(self, context: Row | None = None) -> Iterator[Row]:
-        """Rows that stand for all there are in a context, told apart as far as is asked."""
+        """Rows that represent all rows in a context, split as far as conditions need it."""
         space = self._space
-        for region in space.told_apart(context or {}, self._next):
+        for region in space.regions(context or {}, self._next):
             yield space.row(region)
 
-    def completed(self, row: Row) -> Row:
-        """The row with what follows from its verdict and its rooms."""
+    def with_derived_facts(self, row: Row) -> Row:
+        """The row with the facts that follow from its verdict and its rooms."""
         derived = {**row, **of_verdict(row.get(VERDICT))}
         if not self._back:
             return derived
@@ -113,28 +112,28 @@ class Table(Value, frozen=True, dict=True):
         """Whether there may be a row for which all of some conditions hold."""
         space, whole = self._space, _all(conditions)
 
-        def undecided(region: Region) -> Split | None:
+        def next_split(region: Region) -> Split | None:
             held = space.truth(whole, region)
             return held if isinstance(held, Split) else None
 
-        regions = space.told_apart({}, undecided)
+        regions = space.regions({}, next_split)
         return any(space.truth(whole, region) is not False for region in regions)
 
     def has_origin(self, origin: str) -> bool:
-        """Whether something may be found that goes back to a state."""
+        """Whether a finding may have this origin."""
         return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
 
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
-        row = self.completed(row)
+        row = self.with_derived_facts(row)
         return all(exit_.is_enabled(row) is False for exit_ in self._open_exits(row))
 
-    def taken(self, row: Row) -> tuple[list[Exit], bool]:
+    def exits_of(self, row: Row) -> tuple[list[Exit], bool]:
         """The transitions that a row may take, and whether it surely leaves the state.
 
         It does where one of them is surely enabled, or the answer is surely refused.
         """
-        row = self.completed(row)
+        row = self.with_derived_facts(row)
         found: list[Exit] = []
         for exit_ in self._open_exits(row):
             enabled = exit_.is_enabled(row)
@@ -145,18 +144,18 @@ class Table(Value, frozen=True, dict=True):
         return found, False
 
     def without_choice(self) -> Row | None:
-        """What is given where a person is left with no open choice; none where that can't be."""
-        given = self._made_of(self.others)
-        answers = self._made_of(self.own)
+        """A context in which a person has no open choice; None if there is none."""
+        given = self._space_of(self.others)
+        answers = self._space_of(self.own)
 
-        def undecided(region: Region) -> Split | None:
-            """By what an answer hangs on what is given; none where one is surely open."""
+        def next_split(region: Region) -> Split | None:
+            """The split of a context that decides an answer; None if one is surely open."""
             if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
                 return None
             splits = (given.truth(part, region) for part in self._asked_of_a_person)
             return next((split for split in splits if isinstance(split, Split)), None)
 
-        for region in given.told_apart({}, undecided):
+        for region in given.regions({}, next_split):
             row = given.row(region)
             if not any(self._is_open_answer(full) for full in self._answers(answers, row)):
                 return row
@@ -174,13 +173,17 @@ class Table(Value, frozen=True, dict=True):
 
     @cached_property
     def _space(self) -> Space:
-        return self._made_of((*self.others, *self.own))
+        return self._space_of((*self.others, *self.own))
 
-    def _made_of(self, dimensions: Sequence[Dimension]) -> Space:
+    def _space_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
         reached_by = rooms | ({ORIGIN} if any(e.edge.origin for e in self._back) else frozenset())
-        told_by = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {"cap_reached": reached_by}
-        return Space(dimensions, self.completed, self.is_possible, told_by, self.by_value)
+        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {
+            "cap_reached": reached_by
+        }
+        return Space(
+            dimensions, self.with_derived_facts, self.is_possible, derived_from, self.by_value
+        )
 
     @cached_property
     def _back(self) -> tuple[Exit, ...]:
@@ -188,11 +191,11 @@ class Table(Value, frozen=True, dict=True):
 
     @cached_property
     def _is_full(self) -> ast.expr:
-        """That no transition back is open."""
+        """The condition that no transition back is open."""
         return _all([exit_.is_closed for exit_ in self._back])
 
     def _next(self, region: Region) -> Split | None:
-        """The next thing that has to be told of a region: in order, up to what is surely taken."""
+        """The split for the next undecided question, up to an exit that is surely taken."""
         for answered in range(region.answered, len(self._questions)):
             ask, is_last = self._questions[answered]
             told = ask(region)
@@ -204,7 +207,7 @@ class Table(Value, frozen=True, dict=True):
 
     @cached_property
     def _questions(self) -> Sequence[tuple[Question, bool]]:
-        """What is asked in turn, each with whether nothing is left to ask where it holds."""
+        """The questions in order, each with whether no later one matters if it holds."""
         space = self._space
         taken = [
             part
@@ -224,7 +227,7 @@ class Table(Value, frozen=True, dict=True):
         return [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
-        def undecided(region: Region) -> Split | None:
+        def next_split(region: Region) -> Split | None:
             for exit_ in self.exits:
                 held = answers.truth(exit_.wanted, region)
                 if isinstance(held, Split):
@@ -233,8 +236,8 @@ class Table(Value, frozen=True, dict=True):
                     return None
             return None
 
-        for region in answers.told_apart(given, undecided):
-            yield self.completed({**given, **answers.row(region)})
+        for region in answers.regions(given, next_split):
+            yield self.with_derived_facts({**given, **answers.row(region)})
 
     def _is_open_answer(self, row: Row) -> bool:
         """Whether the first transition that takes an answer surely has room."""
@@ -254,7 +257,7 @@ def _not(part: ast.expr) -> ast.expr:
 
 
 def _is_origin(origin: str | None) -> ast.expr:
-    """That this is the earliest origin of what was found; with none, that there is none."""
+    """The condition that this is the earliest origin; with None, that there is no origin."""
     return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.Eq()], [ast.Constant(origin)])
 
 

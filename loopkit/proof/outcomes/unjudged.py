@@ -12,7 +12,7 @@ from loopkit.proof.outcomes.analysis import Analysis
 
 
 def whole_guards(analysis: Analysis, edges: Sequence[Edge]) -> dict[str, Guard | None]:
-    """The guard of each edge that has one; none for those that cannot be used."""
+    """The guard of each edge that has one; None for a guard that cannot be used."""
     return {e.id: analysis.guards.whole(e.guard) for e in edges if e.guard is not None}
 
 
@@ -24,12 +24,12 @@ def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
 
 
 def may_be_faulty(analysis: Analysis, name: str) -> bool:
-    """Whether what is judged can be an empty or unusable answer, which fails whatever the rules."""
+    """Whether an empty or unusable answer can be judged, which fails whatever the rules are."""
     return bool(fault_codes(analysis.graph, name))
 
 
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
-    """Whether an author of what is judged can declare that it can't be done."""
+    """Whether an author of the judged artifact can declare the task infeasible."""
     authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
     agents = (agent for author in authors for agent in analysis.machine.agents_at(author))
     return any(agent.infeasible is not None for agent in agents)

@@ -81,7 +81,7 @@ class Ways:
         explorer = Explorer(Plans(self._moves), most)
         self.is_whole = True
         try:
-            explored = explorer.explored()
+            explored = explorer.explore_all()
         except TooMany:
             explored, self.is_whole = explorer.so_far, False
         self._explored = explored

@@ -23,7 +23,7 @@ from loopkit.language import (
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.template import TemplateError
 from loopkit.machine.asked import ToolAsked
-from loopkit.machine.known_inputs import Given, child_counts, definition_key, given_to_child
+from loopkit.machine.known_inputs import Given, child_counts, definition_key, partial_child_input
 from loopkit.machine.program import Program
 from loopkit.proof.bounds import Analysis, Bounds, Price, explore
 from loopkit.views.plan.sizes import Sizes
@@ -175,7 +175,7 @@ class _Planning:
 
     def _children(self, analysis: Analysis, inputs: Given) -> Iterator[tuple[str, ChildPlan]]:
         for name, state in analysis.machine.states_of(ChildrenState).items():
-            child_inputs = given_to_child(state, inputs)
+            child_inputs = partial_child_input(state, inputs)
             key = definition_key(state, child_inputs)
             if key not in self._known:
                 self._known[key] = self.plan(state.child, child_inputs)
