@@ -97,7 +97,9 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is collected stays: nobody has to look for garbage in it, now or later."""
     gc.disable()
     try:
-        _import_share(session.config)
+        # The process that only hands tests out collects none.
+        if not session.config.pluginmanager.has_plugin("dsession"):
+            _import_share(session.config)
         return (yield)
     finally:
         gc.freeze()
