@@ -135,6 +135,8 @@ class Together(LoadScopeScheduling):
         if nodeid.startswith(WITH_LITELLM):
             return "with LiteLLM"
         module, _, test = nodeid.partition("::")
+        if module.endswith("_browser.py"):
+            return "in a browser"
         return f"{module} {test.partition('[')[2]}" if "crash" in module else module
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
