@@ -108,9 +108,9 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One worker more than there are cores: many tests wait for a process or for the disk."""
+    """Two workers more than there are cores: many tests wait for a process, a page or a server."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 1
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 2
 
 
 def _import_share(config: pytest.Config) -> None:
