@@ -97,7 +97,9 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is collected stays: nobody has to look for garbage in it, now or later."""
     gc.disable()
     try:
-        _import_share(session.config)
+        # The process that only hands tests out collects none.
+        if not session.config.pluginmanager.has_plugin("dsession"):
+            _import_share(session.config)
         return (yield)
     finally:
         gc.freeze()
@@ -106,9 +108,9 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One worker more than there are cores: many tests wait for a process or for the disk."""
+    """Two workers more than there are cores: many tests wait for a process, a page or a server."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 1
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + 2
 
 
 def _import_share(config: pytest.Config) -> None:
@@ -133,6 +135,8 @@ class Together(LoadScopeScheduling):
         if nodeid.startswith(WITH_LITELLM):
             return "with LiteLLM"
         module, _, test = nodeid.partition("::")
+        if module.endswith("_browser.py"):
+            return "in a browser"
         return f"{module} {test.partition('[')[2]}" if "crash" in module else module
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:

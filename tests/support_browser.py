@@ -1,4 +1,4 @@
-"""A browser for the tests: one for each worker of pytest, in a thread and an event loop of its own.
+"""A browser for the tests: one for all that need it, in a thread and an event loop of its own.
 
 Playwright drives the Chromium that the system has, such as Debian's; it downloads none.
 """
