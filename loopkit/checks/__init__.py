@@ -125,7 +125,7 @@ OF_PARTS: tuple[Check, ...] = (
     check_exits,
     check_unused,
 )
-"""Checks of each part by itself."""
+"""Checks of single parts."""
 OF_WHOLE: tuple[Check, ...] = (
     check_reachability,
     check_cycles,
@@ -151,7 +151,7 @@ CHECKS = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 
 
 def check(loaded: Loaded) -> list[Problem]:
-    """All problems of a machine and of those that it runs, each once, by place. Runs nothing."""
+    """All problems of a machine and its child machines, each once, by place. Runs nothing."""
     found: dict[tuple[str, str, Span | None], Problem] = {}
     for one in loaded.family:
         for problem in _of_one(one):
@@ -160,7 +160,7 @@ def check(loaded: Loaded) -> list[Problem]:
 
 
 def _of_one(loaded: Loaded) -> list[Problem]:
-    """The problems of a machine without those of the machines that it runs."""
+    """The problems of a machine, without those of its child machines."""
     subject = Subject.of(loaded)
     found: dict[tuple[str, str, Span | None], Problem] = {}
     for checks in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
@@ -172,7 +172,7 @@ def _of_one(loaded: Loaded) -> list[Problem]:
 
 
 _SOUND: WeakSet[Loaded] = WeakSet()
-"""Machines without errors: what is loaded once and run often is checked once."""
+"""Machines without errors, so that one that is loaded once and run often is checked once."""
 
 
 def refuse_errors(loaded: Loaded) -> None:

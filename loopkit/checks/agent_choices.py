@@ -26,11 +26,11 @@ ALIKE: tuple[tuple[Same, str], ...] = (
         "some of these agents have `infeasible`, others do not",
     ),
 )
-"""What agents have in common between which a state chooses."""
+"""Properties that all agents of one choice have to share, with the message if they do not."""
 
 
 def check_agent_choices(subject: Subject) -> Iterator[Problem]:
-    """The word that chooses an agent, and the agents between which it does."""
+    """The word that chooses an agent, and the agents among which it chooses."""
     for name, choice in subject.machine.choices.items():
         path: DocPath = ("states", name, "agent")
         template = _word(choice)
@@ -62,7 +62,7 @@ def _word(choice: AgentChoice) -> Template | None:
 
 
 def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Problem]:
-    """Whether each word that can come has an agent, and each that has one can come."""
+    """Whether each possible word has an agent, and each agent has a possible word."""
     for known in word_types(subject.graph, choice):
         if known is None or not (known.scalar or known.fields or known.items):
             continue

@@ -1,4 +1,4 @@
-"""`no-effect`: what is said of an agent, in its Markdown file or beside it, and told to nobody."""
+"""`no-effect`: keys or texts of an agent, in its Markdown file or beside it, that nothing uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAYS = {
 
 
 def check_agent_files(subject: Subject) -> Iterator[Problem]:
-    """What reading them has passed over, and what a program is never told."""
+    """The keys that reading the files has ignored, and texts that a program never receives."""
     yield from subject.source.notes
     for name, agent in subject.machine.agents.items():
         for key, known_as in (("system", "system"), ("tools", "agent")):
@@ -27,7 +27,7 @@ def check_agent_files(subject: Subject) -> Iterator[Problem]:
 
 
 def _tells(agent: AgentBase, name: str) -> bool:
-    """Whether a template of the agent has the name, or can't be read."""
+    """Whether a template of the agent has the name, or can't be parsed."""
     try:
         return any(name in parse(text).names for _, text in agent.templates)
     except TemplateError:

@@ -35,7 +35,7 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
     try:
         named = parse(text).names
     except TemplateError:
-        # Told with all other templates that cannot be read.
+        # Reported with all other templates that cannot be parsed.
         return
     for name in sorted(named - {"input", INPUT_FILE}):
         yield subject.source.problem_inside(

@@ -23,7 +23,7 @@ PLAIN = frozenset({"type", "description"})
 
 
 def check_child_content(subject: Subject) -> Iterator[Problem]:
-    """Where a run makes the items or inputs of children, it says what becomes of bad ones."""
+    """A state whose items or inputs a run makes says where bad ones lead."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         if subject.graph.on(name, "content"):
             continue
@@ -40,7 +40,7 @@ def check_child_content(subject: Subject) -> Iterator[Problem]:
 
 
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
-    """The first input that a child may not take, and that is not known before the run."""
+    """The first input that a child may refuse and that is unknown before the run."""
     wanted = parse_record(state.child.input)
     made = partial(_is_made_unfit, subject, state)
     for field, value in state.input.items():
@@ -51,7 +51,7 @@ def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
 
 
 def _is_needed(state: ChildrenState) -> bool:
-    """Whether more than its type says what the input of a child has to be."""
+    """Whether more than its type decides if an input of a child is valid."""
     child = state.child
     of_input = any(choice.is_of_input for choice in child.choices.values())
     return of_input or bool(child.states_of(ChildrenState))
@@ -79,7 +79,7 @@ def _is_made_unfit(
 
 
 def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
-    """Whether what a template makes is always of a type."""
+    """Whether the value of a template always has a type."""
     if not known.schema:
         return True
     is_text = known.scalar == "str" and known.schema.keys() <= PLAIN

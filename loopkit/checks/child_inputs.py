@@ -1,4 +1,4 @@
-"""`child-input`: what children are given, and never take."""
+"""`child-input`: inputs of children that these never accept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = DataType({}, scalar="str")
 
 
 def check_child_inputs(subject: Subject) -> Iterator[Problem]:
-    """The input of every machine that a state runs, against what that machine declares."""
+    """The input of every child machine, compared with what that machine declares."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         wanted = parse_record(state.child.input)
         yield from _missing(subject, name, state, wanted)
@@ -45,7 +45,7 @@ def _missing(
     for field, known in (wanted.fields or {}).items():
         if known.required and field not in state.input:
             message = f"`{state.machine.file}` is not given the input `{field}`"
-            # Of a name that is nearly this one the problem says what to do.
+            # The problem of a similar name already has the remedy.
             is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
             remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
             yield subject.source.problem(path, "child-input", message, help=remedy, key=True)
@@ -54,7 +54,7 @@ def _missing(
 def _wrong(
     subject: Subject, state: ChildrenState, path: DocPath, value: object, known: DataType
 ) -> Iterator[Problem]:
-    """Whatever is the same in every run, and never fits."""
+    """Values that are the same in every run and never fit."""
     read = template_of(value)
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
@@ -65,7 +65,7 @@ def _wrong(
         if made:
             yield subject.source.problem(path, "child-input", message, help=remedy)
     elif _is_fixed(value):
-        # What can't be judged a run tells, if it comes to that.
+        # A value that can't be judged here is reported by the run.
         with suppress(NotJudged):
             if why := first_misfit(value, known):
                 yield subject.source.problem(path, "child-input", f"`{path[-1]}` {why}")
@@ -75,7 +75,7 @@ def _wrong(
 
 
 def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, DataType]]:
-    """What a value is made of, with the types that it should have."""
+    """The parts of a value, each with the type that it should have."""
     if isinstance(value, Mapping):
         yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
     elif isinstance(value, list) and known.items is not None:
@@ -83,7 +83,7 @@ def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, 
 
 
 def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> str:
-    """What a template makes, where that is never of a type; nothing where it may be."""
+    """What a template makes, for a message, if that never fits a type; else empty."""
     if not read.is_expression:
         return "" if _may_be_a(known, TEXT) else "this makes a text"
     if read.whole is None:
@@ -97,7 +97,7 @@ def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known
 
 
 def _may_be_a(known: DataType, value: DataType) -> bool:
-    """Whether a value of one type may be of another one, as far as their kinds say it."""
+    """Whether a value of one type may have another type, as far as their kinds show it."""
     kinds = {_kind(known), _kind(value)}
     return "" in kinds or len(kinds) == 1 or kinds <= {"int", "num"}
 
@@ -108,7 +108,7 @@ def _kind(known: DataType) -> str:
 
 
 def template_of(value: object) -> Template | None:
-    """The template of a text that is one; none of anything else."""
+    """The template of a text; None for any other value."""
     try:
         return parse(value) if isinstance(value, str) else None
     except TemplateError:
@@ -116,7 +116,7 @@ def template_of(value: object) -> Template | None:
 
 
 def _is_fixed(value: object) -> bool:
-    """Whether nothing in a value is filled in."""
+    """Whether no template in a value has to be filled."""
     if isinstance(value, str):
         return "{{" not in value and "{%" not in value and "{#" not in value
     if isinstance(value, Mapping):

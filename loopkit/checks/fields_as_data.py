@@ -38,7 +38,7 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
 
 
 def _read(rule: RequireRule) -> frozenset[str]:
-    """The fields of the artifact that a rule may read; another check says what is no condition."""
+    """The fields of the artifact that a rule may read; another check reports its syntax."""
     try:
         if rule.each is not None:
             parse_path(rule.each)
@@ -49,7 +49,7 @@ def _read(rule: RequireRule) -> frozenset[str]:
 
 
 def _fields(subject: Subject, artifact: str) -> frozenset[str]:
-    """The fields that every author of an artifact takes out of its text."""
+    """The fields that every author of an artifact extracts from its text."""
     machine = subject.machine
     authors = subject.graph.artifacts.get(artifact, ())
     each = []

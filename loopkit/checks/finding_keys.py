@@ -50,7 +50,7 @@ def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
 
 
 def _need_of_key(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
-    """What a state needs a key of this rule's findings for; empty where it needs none."""
+    """The reason why a state needs a key of this rule's findings; empty if it needs none."""
     state = subject.judges[name]
     if state.merge is not None and placed.rule.asks is not None:
         return f"`merge` of `{name}` joins findings with the same key, but these have none"

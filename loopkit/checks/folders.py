@@ -17,7 +17,7 @@ MEANINGS = {
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:
-    """Folders that nobody can write, that should be data, or that a person should edit."""
+    """Folders that nothing can write, that should be data, or that a person should edit."""
     machine = subject.machine
     for name, state in machine.states.items():
         output = state.output_at(name)
@@ -37,7 +37,7 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
 
 
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
-    """Where a folder would have to become what it was, in sight of everybody."""
+    """Folders that have to go back to an earlier version in a workspace that others see."""
     for path, authors in _going_back(subject):
         exposed = next((author for author in authors if _is_exposed(subject, author)), None)
         if exposed is not None:
@@ -47,11 +47,11 @@ def check_best_folders(subject: Subject) -> Iterator[Problem]:
 
 
 def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
-    """Every `pick: best` and `from: best`, and the authors of what becomes what it was."""
+    """Every `pick: best` and `from: best`, with the authors of the artifacts that go back."""
     artifacts = subject.graph.artifacts
     for name, state in subject.machine.states.items():
         if state.picks_best:
-            # A person's pick makes the whole round the current one, whatever of it is shown.
+            # A person's pick makes the whole round the current one, also what is not shown.
             picked = (shown for _, shown in state.shown) if state.ends else artifacts
             path: DocPath = ("states", name, "pick")
             yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
@@ -69,7 +69,7 @@ def _is_exposed(subject: Subject, author: str) -> bool:
 
 
 def is_folder(subject: Subject, artifact: str) -> bool:
-    """Whether an artifact is a folder, as some author writes it."""
+    """Whether some author writes an artifact as a folder."""
     states = subject.machine.states
     written = (states[name].output_at(name) for name in subject.graph.artifacts.get(artifact, ()))
     return any(output is not None and output.folder is not None for output in written)

@@ -17,7 +17,7 @@ from loopkit.machine.guard_names import own_names
 def remedy_for(
     subject: Subject, state: str | None, types: Mapping[str, GuardType], name: str
 ) -> str:
-    """What to do about a guard's unknown name that is known in another place, else nothing."""
+    """The remedy for a guard's unknown name that is known elsewhere; else empty."""
     if state is None:
         return "the guards of rules know the input and `attempt`"
     if name in OF_REVISING:
@@ -64,7 +64,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:
-    """What is wrong with the name of a field in the data that the state's own agent answers."""
+    """The remedy for a name of a field in the answer of the state's own agent."""
     datatype = subject.machine.data_type(name) if subject.machine.agents_at(name) else None
     head, *steps = field.split(".")
     known = datatype and (datatype.fields or {}).get(head)

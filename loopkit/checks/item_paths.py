@@ -30,7 +30,7 @@ CODE = "item-path"
 
 
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
-    """The list of each `each` state, how long it may be, and what names and relates its items."""
+    """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
         problems = list(_unread(subject, name, state))
@@ -44,7 +44,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
 
 
 def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    """What is unknown, or may be missing, of all up to the first list."""
+    """The names up to the first list that are unknown or may be missing."""
     path: DocPath = ("states", name, "each")
     first, *steps = parse_path(state.each.split(ITEMS)[0])
     text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
@@ -55,13 +55,13 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
         elif not state.is_of_input:
             told = explain(subject, use, replace(fault, help=""))
         else:
-            # A list that is not there has no items.
+            # A missing list has no items.
             continue
         yield subject.source.problem(path, told.code, told.message, help=told.help)
 
 
 class _Found(Value, frozen=True):
-    """What a path leads to, or why it leads nowhere."""
+    """The shape to which a path leads, or why it leads nowhere."""
 
     shape: Shape | None
     message: str = ""
@@ -69,7 +69,7 @@ class _Found(Value, frozen=True):
 
 
 def _items(names: Mapping[str, Shape], state: EachState) -> _Found:
-    """What the items of a list are."""
+    """The shape of the items of a list."""
     return _walk(Fields(names), state.item_steps)
 
 

@@ -22,7 +22,7 @@ MOST_REVISIONS = 1000
 
 
 def check_limit_target(subject: Subject) -> Iterator[Problem]:
-    """No agent and no judge works behind `limits.then`, because the limit is used up there."""
+    """No agent or judge works after `limits.then`, because the limit is used up there."""
     then = subject.machine.limits.then
     if then is None or then not in subject.machine.states:
         return
@@ -49,7 +49,7 @@ def _request_text(subject: Subject, name: str) -> str:
 
 
 def check_bounds(subject: Subject) -> Iterator[Problem]:
-    """An input that bounds revising is a whole number with both ends known."""
+    """An input that bounds revisions is a whole number with a minimum and a maximum."""
     for path, bound in _bounds(subject):
         if isinstance(bound, str):
             yield from _bound(subject, path, bound)
@@ -83,7 +83,7 @@ def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
 
 
 def _unfit(datatype: DataType) -> str:
-    """Why values of a type can't be a number of revisions, or nothing."""
+    """Why values of a type can't be a number of revisions; else empty."""
     if datatype.scalar != "int":
         return "it is not a whole number"
     if datatype.optional:

@@ -27,7 +27,7 @@ MEANINGS = {
 }
 
 MOST_SHOWN = 12
-"""How many fields of what holds no values are named."""
+"""The most fields that are named of a place without values."""
 
 
 def check_lookups(subject: Subject) -> Iterator[Problem]:
@@ -48,7 +48,7 @@ def check_lookups(subject: Subject) -> Iterator[Problem]:
 
 
 def _has_paths(lookup: Lookup) -> bool:
-    """Whether its paths can be read; else that is told by itself."""
+    """Whether its paths can be parsed; a path that can't be is reported by another check."""
     try:
         parse_path(lookup.path)
         parse_path(lookup.at or ITEMS)
@@ -67,7 +67,7 @@ def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) ->
 
 
 def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Iterator[Problem]:
-    """What YAML says has its place in the file; JSON is told by its reason."""
+    """The fault in a data file: at its place in YAML, with its reason in JSON."""
     included = subject.source.included.get(path)
     if included is not None and file.text.lstrip("\ufeff \r\n")[:1] not in ("{", "[", ""):
         try:
@@ -108,7 +108,7 @@ def _of_name(
 
 
 def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterator[Problem]:
-    """A problem where a name of known values stands for nothing, or may do so."""
+    """A problem if a name of known values is unknown or may be missing."""
     names = subject.judging[state]
     problems = list(unseen(subject, path, name, names))
     yield from problems
@@ -117,7 +117,7 @@ def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterato
 
 
 def _split(name: str, names: Mapping[str, Shape]) -> str:
-    """How a name with a path into a list is written; empty where there is no list in it."""
+    """The right form of a name with a path into a list; empty if it has none."""
     parts = name.split(".")
     for count, part in enumerate(parts, 1):
         inside = ".".join([*parts[: count - 1], part.removesuffix(ITEMS)])
@@ -145,7 +145,7 @@ def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
 
 
 def _may_be_text(subject: Subject, name: str) -> bool:
-    """Whether a name may stand for a text, of whose data nothing is known before it is there."""
+    """Whether a name may stand for a text, whose data is unknown before it exists."""
     if name == "artifact":
         return True
     for author in subject.graph.artifacts.get(name, ()):
@@ -158,7 +158,7 @@ def _may_be_text(subject: Subject, name: str) -> bool:
 def _check_types(
     subject: Subject, path: DocPath, lookup: Lookup, shape: Shape
 ) -> Iterator[Problem]:
-    """A problem where the types say that there can be no values at the place."""
+    """A problem if the types show that there can be no values at the place."""
     for step in parse_path(lookup.at) if lookup.at else ():
         inner = step_into(shape, step)
         if inner is None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from loopkit.values import Value
 
-# What is never closed reaches to the end, so that it is looked through once.
+# An unclosed tag reaches to the end, so that the text is searched only once.
 CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)", re.DOTALL)
 PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
@@ -19,18 +19,18 @@ class Mentions(Value, frozen=True):
 
     names: frozenset[str]
     whole: frozenset[str]
-    """Those that stand somewhere without a field behind them."""
+    """The names that occur somewhere without a field."""
 
 
 @lru_cache(maxsize=4096)
 def in_template(text: str) -> Mentions:
-    """What the `{{ }}` and `{% %}` of a template mention."""
+    """The names in the `{{ }}` and `{% %}` of a template."""
     return in_code(" ; ".join(CODE.findall(text)))
 
 
 @lru_cache(maxsize=4096)
 def in_code(text: str) -> Mentions:
-    """What an expression mentions: a guard, a condition, a path, the inside of a template."""
+    """The names in an expression: a guard, a condition, a path, the inside of a template."""
     bare = TEXT.sub(" ", text)
     paths = [re.split(r"\s*\.\s*", path) for path in PATH.findall(bare)]
     texts = [found[1:-1] for found in TEXT.findall(text)]

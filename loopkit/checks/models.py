@@ -1,4 +1,4 @@
-"""`reserved-option`, `wrong-kind`, `unknown-provider`: options to pass on, and whom to ask."""
+"""`reserved-option`, `wrong-kind`, `unknown-provider`: options of providers, and models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANINGS = {
 }
 
 NEAR = 0.8
-"""How like a known name another one is that can only be a slip of it."""
+"""The similarity from which a name counts as a misspelt known one."""
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"
@@ -48,7 +48,7 @@ RESERVED = {
 
 
 def check_models(subject: Subject) -> Iterator[Problem]:
-    """`params:` holds options of the provider, and none that loopkit sets by itself."""
+    """`params:` has only options of the provider that loopkit does not set itself."""
     for path, params in _params(subject.machine):
         for key, code, message, remedy in wrong_options(params):
             place, at_key = (*path, key), key in RESERVED
@@ -76,7 +76,7 @@ def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
 
 
 def check_providers(subject: Subject) -> Iterator[Problem]:
-    """LiteLLM knows who is asked. A newer version may know more, but a near miss is none."""
+    """LiteLLM knows each provider. A newer version may know more; a misspelt name is an error."""
     for path, model in unknown_models(subject.machine):
         message, remedy, severity = _unknown(model, subject.machine.models)
         yield subject.source.problem(
@@ -85,7 +85,7 @@ def check_providers(subject: Subject) -> Iterator[Problem]:
 
 
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
-    """Each model that LiteLLM can't tell to whom it belongs, and its place."""
+    """Each model whose provider LiteLLM does not know, with its place."""
     if known_providers():
         for path, model in _models(machine):
             if model.partition("/")[0] not in known_providers() and not is_listed(model):
@@ -93,7 +93,7 @@ def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
 
 
 def _unknown(model: str, names: Collection[str]) -> tuple[str, str, Severity]:
-    """What is said of a model that nobody knows, where these are the names of others."""
+    """Message, remedy and severity for an unknown model; `names` are those under `models:`."""
     provider, slash, rest = model.partition("/")
     usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
     if slash:
@@ -108,7 +108,7 @@ def _unknown(model: str, names: Collection[str]) -> tuple[str, str, Severity]:
 
 
 def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
-    """Each model where it is written, which is the table for those that an agent has by name."""
+    """Each model with its place, which is under `models:` for those that agents use by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
     named = set(machine.models.values())
     yield from (asked for asked in _models_of_agents(machine) if asked[1] not in named)

@@ -1,4 +1,4 @@
-"""`unknown-name`, `may-be-missing`, `no-effect`: what `needs` names, and where that is no use."""
+"""`unknown-name`, `may-be-missing`, `no-effect`: `needs` names something missing or useless."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARTIFACTS = "`needs` names artifacts or fields of them"
 
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
-    """What a state needs is there on every path to it, and it may be kept for that."""
+    """The names under `needs` exist on every path to the state, which may be kept."""
     for name, state in subject.machine.states.items():
         yield from _missing(subject, name, state)
         if state.needed is None or name in subject.graph.keeping:
@@ -30,14 +30,14 @@ def check_needs(subject: Subject) -> Iterator[Problem]:
 def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
     """The names that may be missing when the state works."""
     if not state.needed:
-        # To look at every artifact for each state would take the square of the states.
+        # Testing every artifact for each state would take time quadratic in the states.
         return
     entering = subject.entering[name]
     artifacts = {one: entering[one] for one in subject.graph.artifacts if one in entering}
     for index, needed in enumerate(state.needed):
         path, text = ("states", name, "needs", index), f"{{{{ {needed} }}}}"
         for fault in check(parse(text), artifacts):
-            # What a template can do where something is missing, `needs` can't.
+            # A template can test for a missing name; `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
             error = explain(subject, Use(path, text, artifacts, name), bare)
             remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")

@@ -39,7 +39,7 @@ def _of_counters(
     limits, caps = subject.machine.limits, subject.graph.caps
     bounds = (limits.revisions, *limits.budgets.values(), *caps.values())
     if not cases or any(bound not in cases[0] for bound in bounds if isinstance(bound, str)):
-        # An unknown or unbounded input, which is told elsewhere, or too many cases to count out.
+        # An unknown or unbounded input, which is reported elsewhere, or too many cases.
         return
     resetting = {counter for edge in back for counter in edge.resets}
     for name in limits.budgets:
@@ -89,7 +89,7 @@ def _narrower(subject: Subject, back: Sequence[Edge]) -> Iterator[tuple[DocPath,
 
 
 def _spendable(caps: Mapping[str, Bound], back: Sequence[Edge], case: Case) -> int:
-    """How many revisions all edges together grant, the total left aside."""
+    """The number of revisions that all edges together grant, without the total."""
     budgets = {edge.counters[0] for edge in back if edge.counters[0].startswith(budget_key(""))}
     spent = 0
     for key in budgets:
@@ -109,7 +109,7 @@ def _at(bound: Bound, case: Case) -> int:
 
 
 def _own(edge: Edge) -> str:
-    """The counter that is the edge's alone, or nothing."""
+    """The edge's own counter, if it has one."""
     return edge.id if edge.id in edge.counters else ""
 
 
@@ -119,7 +119,7 @@ def _is_default(subject: Subject, edge: Edge) -> bool:
 
 
 def _cases(subject: Subject) -> Iterator[Case]:
-    """Every combination of the inputs that bound counters; none where there are too many."""
+    """Every combination of the inputs that bound counters; None if there are too many."""
     known = input_ranges(subject.scope.input)
     limits = subject.machine.limits
     bounds = (limits.revisions, *limits.budgets.values(), *subject.graph.caps.values())

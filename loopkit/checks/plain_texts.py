@@ -1,4 +1,4 @@
-"""`not-a-template`: braces of a template in a text that is sent as it is written."""
+"""`not-a-template`: template braces in a text that is sent unchanged."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ MEANINGS = {
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
-    """The entry point of each `python:` rule, or its module and the function in that; of a tool
-    the module and the function."""
+    """The entry point, or the module and the function, of each `python:` rule; for a tool, the
+    module and the function."""
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
         if placed.rule.is_entry_point:
@@ -65,7 +65,7 @@ def _check_function(
 
 
 def _spec(module: str, folder: str | None) -> ModuleSpec | None:
-    """Where a module is, beside the machine file or installed, without importing its package."""
+    """The spec of a module beside the machine file or installed, without importing its package."""
     importlib.invalidate_caches()
     head, *rest = module.split(".")
     spec = PathFinder.find_spec(head, [folder]) if folder is not None else None
@@ -86,7 +86,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
 
 
 def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
-    """A problem where the text of a module binds no such name; `import *` may bind any."""
+    """A problem if the text of a module does not bind a name; `import *` may bind any."""
     module, _, function = name.partition(":")
     try:
         with tokenize.open(file) as stream:

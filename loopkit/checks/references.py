@@ -82,7 +82,7 @@ def check_feedback_names(subject: Subject) -> Iterator[Problem]:
 
 
 def check_best_of(subject: Subject) -> Iterator[Problem]:
-    """`of:` names a validate state, and `pick: best` something that is judged."""
+    """`of:` names a validate state, and `pick: best` an artifact that is judged."""
     for name, final in subject.machine.finals.items():
         path: DocPath = ("states", name, "of")
         if final.of is not None and final.of not in subject.judges:

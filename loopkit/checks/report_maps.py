@@ -20,7 +20,7 @@ TABLES = ("verdicts", "severities", "codes", "origins")
 
 
 class Mapped(Value, frozen=True):
-    """A judge with a `map`, and where the map stands."""
+    """A judge with a `map`, and the place of the map."""
 
     path: DocPath
     rule: JudgeRule
@@ -28,7 +28,7 @@ class Mapped(Value, frozen=True):
 
 
 def check_report_maps(subject: Subject) -> Iterator[Problem]:
-    """Each `map` by itself, and whether its judge is told how to answer."""
+    """Each `map` by itself, and whether its judge knows the form of its answer."""
     for mapped in judges_with_map(subject):
         agent = subject.machine.agents.get(mapped.rule.judge)
         yield from _check_form(subject, mapped, agent)

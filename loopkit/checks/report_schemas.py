@@ -22,12 +22,12 @@ MEANINGS = {
 }
 
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
-"""What the numbers and the checks of a report are."""
+"""The types of the numbers and the checks of a report."""
 OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
 
 
 class _Fit(Value, frozen=True):
-    """One map against one declared report."""
+    """One map, compared with one declared report."""
 
     subject: Subject
     mapped: Mapped
@@ -45,7 +45,7 @@ class _Fit(Value, frozen=True):
         return self.subject.source.problem(path, code, message, help=remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
-        """Whether the map says something of its own for a key."""
+        """Whether a key is written in the map."""
         return bool(getattr(self.mapped.map, key) != getattr(ReportMap(), key))
 
 
@@ -88,7 +88,7 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
 
 
 def _is_none(found: DataType) -> bool:
-    """Whether it is no list, nor a text that stands for one finding."""
+    """Whether it is neither a list nor a text that stands for one finding."""
     is_text = found.scalar == "str" and not found.values
     return found.fields is not None or (found.scalar is not None and not is_text)
 
@@ -138,7 +138,7 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         yield from _words(fit, "codes", code, fit.form.parts.codes)
     origin = None if fit.form.origin is None else _at(item, fit.form.origin)
     if isinstance(origin, DataType):
-        # One that says nothing, or null, leaves it open.
+        # A missing or null value leaves it open.
         words = (origin.items or origin).replace(optional=False)
         yield from _words(fit, "origins", words, fit.form.origin_words)
 
@@ -153,7 +153,7 @@ def _path_of(form: ReportForm, key: str) -> str | None:
 def _words(
     fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]
 ) -> Iterator[Problem]:
-    """The words that the schema allows and the table does not know, and the other way round."""
+    """Words that the schema allows and the table does not know, and vice versa."""
     allowed = _possible_words(datatype)
     known = {fold(word) for word in words}
     unknown = [word for word in allowed if fold(word) not in known]
@@ -169,7 +169,7 @@ def _words(
 
 
 def _misspelt(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
-    """A word that no report can have, or that the judge would be told in another spelling."""
+    """A word that no report can have, or that the schema spells differently."""
     near = next((one for one in allowed if fold(one) == fold(word)), None)
     return fit.subject.source.problem(
         (*fit.mapped.path, table, word),
@@ -182,9 +182,9 @@ def _misspelt(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Probl
 
 
 def _possible_words(datatype: DataType) -> tuple[str, ...]:
-    """The words that a report can have there; empty where they cannot be counted."""
+    """The words that a report can have there; empty if they cannot be listed."""
     words = ("true", "false") if datatype.scalar == "bool" else datatype.values
-    # What is optional and left out is null.
+    # An optional value that is left out is null.
     return (*words, "null") if words and datatype.optional else words
 
 
@@ -195,7 +195,7 @@ class _Unknown(Value, frozen=True):
 
 
 def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
-    """The type at a path; none where free JSON Schema leaves open what is there."""
+    """The type at a path; None if the JSON Schema leaves it open."""
     found: DataType = datatype
     before: list[str] = []
     for step in path.split("."):

@@ -12,7 +12,7 @@ from loopkit.machine.edges import DocPath
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:
-    """The paths under `sees:`, at each state that judges so; what may be missing may be."""
+    """The paths under `sees:`, at each state that judges by the rule; a value may be missing."""
     for placed in subject.rules:
         for index, seen in enumerate(placed.rule.shown):
             path = (*placed.path, "sees", index)
@@ -23,7 +23,7 @@ def check_sees(subject: Subject) -> Iterator[Problem]:
 def unseen(
     subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
 ) -> Iterator[Problem]:
-    """A problem where a dotted name, written at `path`, is none of the names or their fields."""
+    """A problem if a dotted name, written at `path`, is not among the names or their fields."""
     shape: Shape = Fields(names)
     before: list[str] = []
     for step in seen.split("."):

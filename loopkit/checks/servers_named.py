@@ -14,7 +14,7 @@ MEANINGS = {
 
 
 def check_servers(subject: Subject) -> Iterator[Problem]:
-    """The servers of tools. What these offer is known when they are asked, at the first call."""
+    """The servers of tools. Their tools are known only at the first call."""
     servers = subject.machine.mcp
     for path, tool in subject.tools_of(McpTool):
         if tool.server not in servers:

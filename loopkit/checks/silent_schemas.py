@@ -24,7 +24,7 @@ _DATA = "a file of data is the default of an input: `{type: {...: any}, default:
 
 
 def check_silent_schemas(subject: Subject) -> Iterator[Problem]:
-    """A warning for each schema that means to say something and is passed over."""
+    """A warning for each schema that has words but no keyword."""
     machine = json.loads(subject.loaded.resolved)["machine"]
     for path, schema in schemas_in(machine):
         for silence in silent_parts(schema):
@@ -62,7 +62,7 @@ def _keyword_like(word: str) -> str | None:
 
 
 def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
-    """The problem at its place, which may be in a file that became a part of the schema."""
+    """A problem at its place, which may be in a file that became a part of the schema."""
     warning = subject.source.problem(path, "no-keyword", message, help=remedy, severity="warning")
     for length in range(len(path), 0, -1):
         file = subject.source.included.get(path[:length])
@@ -78,7 +78,7 @@ def _inside(problem: Problem, file: Included, path: DocPath) -> Problem:
 
 @lru_cache(maxsize=8)
 def _document(text: str, file: str) -> Document | None:
-    """A file by its places; JSON may have tabs where YAML may not, and then has none."""
+    """A file with its places; None for JSON with tabs where YAML allows none."""
     with suppress(ProblemsFound):
         return read(text, file)
     return None

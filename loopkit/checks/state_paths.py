@@ -11,7 +11,7 @@ StatePath = tuple[str, ...]
 
 
 def arrows(way: Iterable[str]) -> str:
-    """`draft → validate → approval`; of a long way only its ends."""
+    """`draft → validate → approval`; of a long path only its ends."""
     states = list(way)
     if len(states) > 9:
         states = [*states[:4], "…", *states[-4:]]
@@ -26,7 +26,7 @@ def on_path(way: StatePath) -> str:
 def shortest_path(
     graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
 ) -> StatePath | None:
-    """The states of a shortest way from `start` to one that is a goal, over edges that follow."""
+    """The states of a shortest path from `start` to a goal, over edges that `follows` accepts."""
     before: dict[str, str | None] = {start: None}
     front = [start]
     for name in front:

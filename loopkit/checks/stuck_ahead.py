@@ -15,7 +15,7 @@ def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | N
     Everything ahead of the run is gone through, from the configuration in which it stands.
     """
     if machine.limits.total_revisions is not None:
-        # Else no edge counts a total, whatever it is.
+        # Without a total, no edge would spend one.
         limits = machine.limits.model_copy(update={"total_revisions": total})
         machine = machine.model_copy(update={"limits": limits})
     analysis = Analysis.of_machine(machine)
@@ -24,7 +24,7 @@ def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | N
 
 
 def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
-    """Where a run could get stuck with another total of revisions, or nothing."""
+    """The message where a run could get stuck with another total of revisions; else empty."""
     if machine.limits.total_revisions is None:
         return ""
     found = stuck_ahead(machine, run, total)
@@ -38,6 +38,6 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
 
 
 def stuck_in_words(found: Stuck) -> str:
-    """With which facts, and how a run comes there."""
+    """The facts of a stuck state, and how a run gets there."""
     facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
     return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=ToolBase)
 
 
 class Subject(Analysis, frozen=True, dict=True, kw_only=True):
-    """One machine under examination, with the text that it was written in."""
+    """One machine under examination, with its source text."""
 
     loaded: Loaded
 
@@ -72,31 +72,31 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return tuple(e for e in self.graph.edges if e.target not in self.machine.states)
 
     def pattern(self, written: str) -> Pattern[str] | None:
-        """A pattern by its name or its text; none where it can't be read, which is told once."""
+        """A pattern by its name or its text; None if it can't be read, which is reported once."""
         try:
             return compile_pattern(self.machine.patterns.get(written, written))
         except PatternError:
             return None
 
     def is_sound(self) -> bool:
-        """Whether every edge leads to a state, and the run starts at one that is no end."""
+        """Whether every edge leads to a state, and the first state is not final."""
         start, machine = self.machine.start, self.machine
         return not self.dangling and start in machine.states and start not in machine.finals
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
-        """A warning at a key that does nothing where it stands."""
+        """A warning at a key that has no effect in its place."""
         return self.source.problem(
             path, "no-effect", message, help=remedy, severity="warning", key=True
         )
 
     def with_use(self, problem: Problem, path: DocPath) -> Problem:
-        """The problem of something that is written elsewhere than it is used."""
+        """The problem with the place where the faulty text is used."""
         used_here = ("used here", self.source.document.span(path))
         return problem.replace(also=(*problem.also, used_here))
 
 
 def target_path(edge: Edge) -> DocPath:
-    """Where the name of the state that an edge leads to is written."""
+    """The place of the name of an edge's target."""
     if edge.back:
         return (*edge.path, "revise")
     return edge.path if edge.is_brief else (*edge.path, "target")

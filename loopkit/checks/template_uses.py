@@ -31,7 +31,7 @@ OF_MESSAGES: Names = {
 OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
 OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
 OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar())})}
-"""What the templates of an agent know of itself, where it has that."""
+"""Names of the agent itself that its templates know, if it has them."""
 
 
 class Use(Value, frozen=True):
@@ -40,11 +40,11 @@ class Use(Value, frozen=True):
     path: DocPath
     text: str
     names: Names | None
-    """None where nothing ever fills it, so that only its form can be judged."""
+    """None if nothing ever fills it, so that only its syntax can be checked."""
     state: str | None = None
     """The state whose work needs it."""
     used_at: DocPath | None = None
-    """The place that fills it, where that is not where it is written."""
+    """The place that fills it, if it is written elsewhere."""
 
 
 def uses(subject: Subject) -> Iterator[Use]:
@@ -117,7 +117,7 @@ def _of_feedback(subject: Subject) -> Iterator[Use]:
 
 
 def _of_events(subject: Subject) -> Iterator[Use]:
-    """What the events say that are stored when edges are taken, and when tools find something."""
+    """The texts of events that are stored when edges are taken and when tools find something."""
     for state, agents in subject.machine.authoring.items():
         for agent in agents:
             for tool, emission in _emitting_tools(subject, agent):
@@ -147,8 +147,8 @@ def _of_rules(subject: Subject) -> Iterator[Use]:
 
 
 def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath | None:
-    """Where a state, or a tool of its agent, names the validator of a rule; none where the rule is
-    written there."""
+    """The place where a state, or a tool of its agent, names the validator of a rule; None for an
+    inline rule."""
     if placed.path[0] == "states":
         return None
     if state not in subject.judges:
@@ -182,7 +182,7 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
 
 
 def _of_tools(subject: Subject) -> Iterator[Use]:
-    """What is filled in with the arguments of a tool, which alone it sees."""
+    """The templates of tools, which see only the arguments of the tool."""
     for agent, declared in subject.machine.agents.items():
         for name, tool in declared.callable_tools.items():
             shape = Anything() if tool.accepts is None else shape_of(tool.accepts)

@@ -28,11 +28,11 @@ KNOWN_TO = (
     (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
 )
-"""Names that are known in few places, and where."""
+"""Names that are known in few places, with these places."""
 
 
 def check_templates(subject: Subject) -> Iterator[Problem]:
-    """The form of every template, and its names in each place that fills it."""
+    """The syntax of every template, and its names in each place that fills it."""
     for use in uses(subject):
         try:
             template = parse(use.text)
@@ -58,7 +58,7 @@ def _place_error(subject: Subject, use: Use, error: TemplateError) -> Problem:
 
 
 def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
-    """The error with the way on which a name is missing, or the place where it is known."""
+    """The error with the path on which a name is missing, or the place where it is known."""
     shown = error.message.partition("`")[2].partition("`")[0]
     name, _, field = shown.partition(".")
     remedy = error.help
@@ -71,7 +71,7 @@ def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
 
 
 def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
-    """Why a name may be missing when a state works: a way without it, or a faulty answer."""
+    """Why a name may be missing when a state works: a path without it, or a faulty answer."""
     if name not in (*subject.graph.artifacts, *subject.machine.states, *REPORT_NAMES):
         return ""
     token: Token = ANY_REPORT if name in REPORT_NAMES else ("artifact", name)

@@ -25,7 +25,7 @@ def check_cycles(subject: Subject) -> Iterator[Problem]:
     told: set[str] = set()
     for start in (subject.machine.start, *subject.machine.states):
         for edge, trail in _cycles_from(subject, start, done):
-            # Of a junction, the nodes may each close the same one.
+            # Several nodes of a junction may close the same cycle.
             if edge.id not in told:
                 told.add(edge.id)
                 yield _cycle(subject, edge, trail)

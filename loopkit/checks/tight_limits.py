@@ -17,7 +17,7 @@ MEANINGS = {
 }
 
 DEAREST_TOKEN = 150 / 1_000_000
-"""USD that a token of nearly every model costs at most."""
+"""The maximum price of a token in USD, for nearly every model."""
 SHORTEST_ANSWER = 20_000
 """More than the shortest one with what any effort lets a model think."""
 SHOWN = {
@@ -66,7 +66,7 @@ def _plain(number: float) -> str:
 
 
 def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
-    """Whether a call of a model fits, whatever model it is."""
+    """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
@@ -76,7 +76,7 @@ def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
 
 
 def _least(agent: Agent, name: str, limit: float) -> float | None:
-    """What the smallest call of an agent may take of a limit; None where that is not known."""
+    """How much of a limit an agent's smallest call may take; None if it is unknown."""
     if name == "agent_calls":
         return 1
     if name == "tool_calls":

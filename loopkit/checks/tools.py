@@ -52,7 +52,7 @@ def _never_called(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Pr
 
 
 def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
-    """Why an agent's model calls no tools, and what to do; none where it may call some."""
+    """Why an agent's model calls no tools, and the remedy; None if it may call some."""
     if agent.leaves_tools_alone:
         return "with `tool_use: runner` the model calls no tools", "delete it"
     # Only an agent with tools needs the table of models, which is long.
@@ -68,7 +68,7 @@ def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
 
 
 def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
-    """Validators whose judges no tool asks, and tools for drafts of what is no text."""
+    """Validators whose judges no tool asks, and tools for drafts of what is not a text."""
     for path, validator in validators_of_tools(subject, name):
         rules = rules_of(subject.machine.validators.get(validator, ()))
         judge = next((rule.asks for rule in rules if rule.asks is not None), None)

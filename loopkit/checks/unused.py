@@ -18,7 +18,7 @@ from loopkit.language.guard import Guard
 from loopkit.proof.outcomes import parse_or_problem
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
-"""What the parts of a section are called, where it is not one of them in the plural."""
+"""The word for a part of a section, if it is not the singular of the section."""
 MEANINGS = {
     "unused": "A declaration is never used.",
 }
@@ -57,7 +57,7 @@ def _check_section(
 ) -> Iterator[Problem]:
     word = WORDS.get(section[-1]) or section[-1].removesuffix("s")
     if used - {None, *declared}:
-        # An unknown name stands for one of these, and is told elsewhere.
+        # An unknown name may mean one of these; it is reported elsewhere.
         return
     for name in declared:
         if name not in used:
@@ -71,7 +71,7 @@ def _check_section(
 
 
 def _models(subject: Subject) -> set[object]:
-    """The names whose models somebody is behind, and what may be a slip of one."""
+    """The names of models that agents use, and unknown ones, which may be misspelt."""
     machine = subject.machine
     agents = machine.agents.values()
     asked = {model for agent in agents for one in agent.in_turn for model in one.called}

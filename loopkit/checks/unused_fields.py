@@ -37,7 +37,7 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
 
 
 def _of_tools(subject: Subject) -> Iterator[Problem]:
-    """What a model fills in for a tool is known to the templates of that alone."""
+    """The arguments of a tool, which only the tool's templates know."""
     for agent, declared in subject.machine.agents.items():
         for name, tool in declared.callable_tools.items():
             fields = tool.accepts.fields if tool.accepts is not None else None
@@ -81,7 +81,7 @@ def _note(subject: Subject, path: DocPath, word: str) -> Problem:
 
 
 class _Said:
-    """Everything that the texts of a machine mention."""
+    """All names that the texts of a machine mention."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

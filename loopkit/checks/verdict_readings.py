@@ -26,7 +26,7 @@ OF_REPORTS = ("map", "score")
 
 
 def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
-    """Each `verdict:` of a rule by itself, and beside what else reads a judge's answer."""
+    """Each `verdict:` of a rule by itself, and together with other readings of the answer."""
     for placed in subject.rules:
         path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
         if reading is None:

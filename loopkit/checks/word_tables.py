@@ -16,7 +16,7 @@ MEANINGS = {
 
 
 def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> Iterator[Problem]:
-    """Words that are one word to the reader, and an empty one."""
+    """Words that the reader does not distinguish, and an empty word."""
     known: dict[str, str] = {}
     for word in words:
         if not fold(word):
@@ -34,7 +34,7 @@ def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> I
 def one_sided(
     subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
 ) -> Iterator[Problem]:
-    """A warning for words with which nothing can be accepted, or nothing rejected."""
+    """A warning for words that can't accept anything, or can't reject anything."""
     meanings = set(words.values())
     if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
         return
