@@ -149,7 +149,7 @@ class App(ClaimedRuns):
             if run != root and (limits or mend.is_any):
                 await self._mend_child(run, limits, mend)
                 limits, mend = {}, AS_IT_IS
-            return await self._resumed(claim, root, scenario, limits, mend)
+            return await self._resume(claim, root, scenario, limits, mend)
         except (NotRunnable, ProblemsFound):
             if not await claim.release((CANCEL,)):
                 await self._cancel(claim, root)
@@ -159,7 +159,7 @@ class App(ClaimedRuns):
         """Let a child go on differently when its root, which is claimed, is driven."""
         claim = await self.journal.claim(run)
         try:
-            await self._resumed(claim, run, await self._scenario_within(run), limits, mend)
+            await self._resume(claim, run, await self._scenario_within(run), limits, mend)
         finally:
             await claim.release()
 
@@ -174,7 +174,7 @@ class App(ClaimedRuns):
         scenario = await self._scenario_within(parent)
         return scenario and scenario.of_child(own.state, own.key, own.visit)
 
-    async def _resumed(
+    async def _resume(
         self,
         claim: Claim,
         run: str,
@@ -191,7 +191,7 @@ class App(ClaimedRuns):
             wanted = mend.applied(stored)
             repaired = repair(state, machine, wanted, limits)
             if repaired.changes:
-                return await self._repaired(
+                return await self._repair(
                     claim, state, scenario, limits, (machine, wanted), repaired
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
@@ -203,7 +203,7 @@ class App(ClaimedRuns):
             await active.append(Resumed(limits=dict(limits)))
         return active
 
-    async def _repaired(
+    async def _repair(
         self,
         claim: Claim,
         state: RunState,

@@ -113,9 +113,9 @@ def invoke(argv: list[str]) -> int:
         return SIGINT
     except Stop as stop:
         if str(stop):
-            from loopkit.cli.wrapping import shown
+            from loopkit.cli.wrapping import fit_to_terminal
 
-            _say(shown(str(stop), sys.stderr))
+            _say(fit_to_terminal(str(stop), sys.stderr))
         return stop.code
     except SystemExit:
         # click ends the process so, as if with a failure, where a reader such as `head` went away.

@@ -13,7 +13,7 @@ from loopkit.cli.answer_words import beside_options, parse_origins
 from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
-from loopkit.cli.inputs import given_inputs
+from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.limits import parse_limits
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.human_answers import AnswerRefused
@@ -74,7 +74,7 @@ def command(
         moved, limits = parse_origins(origins), parse_limits(sets)
         edited = None if edit is None else read_text(edit)
         given = []
-        for one in await _asking(app, run, choice, to_all):
+        for one in await _waiting_runs(app, run, choice, to_all):
             fields = await _form_fields(app, one, form)
             answer = HumanAnswer(
                 choice=choice,
@@ -93,7 +93,7 @@ def command(
     return post_and_drive(run, deliver, posting, output, notify)
 
 
-async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:
+async def _waiting_runs(app: App, run: str, choice: str, to_all: bool) -> list[str]:
     """The runs whose questions are answered; the run itself where nothing is asked."""
     asked = await app.questions(run, is_for_artifact=False)
     if to_all and asked:
@@ -114,4 +114,4 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     machine = await app.machine_of(state)
     asked = machine.states.get(state.state)
     fields = parse_record((asked.asked_form if asked else None) or {})
-    return given_inputs(fields, None, form, (), option="--form")
+    return inputs_from_options(fields, None, form, (), option="--form")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopkit.cli.wrapping import columns_of, shown
+from loopkit.cli.wrapping import columns_of, fit_to_terminal
 
 if TYPE_CHECKING:
     from loopkit.document.problems import Problem
@@ -35,7 +35,7 @@ class Stop(Exception):
 
 def say(text: str) -> None:
     """A text to stderr, where errors and hints go."""
-    click.echo(shown(text, sys.stderr), err=True)
+    click.echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def machines(
     server, each with its token, and runs go on when a client is gone.
     """
     if over_http:
-        place = Place.given(host, port, urls, token_file)
+        place = Place.from_options(host, port, urls, token_file)
     else:
         refuse_place()
         refuse_streams(map(str, paths))

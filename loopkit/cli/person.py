@@ -23,7 +23,7 @@ from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import DataType, described, misfit, parse_record
+from loopkit.language.datatypes import DataType, describe_type, misfit, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.views.review import choice_lines, review
@@ -123,7 +123,7 @@ class PersonAtTerminal:
             click.echo(f"  {printable(str(refused))}", err=True)
             return None, beside
         if words.choice or said == beside:
-            return _chosen(choices, words.choice), said
+            return _match_choice(choices, words.choice), said
         for told in choice_lines(choices):
             click.echo(told, err=True)
         return None, said
@@ -138,7 +138,7 @@ def _choices_after(
     return engine.questions.choices(heeded(engine, run, said)[1])
 
 
-def _chosen(choices: Sequence[Choice], said: str) -> Choice | None:
+def _match_choice(choices: Sequence[Choice], said: str) -> Choice | None:
     """The choice that a word names, by its name or the beginning of it."""
     matching = [c for c in choices if said and c.name.startswith(said.lower())]
     exact = [choice for choice in matching if choice.name == said.lower()]
@@ -164,8 +164,8 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
-        while said := ask(f"{name} ({described(field)}): ") or field.required:
-            value = "" if said is True else _typed(str(said), field)
+        while said := ask(f"{name} ({describe_type(field)}): ") or field.required:
+            value = "" if said is True else _as_type(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
                 answers[name] = value
@@ -181,7 +181,7 @@ def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
     return misfit(value, field) or f"does not fit: {fault[1]}"
 
 
-def _typed(said: str, field: DataType) -> object:
+def _as_type(said: str, field: DataType) -> object:
     if field.scalar == "str":
         return said
     try:
@@ -208,7 +208,7 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     click.echo(prompt, nl=False, err=True)
     # Not read at once: a Ctrl-C that comes right before would be noticed only after the line.
     awaited: list[TextIO | socket] = [sys.stdin] if woken is None else [sys.stdin, woken]
-    while sys.stdin not in (readable := select.select(awaited, [], [], _left(until))[0]):
+    while sys.stdin not in (readable := select.select(awaited, [], [], _seconds_until(until))[0]):
         if not readable:
             raise Expired
         if woken is not None:
@@ -219,6 +219,6 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     return line.strip()
 
 
-def _left(until: float | None) -> float | None:
+def _seconds_until(until: float | None) -> float | None:
     """Seconds until a moment."""
     return None if until is None else max(0.0, until - time.time())

@@ -99,13 +99,18 @@ def show(run: str) -> int:
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)
         sent = prompt_lines(stored.event for stored in await app.events(run))
-        return [*told, *sent, *_asked(engine, state), *await _family(app, state, is_driven)]
+        return [
+            *told,
+            *sent,
+            *_question_lines(engine, state),
+            *await _family(app, state, is_driven),
+        ]
 
     echo_wrapped(with_app(read))
     return exit_codes.OK
 
 
-def _asked(engine: Engine, state: RunState) -> Iterator[str]:
+def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
     """The open question, or what is wanted from outside, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
@@ -127,7 +132,7 @@ def rm(run: tuple[str, ...]) -> int:
     """
 
     async def remove(app: App) -> None:
-        one_each = {one: await _left_open(app, one) for one in run}
+        one_each = {one: await _open_calls_note(app, one) for one in run}
         await app.remove(*one_each)
         for one, left_open in one_each.items():
             exit_codes.say(f"run {one} is removed{left_open}")
@@ -136,7 +141,7 @@ def rm(run: tuple[str, ...]) -> int:
     return exit_codes.OK
 
 
-async def _left_open(app: App, run: str) -> str:
+async def _open_calls_note(app: App, run: str) -> str:
     """What nobody can learn any more once a run is removed: what became of its open calls."""
     calls = [call async for call in _open_calls(app, run)]
     asked = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.asks_agent))

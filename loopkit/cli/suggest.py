@@ -39,7 +39,7 @@ def print_suggestions(paths: Iterable[Path]) -> int:
     if not suites:
         raise Stop(USAGE, f"error: there is no `*{SUFFIX}`; name one, or a machine file")
     for alike in suites.values():
-        _tell(suggest(alike[0], [run for suite in alike for run in _reached(suite)]))
+        _tell(suggest(alike[0], [run for suite in alike for run in _reach_by_case(suite)]))
     return OK
 
 
@@ -75,7 +75,7 @@ def _by_machine(suites: Iterable[Suite]) -> dict[Path, list[Suite]]:
     return found
 
 
-def _reached(suite: Suite) -> Iterator[Reached]:
+def _reach_by_case(suite: Suite) -> Iterator[Reached]:
     for name in suite.playable:
         run = play(suite, name)
         engine = suite.machines.engines[run.state.definition]

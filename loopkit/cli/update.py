@@ -84,12 +84,12 @@ def _change(made: Update) -> None:
             raise Stop(USAGE, f"error: {error}") from error
         click.echo(made.diff)
     for case, keys in made.kept.items():
-        exit_codes.say(f"{case}: {_kept(made, case, keys)}: --update-case {shlex.quote(case)}")
+        exit_codes.say(f"{case}: {_remedy(made, case, keys)}: --update-case {shlex.quote(case)}")
     for told in made.left:
         exit_codes.say(f"not updated: {told}")
 
 
-def _kept(made: Update, case: str, keys: Iterable[str]) -> str:
+def _remedy(made: Update, case: str, keys: Iterable[str]) -> str:
     told = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
     expect = made.suite.case(case).expect
     if expect is None or expect.is_empty:

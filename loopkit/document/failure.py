@@ -19,7 +19,7 @@ class Failure(Value, frozen=True):
     context: str
     """What it was reading, "" if it did not say."""
     opened: int | None
-    """Where that started."""
+    """The offset at which that started."""
     read_to: int
     """The end of the last value before."""
     quoted: tuple[int, int] | None

@@ -29,7 +29,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first = _MARK.match(text)
     if first is None:
-        return _parted(None, text, 0)
+        return _front_matter(None, text, 0)
     last = _MARK.search(text, first.end())
     if last is None:
         place = Span(file, 1, 1, 1, first.end() + 1)
@@ -37,7 +37,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
         raise ProblemsFound(
             [Problem("front-matter", "the front matter has no end", place, "", remedy)]
         )
-    return _parted(_keys(text[first.end() : last.start()], file), text, last.end())
+    return _front_matter(_keys(text[first.end() : last.start()], file), text, last.end())
 
 
 def _keys(yaml: str, file: str) -> Document:
@@ -47,7 +47,7 @@ def _keys(yaml: str, file: str) -> Document:
     return read(yaml, file)
 
 
-def _parted(keys: Document | None, text: str, at: int) -> FrontMatter:
+def _front_matter(keys: Document | None, text: str, at: int) -> FrontMatter:
     rest = text[at:]
     body = rest.strip("\n")
     start = at + rest.index(body)

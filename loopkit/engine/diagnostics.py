@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.engine.findings import Finding, Report
-from loopkit.text import shortened
+from loopkit.text import shorten
 
 MOST_CHARS = 20_000
 """Of all diagnostics together, as JSON."""
@@ -45,7 +45,7 @@ SCHEMA: Mapping[str, Any] = {
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
     """The same with the verdict of a report, which is not `incomplete`."""
     told = {"verdict": report.verdict, **diagnostics(report.findings, most)}
-    return {**told, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else told
+    return {**told, "reason": shorten(report.reason, MOST_TEXT_CHARS)} if report.reason else told
 
 
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
 def diagnostic(finding: Finding) -> dict[str, Any]:
     """A finding as it is told: what its reviewer said of it besides comes first."""
     own = {
-        "code": shortened(finding.code, MOST_TEXT_CHARS),
-        "message": shortened(finding.message, MOST_TEXT_CHARS),
+        "code": shorten(finding.code, MOST_TEXT_CHARS),
+        "message": shorten(finding.message, MOST_TEXT_CHARS),
         "severity": finding.severity,
-        "location": shortened(finding.location, MOST_TEXT_CHARS),
+        "location": shorten(finding.location, MOST_TEXT_CHARS),
         "line": finding.line,
     }
     return {**finding.item, **{name: value for name, value in own.items() if value}}

@@ -74,6 +74,6 @@ def of_verdict(verdict: object) -> dict[str, object]:
 
 
 def rows_named(names: frozenset[str]) -> frozenset[str]:
-    """Which reports without a judgement come to transitions whose guards have these names."""
+    """The reports without a judgement that reach transitions whose guards use these names."""
     rows = frozenset(UNANSWERED)
     return rows if VERDICT in names else rows & names

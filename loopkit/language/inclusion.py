@@ -32,7 +32,7 @@ def digest_of(text: str) -> str:
 def include(
     plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; faults become problems.
 
     `at` leads to `plain` in the document.
     """
@@ -88,7 +88,7 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
 def include_defaults(
     plain: Any, folder: Path, document: Document
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace each `{file: PATH}` that is the default of an input by what the file holds."""
+    """Replace each `{file: PATH}` that is the default of an input by the data of the file."""
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
     for place in list(default_places(plain.get("input"))):

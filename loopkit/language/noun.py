@@ -128,10 +128,10 @@ def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, where it can be parsed."""
+def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
+    """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
-    def parsed(value: Any) -> Any:
+    def check(value: Any) -> Any:
         try:
             parse(value)
         except NotationError as error:
@@ -140,7 +140,7 @@ def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
             ) from error
         return value
 
-    return AfterValidator(parsed)
+    return AfterValidator(check)
 
 
 def _bound(value: object) -> object:
@@ -208,11 +208,11 @@ Duration = Annotated[
     Field(json_schema_extra={"pattern": DURATION_PATTERN}),
 ]
 """A time in seconds, written `90s`, `10m` or `2h`."""
-Notation = Annotated[Any, _parsed(parse_type)]
+Notation = Annotated[Any, _check_with(parse_type)]
 """A type in the language's notation; see `loopkit.language.datatypes`."""
-Schema = Annotated[dict[str, Any], _parsed(parse_fields)]
+Schema = Annotated[dict[str, Any], _check_with(parse_fields)]
 """The type of data at its root: a mapping from field to type notation, or JSON Schema."""
-Fields = Annotated[dict[str, Any], _parsed(parse_record)]
+Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 """The same for data that is a mapping whatever it is."""
 Bound = Annotated[
     int | str,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.plugins import ENTRY_POINTS, Context, Finding
-from loopkit.text import printable, shortened
+from loopkit.text import printable, shorten
 
 MAX_FINDINGS = 50
 MAX_RESULT = 1_000_000
@@ -52,7 +52,7 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
     except NoVerdict as error:
         return {"error": _storable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
-        return {"error": _storable(_told(error))[:MAX_CHARS]}
+        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
@@ -62,7 +62,7 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
             sys.path.insert(0, request["folder"])
         function = _function(request["python"])
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything
-        return {"error": _storable(_told(error))[:MAX_CHARS]}
+        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
     try:
         given = function(**request["arguments"])
         if inspect.iscoroutine(given):
@@ -71,7 +71,7 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
         told = text.encode(errors="replace").decode()
         return {"result": told[:MAX_RESULT], "left_out": max(0, len(told) - MAX_RESULT)}
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
-        return {"raised": _storable(_told(error))[:MAX_CHARS]}
+        return {"raised": _storable(_describe_error(error))[:MAX_CHARS]}
 
 
 def _function(name: str) -> Any:
@@ -131,7 +131,7 @@ def _fields(value: object, number: int) -> object:
 def _text(value: object, key: str, number: int) -> str:
     if value is not None and not isinstance(value, str):
         raise NoVerdict(f"`{key}` of finding {number} is {_kind(value)}, and no text")
-    return shortened(_storable(value or "").strip(), MAX_CHARS)
+    return shorten(_storable(value or "").strip(), MAX_CHARS)
 
 
 def _storable(text: str) -> str:
@@ -149,7 +149,7 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """The last line of the traceback, and where it was raised."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"

@@ -96,7 +96,7 @@ class CommandTimeout(Exception):
 
     def __str__(self) -> str:
         return (
-            f"command {_shown(self.program)} took longer than {self.timeout_s:g} s; "
+            f"command {_quote(self.program)} took longer than {self.timeout_s:g} s; "
             "give it more time, or less to do"
         )
 
@@ -235,7 +235,7 @@ def _start(
             )
             add(process.pid)
     except (OSError, ValueError) as error:
-        cause, remedy = _explained(argv[0], cwd, env, error)
+        cause, remedy = _explain(argv[0], cwd, env, error)
         is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
         refused = ArgumentsRefused if is_too_long else CommandNotStarted
         raise refused(_message(argv[0], cause, remedy)) from error
@@ -253,7 +253,7 @@ def _refuse(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> N
             raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
-            cause = f"its environment variable {_shown(name)} has no name, or a NUL or = in it"
+            cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
             raise CommandNotStarted(_message(argv[0], cause, "correct it"))
     if stdin and not _is_unicode(stdin):
         cause = f"its stdin contains {_HALF_A_PAIR}"
@@ -287,13 +287,13 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
     return shutil.which(program, path=path)
 
 
-def _explained(
+def _explain(
     program: str, cwd: Path | None, env: Mapping[str, str], error: OSError | ValueError
 ) -> tuple[str, str]:
     """Why the system did not start the program, and what to do about it."""
     number = error.errno if isinstance(error, OSError) else None
     if cwd is not None and not os.path.isdir(cwd):
-        return f"its working folder {_shown(str(cwd))} is not a folder", "create or correct it"
+        return f"its working folder {_quote(str(cwd))} is not a folder", "create or correct it"
     file = program if os.sep in program else _on_path(program, env)
     if file is None and number in (errno.ENOENT, errno.EACCES):
         return "no folder on PATH has an executable of that name", "install it, or write its path"
@@ -306,8 +306,8 @@ def _explained(
 
 
 def _message(program: str, cause: str, remedy: str) -> str:
-    return f"command {_shown(program)} was not started: {cause}; {remedy}"
+    return f"command {_quote(program)} was not started: {cause}; {remedy}"
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")

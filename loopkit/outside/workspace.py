@@ -97,7 +97,7 @@ def prepare(root: Path) -> Path:
 
 
 def mark(path: Path) -> FileMark:
-    """What stands at `path` now, for `written_since` to compare with after the attempt.
+    """What stands at `path` now, for `was_written_since` to compare with after the attempt.
 
     The file is read to its end, however long it is, since its time alone is too coarse on many
     file systems. What cannot be looked at (no permission, a symlink loop) does not exist.
@@ -117,7 +117,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def written_since(path: Path, before: FileMark) -> bool:
+def was_written_since(path: Path, before: FileMark) -> bool:
     """Whether this attempt wrote `path`: it exists, and is new or has another content or time.
 
     The same bytes written again count, since the author did answer, and answered that; whether

@@ -66,7 +66,7 @@ def _expected(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
 def _refused(suite: Suite, case: str, refused: Refusal) -> Failure:
     """The answer that the open question did not take, where it is written."""
     at: DocPath = ("cases", case, *refused.at)
-    is_own = suite.source.document.node(suite.source.document.written(at)) is not None
+    is_own = suite.source.document.node(suite.source.document.as_written(at)) is not None
     path = at if is_own else refused.at
     return _failure(suite, path, "refused", f"the answer was refused: {refused.reason}")
 

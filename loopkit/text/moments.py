@@ -10,7 +10,7 @@ from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 LONGEST_S = 366 * 86_400.0
-"""The longest wait that is believed."""
+"""The longest plausible wait."""
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _UNITS = r"ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d|weeks?|w"
 _SECONDS = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
@@ -32,7 +32,7 @@ _LATE_S = 300.0
 
 
 def seconds_in(text: str) -> float | None:
-    """The length of a wait: `3600`, `1m3.5s`, `2 days 17 hours 14 minutes`; none for all else."""
+    """The seconds of a wait: `3600`, `1m3.5s`, `2 days 17 hours 14 minutes`; none for all else."""
     text = text.strip()
     if _SECONDS.fullmatch(text):
         return float(text)
@@ -53,7 +53,7 @@ def _unit(word: str) -> str:
 def moment_in(text: str, now: datetime) -> datetime | None:
     """The moment that a text names: Unix time, ISO 8601, an HTTP date, or the next such hour.
 
-    What has no zone is of that of `now`.
+    A moment without a zone is in the zone of `now`.
     """
     readers: tuple[Callable[[str], datetime], ...] = (
         _unix, parsedate_to_datetime, datetime.fromisoformat, partial(_at_hour, now=now),
@@ -68,7 +68,7 @@ def moment_in(text: str, now: datetime) -> datetime | None:
 
 
 def wait_in(text: str, now: datetime) -> float | None:
-    """Seconds of the wait, or until the moment, that a text names; none where none is believed."""
+    """Seconds of the wait, or until the moment, that a text names; none if it is not plausible."""
     moment = moment_in(text, now)
     wait = seconds_in(text) if moment is None else max((moment - now).total_seconds(), 0.0)
     return wait if wait is not None and wait <= LONGEST_S else None

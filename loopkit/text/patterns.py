@@ -106,14 +106,14 @@ def is_plain(pattern: str) -> bool:
 def count_of(
     pattern: str, text: str, named: Mapping[str, str] | None = None, *, most: int | None = None
 ) -> int:
-    """How often a pattern, or the name of one, matches; counted to `most`, where that is given.
+    """The number of matches of a pattern, or of the name of one; counted up to `most`, if given.
 
     Raises as `occurrences` does.
     """
     source = named.get(pattern, pattern) if named else pattern
     if not is_plain(source):
         return sum(1 for _ in islice(occurrences(source, text), most))
-    # What is found by itself needs neither an expression nor a limit.
+    # A plain text is counted without an expression, so it needs no limit.
     if most == 1:
         return int(source in text)
     return text.count(source) if most is None else min(text.count(source), most)

@@ -91,7 +91,7 @@ def findings_of(
         level = rule.severity or told.severities.ungraded
         if fault.severity:
             # As bad as the check knows, and at most as the rule says.
-            level = told.severities.capped(fault.severity, rule.severity)
+            level = told.severities.with_cap(fault.severity, rule.severity)
         # One artifact that no rule can be tried on is one defect, whoever tries.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(

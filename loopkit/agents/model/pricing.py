@@ -148,7 +148,7 @@ def unpriced(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str
 
     Each as the parts of a sentence (who, what, what to do), one for each model.
     """
-    for who, asked in agent.named_in_turn(name):
+    for who, asked in agent.labelled_in_turn(name):
         option = f", or `--price {name}=USD`" if asked is agent else ""
         for what, remedy in _unpriced(asked, option, is_limited=is_limited):
             yield who, what, remedy

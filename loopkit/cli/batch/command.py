@@ -24,7 +24,7 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
-from loopkit.cli.wrapping import columns_of, shown
+from loopkit.cli.wrapping import columns_of, fit_to_terminal
 from loopkit.drive.account import Account
 from loopkit.journal.folder import state_folder
 from loopkit.language import Machine
@@ -170,7 +170,7 @@ async def _drive(
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
-        exit_codes.say(shown(line, sys.stderr))
+        exit_codes.say(fit_to_terminal(line, sys.stderr))
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _refuse_shared_files(machine: Machine) -> None:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
         told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
-        exit_codes.say(shown(told, sys.stderr))
+        exit_codes.say(fit_to_terminal(told, sys.stderr))
 
 
 def _code(driver: BatchDriver) -> int:

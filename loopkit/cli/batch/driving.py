@@ -107,7 +107,7 @@ class BatchDriver:
                 self.tally.refuse(line.number, line.reason)
             elif (known := self._results.known.get(line.run)) is not None:
                 if known.digest != line.digest:
-                    self.tally.refuse(line.number, _changed(line))
+                    self.tally.refuse(line.number, _change_message(line))
                     continue
                 self.tally.before += 1
                 self.tally.elsewhere += known.definition != self._loaded.digest
@@ -124,7 +124,7 @@ class BatchDriver:
             return
         self.account.book(await self._app.committed_of(state))
         if digest_of_input(state.input) != line.digest:
-            self.tally.refuse(line.number, _changed(line))
+            self.tally.refuse(line.number, _change_message(line))
 
     async def drive(self, parallel: int) -> None:
         """Run every line that has not ended, so many at a time; raises what stopped the batch."""
@@ -194,7 +194,7 @@ class BatchDriver:
             self.tally.stopped[state.status] += 1
 
 
-def _changed(line: Line) -> str:
+def _change_message(line: Line) -> str:
     what = "its inputs have" if line.key == str(line.number) else f"the inputs of `{line.key}` have"
     return (
         f"{what} changed since its run {line.run} began; restore them, or run the batch "

@@ -86,7 +86,7 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
         _lock(path, stream)
-        yield Results(stream, _known(path, stream, batch))
+        yield Results(stream, _read_results(path, stream, batch))
 
 
 def _lock(path: Path, stream: BinaryIO) -> None:
@@ -102,7 +102,7 @@ def _lock(path: Path, stream: BinaryIO) -> None:
             time.sleep(LET_GO_S / 100)
 
 
-def _known(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
+def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
     """The results in a file. One that was cut off while it was written is taken away."""
     known: dict[str, Result] = {}
     stream.seek(0)

@@ -52,7 +52,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
 def _lines(tally: Tally) -> list[str]:
     """How many lines there are, and what became of them."""
     count = f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"
-    return [count, *_outcomes(tally), *_stopped(tally)]
+    return [count, *_outcomes(tally), *_count_stopped(tally)]
 
 
 def _done(tally: Tally) -> int:
@@ -64,7 +64,7 @@ def _outcomes(tally: Tally) -> list[str]:
     return told + ([f"{tally.refused:,} refused"] if tally.refused else [])
 
 
-def _stopped(tally: Tally) -> list[str]:
+def _count_stopped(tally: Tally) -> list[str]:
     told: list[str] = []
     if waiting := tally.stopped[WAITING]:
         told.append(f"{waiting:,} waiting for a person")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from loopkit.engine.events import Artifact
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
-from loopkit.text import composed
+from loopkit.text import as_nfc
 from loopkit.values import Value
 
 
@@ -47,7 +47,7 @@ def normalised(artifact: Artifact) -> str:
     """What two versions must share to be the same: see "The findings ledger" of the language."""
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
+    text = as_nfc(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join([_squeezed(line) for line in text.split("\n") if line.strip()])
 
 

@@ -31,7 +31,7 @@ class Part(Value, frozen=True):
         return self.replace(schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
 
     def deeper(self, *steps: str | int) -> Part:
-        """The same where it is about a part of the data."""
+        """The part at the end of these steps, one level deeper in the data."""
         return self.inside(*steps).replace(depth=self.depth + 1)
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.language.json_schema.layout import DEFINITIONS, Path, inner_schemas
-from loopkit.language.json_schema.local import made_local, part_at, steps_of
+from loopkit.language.json_schema.local import part_at, steps_of, with_local_references
 from loopkit.values import Value
 
 ABOUT_SCHEMA = frozenset(
@@ -37,7 +37,7 @@ def silences(schema: Mapping[str, Any], keywords: frozenset[str]) -> Iterator[Si
 
     References to anchors are not followed.
     """
-    whole = made_local(schema)
+    whole = with_local_references(schema)
     waiting: list[tuple[Path, Path]] = [((), ())]
     seen: set[Path] = set()
     while waiting:

@@ -28,7 +28,7 @@ _current: ContextVar[_Meter] = ContextVar("meter of the rendering")
 
 
 class fresh_budget:  # noqa: N801 - read as a verb: `with fresh_budget():`
-    """Give what runs inside a full budget of its own."""
+    """Give the code that runs inside a full budget of its own."""
 
     __slots__ = ("_token",)
 

@@ -78,7 +78,7 @@ class PythonRule(FixedRule):
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"
 
-    def placed_in(self, folder: Path) -> Self:
+    def with_paths_from(self, folder: Path) -> Self:
         placed = (folder / (self.folder or ".")).resolve()
         return self.model_copy(update={"folder": str(placed)})
 

@@ -97,12 +97,12 @@ class Connection:
 
     async def tools(self, names: Sequence[str]) -> dict[str, OfferedTool]:
         """The tools of these names, as they are now; raises ServerFailed where one is missing."""
-        offered = await self._asked({"list": list(names)}, self._timeout_s)
+        offered = await self._ask({"list": list(names)}, self._timeout_s)
         return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def every_tool(self) -> list[OfferedTool]:
         """All that it offers, in its order."""
-        offered = await self._asked({"list": None}, self._timeout_s)
+        offered = await self._ask({"list": None}, self._timeout_s)
         return [OfferedTool(**tool) for tool in offered["tools"]]
 
     async def call(
@@ -113,7 +113,7 @@ class Connection:
         Raises ServerFailed, also where the tool is no longer the one with this digest.
         """
         asked = {"call": tool, "arguments": arguments, "digest": digest}
-        return ToolText(**await self._asked(asked, timeout_s))
+        return ToolText(**await self._ask(asked, timeout_s))
 
     async def close(self) -> None:
         """End the connection and, where it is a program, the server."""
@@ -121,7 +121,7 @@ class Connection:
         if dialogue is not None:
             await dialogue.end()
 
-    async def _asked(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    async def _ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         async with self._turn:
             try:
                 if self._dialogue is None:
@@ -137,7 +137,7 @@ class Connection:
 
     async def _connect(self) -> None:
         if find_spec("mcp") is None:
-            raise self._failed(MISSING, transient=False)
+            raise self._failure(MISSING, transient=False)
         kind = "program" if isinstance(self._address, Program) else "website"
         names = () if isinstance(self._address, Program) else _NETWORK
         allowed = (*names, *map(str.lower, names))
@@ -145,7 +145,7 @@ class Connection:
             self._dialogue = await Dialogue.start(WORKER, worker_environment(allowed))
         except OSError as error:
             reason = f"its worker was not started: {error.strerror}"
-            raise self._failed(reason, transient=True) from error
+            raise self._failure(reason, transient=True) from error
         request = {kind: asdict(self._address), "timeout_s": self._timeout_s}
         try:
             await self._answer(request, self._timeout_s, _START_S)
@@ -158,18 +158,18 @@ class Connection:
     ) -> dict[str, Any]:
         dialogue = self._dialogue
         if dialogue is None:
-            raise self._failed("the connection was closed", transient=True)
+            raise self._failure("the connection was closed", transient=True)
         text = json.dumps(request, default=str)
         try:
             async with asyncio.timeout(timeout_s + spare_s):
                 answer: dict[str, Any] = json.loads(await dialogue.ask(text))
         except TimeoutError as error:
-            raise self._failed(f"no answer within {timeout_s:g} s", transient=True) from error
+            raise self._failure(f"no answer within {timeout_s:g} s", transient=True) from error
         except (Ended, ValueError) as error:
             reason = "its worker ended and gave no answer"
-            raise self._failed(reason, transient=True) from error
+            raise self._failure(reason, transient=True) from error
         if (fault := answer.get("fault")) is not None:
-            raise self._failed(fault, transient=answer["transient"])
+            raise self._failure(fault, transient=answer["transient"])
         return answer
 
     async def _abandon(self) -> None:
@@ -178,5 +178,5 @@ class Connection:
         if dialogue is not None:
             await dialogue.end(grace_s=0)
 
-    def _failed(self, reason: str, *, transient: bool) -> ServerFailed:
+    def _failure(self, reason: str, *, transient: bool) -> ServerFailed:
         return ServerFailed(f"MCP server `{self._name}`: {reason}", transient=transient)

@@ -52,10 +52,10 @@ class Session:
         kind = next(kind for kind in kinds if kind in request)
         transport = kinds[kind](request[kind], self._heard)
         self._owner = asyncio.create_task(self._hold(mcp.Client(transport, cache=None)))
-        await self._within(request["timeout_s"], self._connected(), "it did not connect")
+        await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
         return {"connected": True}
 
-    async def _connected(self) -> mcp.Client:
+    async def _wait_for_client(self) -> mcp.Client:
         return await asyncio.shield(self._ready)
 
     async def _hold(self, client: mcp.Client) -> None:
@@ -81,7 +81,7 @@ class Session:
         return {"tools": [offer(offered[name]) for name in names]}
 
     async def _every_tool(self) -> dict[str, types.Tool]:
-        client, offered, cursor = await self._connected(), dict[str, types.Tool](), None
+        client, offered, cursor = await self._wait_for_client(), dict[str, types.Tool](), None
         for _ in range(MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             offered |= {tool.name: tool for tool in page.tools}
@@ -109,7 +109,7 @@ class Session:
             )
         if wrong := _wrong(tool.input_schema, arguments):
             return answer(wrong, is_error=True)
-        client = await self._connected()
+        client = await self._wait_for_client()
         try:
             given = await client.session.call_tool(name, arguments, allow_input_required=True)
         except MCPError as error:
@@ -141,7 +141,7 @@ class Session:
                 await asyncio.wait({task}, timeout=0.1)
             return await self._outcome(task, f"{late} within {timeout_s:g} s")
         except MCPError as error:
-            raise self._lost(error) from error
+            raise self._connection_fault(error) from error
         finally:
             task.cancel()
 
@@ -149,11 +149,11 @@ class Session:
         if task.done():
             return task.result()
         if self._owner is not None and self._owner.done():
-            raise self._lost(self._owner.exception())
+            raise self._connection_fault(self._owner.exception())
         heard = str(self._heard)
         raise Fault(f"{late}; {heard}" if heard else late, transient=True)
 
-    def _lost(self, error: BaseException | None) -> Fault:
+    def _connection_fault(self, error: BaseException | None) -> Fault:
         """Why the connection ended, in words."""
         cause = error
         while isinstance(cause, BaseExceptionGroup):

@@ -23,7 +23,7 @@ def forms_of(value: str) -> Iterator[str]:
         *(text.replace("/", "\\/") for text in in_json),
     )
     cased = (cased for form in written for cased in _in_both_cases(form))
-    yield from dict.fromkeys(squeezed(form) for form in (*cased, *_in_base64(raw)))
+    yield from dict.fromkeys(without_white_space(form) for form in (*cased, *_in_base64(raw)))
 
 
 def _in_both_cases(form: str) -> Iterator[str]:
@@ -33,7 +33,7 @@ def _in_both_cases(form: str) -> Iterator[str]:
     yield _ESCAPED.sub(lambda digits: digits[0].upper(), form)
 
 
-def squeezed(text: str) -> str:
+def without_white_space(text: str) -> str:
     """The text without white space, with which a secret may have been broken over lines."""
     return "".join(text.split())
 

@@ -46,13 +46,13 @@ def credentials_in(value: str) -> Iterator[str]:
     for rest in value.split("://")[1:]:
         url = (rest.split() or [""])[0]
         authority = re.split(r"[/?#]", url, maxsplit=1)[0]
-        written = authority.rpartition("@")[0] or _unescaped(url, authority)
+        written = authority.rpartition("@")[0] or _raw_credentials(url, authority)
         password = written.partition(":")[2]
         if password:
             yield from dict.fromkeys((written, unquote(written), password, unquote(password)))
 
 
-def _unescaped(url: str, authority: str) -> str:
+def _raw_credentials(url: str, authority: str) -> str:
     """What stands before the host where a password has a sign that should have been escaped."""
     _host, colon, port = authority.rpartition(":")
     return url.rpartition("@")[0] if colon and port and not port.isdecimal() else ""

@@ -27,7 +27,7 @@ def changed_paths(before: Tree, after: Tree) -> list[str]:
     return sorted(found, key=os.fsencode)
 
 
-def shown_path(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path as text: what is no UTF-8 or would break a line is escaped."""
     whole = os.fsencode(path).decode(errors="backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
@@ -42,7 +42,7 @@ def diff(before: Tree, after: Tree, load: Load, most: int, within: str = "") -> 
     left = most
     for path in changed_paths(before, after):
         old, new = before.entries.get(path), after.entries.get(path)
-        for line in _of_file(shown_path(within + path), old, new, load):
+        for line in _of_file(printable_path(within + path), old, new, load):
             left -= len(line) + 1
             if left < 0:
                 raise TooLong

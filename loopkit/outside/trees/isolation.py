@@ -131,7 +131,7 @@ def _copy_file(path: Path, target: Path) -> None:
 def _copy(source: Path, place: Path, without: Path) -> None:
     """Everything in a folder, links as links."""
 
-    def left_out(folder: str, names: list[str]) -> set[str]:
+    def ignore(folder: str, names: list[str]) -> set[str]:
         found = {name for name in names if Path(folder, name) == without}
         # A file of this name leads to a repository elsewhere, whose index and branch are not the
         # copy's to change.
@@ -140,4 +140,4 @@ def _copy(source: Path, place: Path, without: Path) -> None:
     def copy(path: str, target: str) -> None:
         _copy_file(Path(path), Path(target))
 
-    shutil.copytree(source, place, symlinks=True, ignore=left_out, copy_function=copy)
+    shutil.copytree(source, place, symlinks=True, ignore=ignore, copy_function=copy)

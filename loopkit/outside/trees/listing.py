@@ -41,7 +41,7 @@ def list_files(top: bytes, origin: bytes | None = None) -> Iterator[bytes]:
         try:
             listed = _list_by_git(folder)
         except NoGit:
-            yield from _walked(folder, origin)
+            yield from _walk(folder, origin)
             continue
         paths = [os.path.join(folder, name.rstrip(b"/")) for name in listed]
         # Of a repository in the repository git names the folder alone.
@@ -87,7 +87,7 @@ def ask_git(
     return result
 
 
-def _walked(top: bytes, origin: bytes | None) -> Iterator[bytes]:
+def _walk(top: bytes, origin: bytes | None) -> Iterator[bytes]:
     """All files, one level of folders after the other, without what `origin` ignores."""
     if origin is not None and _ignores(origin):
         # A folder that is ignored as a whole is taken as it is.
@@ -95,7 +95,7 @@ def _walked(top: bytes, origin: bytes | None) -> Iterator[bytes]:
     level = [top]
     while level:
         entries = [entry for folder in level for entry in _entries(folder)]
-        ignored = _ignored(origin, top, entries) if origin is not None else frozenset()
+        ignored = _find_ignored(origin, top, entries) if origin is not None else frozenset()
         kept = [entry for entry in entries if entry.path not in ignored]
         yield from (entry.path for entry in kept if not entry.is_dir(follow_symlinks=False))
         level = [
@@ -120,7 +120,9 @@ def _ignores(folder: bytes) -> bool:
         return True
 
 
-def _ignored(origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]) -> frozenset[bytes]:
+def _find_ignored(
+    origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]
+) -> frozenset[bytes]:
     """Which of some entries git would ignore at the same place in another folder."""
     named = {os.path.relpath(entry.path, top): entry.path for entry in entries}
     if not named:

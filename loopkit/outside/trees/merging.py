@@ -25,7 +25,7 @@ class Merge:
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
 
 
-def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
+def merge_trees(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
     """What both sides have made of the base.
 
     What one side has not changed is taken from the other; what both have changed is merged line
@@ -38,7 +38,7 @@ def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
         if mine == other:
             continue
         try:
-            found = other if mine == old else _merged_file(old, mine, other, load, made)
+            found = other if mine == old else _merge_file(old, mine, other, load, made)
         except _Conflict:
             conflicts.append(path)
             continue
@@ -46,7 +46,7 @@ def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
             del entries[path]
         else:
             entries[path] = found
-    conflicts += _nested(entries, theirs)
+    conflicts += _blocking_files(entries, theirs)
     return Merge(Tree(entries), tuple(made), tuple(sorted(set(conflicts), key=os.fsencode)))
 
 
@@ -54,7 +54,7 @@ class _Conflict(Exception):
     """Two sides exclude each other."""
 
 
-def _merged_file(
+def _merge_file(
     old: Entry | None, mine: Entry | None, other: Entry | None, load: Load, made: list[bytes]
 ) -> Entry:
     """What both sides have made of one file; a content that is new is `made`; raises _Conflict."""
@@ -70,7 +70,7 @@ def _merged_file(
     contents = [load(entry.digest) for entry in (mine, old, other)]
     if any(b"\0" in content for content in contents):
         raise _Conflict
-    content = _merged_lines(*contents)
+    content = _merge_lines(*contents)
     made.append(content)
     return Entry(kind, digest_of(content))
 
@@ -80,7 +80,7 @@ def _kind(old: Entry, mine: Entry, other: Entry) -> Kind:
     return other.kind if mine.kind == old.kind else mine.kind
 
 
-def _merged_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
+def _merge_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
     with TemporaryDirectory(prefix="loopkit-merge-") as folder:
         names = ("mine", "old", "other")
         for name, content in zip(names, (mine, old, other), strict=True):
@@ -94,7 +94,7 @@ def _merged_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
     return told.stdout
 
 
-def _nested(entries: Mapping[str, Entry], theirs: Tree) -> Iterator[str]:
+def _blocking_files(entries: Mapping[str, Entry], theirs: Tree) -> Iterator[str]:
     """Files of one side in whose place the other has a folder."""
     for path in entries:
         for parent in map(str, Path(path).parents[:-1]):
