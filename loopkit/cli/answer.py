@@ -67,10 +67,10 @@ def command(
     """
 
     async def deliver(app: App) -> bool:
-        """Check the answer against the open questions and leave it in their inboxes."""
+        """Check the answer against the open questions and post it to their runs."""
         if TO_FILL_IN in (comment, *(field.partition("=")[2] for field in form)):
-            told = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
-            raise exit_codes.Stop(exit_codes.USAGE, told)
+            message = f"error: `{TO_FILL_IN}` stands for your own words: put them there"
+            raise exit_codes.Stop(exit_codes.USAGE, message)
         moved, limits = parse_origins(origins), parse_limits(sets)
         edited = None if edit is None else read_text(edit)
         given = []
@@ -100,8 +100,10 @@ async def _waiting_runs(app: App, run: str, choice: str, to_all: bool) -> list[s
         taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
         if not taken:
             raise AnswerRefused(f"no open question has a choice `{choice}`")
-        if left := len(asked) - len(taken):
-            exit_codes.say(f"still open: {plural(left, 'question')} without a choice `{choice}`")
+        if remaining := len(asked) - len(taken):
+            exit_codes.say(
+                f"still open: {plural(remaining, 'question')} without a choice `{choice}`"
+            )
         return [one.state.run for one in taken]
     if len(asked) > 1:
         lines = "\n".join(question_hints(run, asked))

@@ -43,7 +43,7 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
 
 def _examine(files: Iterable[Path], skipped: int) -> Examined:
     texts: dict[str, str] = {}
-    # A machine that another one runs is checked with that as well.
+    # A machine that another one runs is also checked together with that one.
     problems = list(dict.fromkeys(p for path in files for p in _problems(path, texts)))
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):

@@ -43,7 +43,7 @@ def diff(run: str, artifact: str | None, first: int | None, last: int | None) ->
 def _compare(
     found: dict[str, list[KeptVersion]], name: str, first: int | None, last: int | None
 ) -> Iterator[str]:
-    """Raises Stop where there are no such versions."""
+    """The difference of two versions; raises Stop if a version does not exist."""
     if name not in found:
         known = did_you_mean(name, found) or "the run has written none"
         raise Stop(USAGE, f"error: there is no artifact `{name}`; {known}")

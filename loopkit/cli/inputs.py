@@ -54,7 +54,7 @@ def read_inputs(
 def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
-    """What is given of the input, with defaults, where nothing is required; raises Stop."""
+    """The given inputs with defaults; none is required; raises Stop."""
     given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     return _fill(partial_input, machine, given)
 
@@ -62,7 +62,7 @@ def partial_inputs(
 def inputs_without_defaults(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
-    """What is given of the input, without the defaults of what is not; raises Stop."""
+    """The given inputs without the defaults of others; raises Stop."""
     given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     filled = _fill(partial_input, machine, given)
     return {name: filled[name] for name in given}
@@ -91,7 +91,7 @@ def inputs_from_options(
     set_json: Iterable[str],
     option: str = "--set",
 ) -> dict[str, Any]:
-    """What the command line gives, each text turned into its field's type."""
+    """The inputs on the command line, each text converted to its field's type."""
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
@@ -127,7 +127,7 @@ def _text_of(name: str) -> str:
 
 
 def _as_type(text: str, datatype: DataType | None, file: str = "") -> object:
-    """A text from the command line as its field's type, or as it is for `conform` to tell."""
+    """A text from the command line as its field's type; else unchanged for `conform` to report."""
     if datatype is None or datatype.scalar == "str":
         return text
     if file.endswith(YAML):

@@ -24,7 +24,7 @@ OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "-
 
 @dataclass(frozen=True)
 class Place:
-    """Where to listen, as it is given at the command line, and with which token."""
+    """The address given on the command line, and the token."""
 
     host: str
     port: int

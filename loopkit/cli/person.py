@@ -1,4 +1,4 @@
-"""The person at the terminal: sees what is asked about, and answers."""
+"""The person at the terminal: sees the review of a question, and answers it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def at_terminal() -> bool:
 
 
 class Expired(Exception):
-    """The question's time is over."""
+    """The question has expired."""
 
 
 class PersonAtTerminal:
@@ -112,7 +112,7 @@ class PersonAtTerminal:
     def _choice(
         engine: Engine, run: RunState, question: Waiting, beside: HumanAnswer, line: str
     ) -> tuple[Choice | None, HumanAnswer]:
-        """What a line chooses, if anything, and what has been said beside that until now."""
+        """The choice that a line makes, if any, and the options given so far."""
         try:
             words = read_words(line)
             said = beside.replace(
@@ -132,7 +132,7 @@ class PersonAtTerminal:
 def _choices_after(
     engine: Engine, run: RunState, question: Waiting, said: HumanAnswer
 ) -> tuple[Choice, ...]:
-    """The choices as they are with what is said beside them; raises AnswerRefused."""
+    """The choices after these options are applied; raises AnswerRefused."""
     if question.call is not None or not (said.origins or said.limits):
         return question.choices
     return engine.questions.choices(heeded(engine, run, said)[1])
@@ -175,7 +175,7 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
 
 
 def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
-    """What is wrong with a field, in the words that say what it takes where there are any."""
+    """The mistake in a field, in the words of its type if there are any."""
     if value == "":
         return fault[1]
     return misfit(value, field) or f"does not fit: {fault[1]}"

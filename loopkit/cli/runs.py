@@ -111,7 +111,7 @@ def show(run: str) -> int:
 
 
 def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
-    """The open question, or what is wanted from outside, and the lines that answer it."""
+    """The open question, or the request for an artifact, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
         has_origins = bool(engine.program.graph.origins) and state.question.wanted is None
@@ -142,16 +142,16 @@ def rm(run: tuple[str, ...]) -> int:
 
 
 async def _open_calls_note(app: App, run: str) -> str:
-    """What nobody can learn any more once a run is removed: what became of its open calls."""
+    """A note on the run's open calls, whose results are lost once the run is removed."""
     calls = [call async for call in _open_calls(app, run)]
     asked = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.asks_agent))
     tools = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role == "tool"))
-    told = ""
+    note = ""
     if asked:
-        told += f"; it had asked {asked} without an answer, and that call may have been paid for"
+        note += f"; it had asked {asked} without an answer, and that call may have been paid for"
     if tools:
-        told += f"; it had called {tools}, and nobody knows what came of it"
-    return told
+        note += f"; it had called {tools}, and nobody knows what came of it"
+    return note
 
 
 async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
@@ -182,7 +182,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     async def print_events(app: App) -> None:
         after, progress = 0, Progress()
         while True:
-            # Asked first: what a process wrote before its end is read after that.
+            # Checked before reading, so that all that a process wrote before its end is read.
             is_driven = await has_driver(app, run)
             new = await app.events(run, after)
             for stored in new:
@@ -207,7 +207,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
 
 
 async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
-    """A run's line in the table; what cannot be read of it goes to `faults`."""
+    """A run's line in the table; its unreadable parts go to `faults`."""
     ago = age(app.clock.now() - row.updated_at)
     try:
         if row.damage is not None:
@@ -241,14 +241,14 @@ def _without_run(child: Row) -> tuple[str, ...]:
 
 async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
     """The children of a run in lines, and to whom it belongs itself."""
-    told: list[str] = []
+    lines: list[str] = []
     for name, rows in rows_of(state):
         known = {
             row.run: await app.state_of(row.run)
             for row in shown_of(rows)
             if row.run and not row.outcome and await app.journal.has(row.run)
         }
-        told += child_lines(state, name, rows, known, is_driven)
+        lines += child_lines(state, name, rows, known, is_driven)
     if is_child(state.run):
-        told.append(f"part of: loopkit runs show {root_of(state.run)}")
-    return told
+        lines.append(f"part of: loopkit runs show {root_of(state.run)}")
+    return lines

@@ -19,7 +19,7 @@ OFFERED = 50
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
-    """What the work comes to; raises Stop for what a user can cause."""
+    """The result of the work; raises Stop for errors that a user can cause."""
 
     folder = state_folder()
 

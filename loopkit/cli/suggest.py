@@ -22,8 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def suggest_option(command: F) -> F:
     """The option, for `loopkit test`."""
-    told = "Print cases that would cover the rest, with the replies left to write."
-    return click.option("--suggest", "is_suggesting", is_flag=True, help=told)(command)
+    help_text = "Print cases that would cover the rest, with the replies left to write."
+    return click.option("--suggest", "is_suggesting", is_flag=True, help=help_text)(command)
 
 
 def refuse_with(others: Mapping[str, object]) -> None:
@@ -87,10 +87,10 @@ def _tell(found: Suggestions) -> None:
     if found.cases:
         where = f"# {path}, below `cases:`\n" if found.suite.names else f"# {path}\n"
         click.echo(where + (found.as_cases if found.suite.names else found.as_file), nl=False)
-        told = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
+        summary = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
     else:
-        told = "no case" if found.failed else "every goal has a case"
-    exit_codes.say(f"{path}: {told}")
+        summary = "no case" if found.failed else "every goal has a case"
+    exit_codes.say(f"{path}: {summary}")
     for goal, reason in found.failed:
         exit_codes.say(f"{_place(found, goal)}: {reason}")
 

@@ -38,11 +38,11 @@ from loopkit.text import plural
 
 @dataclass
 class Tested:
-    """What came of all files."""
+    """The results of all files."""
 
     results: list[CaseResult] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    """The files that can't be used, and what is wrong with them."""
+    """The unusable files with their problems, as text."""
 
     @property
     def failed(self) -> list[CaseResult]:

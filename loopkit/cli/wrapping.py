@@ -14,13 +14,13 @@ import click
 
 NARROWEST = 40
 EXCERPT = re.compile(r" *\d* \| |  (?:-->|:::) ")
-"""What a line of a file, a caret and a place begin with: they are never broken."""
+"""The beginnings of a line of a file, a caret and a place, which are never broken."""
 COMMAND = re.compile(r"( *\S.*:) +(loopkit \S.*)")
 """A hint and a command to paste, which has a line of its own where both together are too long."""
 LABELS = re.compile(r"  help: |- ")
-"""What a text begins with that goes on under its first word."""
+"""The beginnings of a text that is continued under its first word."""
 VERDICT = r"^(?:Verdict of [^:]+: |  \d+: | +\d+\. .*\bverdict = )"
-"""What a verdict stands behind: in a report, in the rounds before it, on the way of a plan."""
+"""The texts before a verdict: in a report, in earlier rounds, in the path of a plan."""
 COLOURS = (
     (r"^error(?:\[[\w-]+\])?(?=:)", "red"),
     (r"^warning(?:\[[\w-]+\])?(?=:)", "yellow"),
@@ -40,7 +40,7 @@ COLOURS = (
     (r"^The cost is (not known):", "yellow"),
     (r"  (unknown)$", "yellow"),
 )
-"""What of a line is shown in which colour: as in the progress of a run.
+"""The coloured parts of a line: as in the progress of a run.
 
 Only a terminal needs them, so they are compiled then."""
 
@@ -52,7 +52,7 @@ def echo_wrapped(paragraphs: Iterable[str]) -> None:
 
 
 def fit_to_terminal(text: str, stream: TextIO | None) -> str:
-    """A text as a terminal shows it best, and as it is anywhere else."""
+    """The text, wrapped and coloured for a terminal; unchanged for anything else."""
     width = columns_of(stream)
     if width is None:
         return text

@@ -76,7 +76,7 @@ def _start(problem: Problem) -> tuple[int, int]:
 
 
 class _Anchored(Value, frozen=True):
-    """What an anchor names, with its size and depth when the aliases in it are expanded."""
+    """The value of an anchor, with its size and depth after its aliases are expanded."""
 
     node: Node
     values: int
@@ -282,8 +282,8 @@ class _Builder:
         """Stop after so many mistakes that the rest of the file tells nothing new."""
         if len(problems) > MAX_PROBLEMS:
             place = self._source.span(self.end, self.end + 1)
-            told = problems[:MAX_PROBLEMS]
-            raise ProblemsFound([*told, mistake("too-many-problems", place)])
+            reported = problems[:MAX_PROBLEMS]
+            raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
     def _error_with(self, problem: Problem) -> ProblemsFound:
         return ProblemsFound([*self.problems, problem])

@@ -19,7 +19,7 @@ class FrontMatter(Value, frozen=True):
     keys: Document | None
     """None where the file does not start with a line `---`."""
     body: str
-    """What follows, without blank lines around it; its lines end in LF."""
+    """The text that follows, without blank lines around it; its lines end in LF."""
     line: int
     """The line of the file in which the body starts."""
 
@@ -41,7 +41,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
 
 
 def _keys(yaml: str, file: str) -> Document:
-    """What stands between the marks, and before it the line end that keeps its places right."""
+    """The text between the marks, after a line end that keeps its line numbers right."""
     if _NOTHING.fullmatch(yaml):
         return Document(file, yaml, Node(Span(file, 1, 1, 1, 4), {}, None, "block"))
     return read(yaml, file)

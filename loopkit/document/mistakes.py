@@ -63,7 +63,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "forbidden-character": ("an escape in this text stands for {character}", "remove the escape"),
 }
-"""By code: what is wrong, and what to do about it."""
+"""The message and the remedy of each code."""
 
 
 def mistake(code: str, place: Span, **words: str) -> Problem:

@@ -19,7 +19,7 @@ from loopkit.language.inclusion import DocPath, digest_of
 from loopkit.values import Mutable, Value, field
 
 KEYS = ("name", "description", "tools", "model")
-"""What the front matter of an agent may have; its name is that in the machine."""
+"""The keys allowed in an agent's front matter; the agent's name comes from the machine."""
 
 
 class AgentFiles(Mutable):
@@ -104,7 +104,7 @@ class _AgentFile(Value, frozen=True):
 
     @property
     def _body(self) -> Span:
-        """Where the text below the front matter stands."""
+        """The place of the text below the front matter."""
         rows = self.found.body.split("\n")
         first = self.found.line
         return Span(self.file, first, 1, first + len(rows) - 1, len(rows[-1]) + 1)
@@ -128,7 +128,7 @@ class _AgentFile(Value, frozen=True):
             yield Problem("empty", message, self._body, self.path, remedy)
 
     def _missing(self, key: str) -> str:
-        """What to do about a key that the front matter lacks."""
+        """The remedy for a key that the front matter lacks."""
         if self.found.keys is None:
             return f"start the file with a line `---`, `{key}: …` and another line `---`"
         foreign = [name for name in self._given if name not in KEYS]

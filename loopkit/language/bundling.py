@@ -139,7 +139,7 @@ def _references(schema: Any, path: DocPath = (), base: str = "") -> Iterator[_Re
 
 
 def _addresses(schema: Any, base: str = "") -> Iterator[str]:
-    """Of the schema and of those in it that have one of their own."""
+    """The addresses of the schema, and of schemas in it that have their own."""
     if isinstance(schema, dict):
         base = _resolve(base, schema.get("$id"))
         yield base
@@ -167,7 +167,7 @@ class _File(Value, frozen=True):
     place: DocPath
     """The way to it in the bundle."""
     document: Document | None
-    """Where its parts stand, where that can be told."""
+    """The places of its parts, if they are known."""
 
 
 class _Bundle(Mutable):
@@ -221,7 +221,7 @@ class _Bundle(Mutable):
         self.files.append(file)
 
     def flaws(self) -> Iterator[Problem]:
-        """What leads nowhere, and all else that is wrong with the files."""
+        """References without a target, and all other mistakes in the files."""
         for flaw in schema_problems(self.root):
             file = next(f for f in reversed(self.files) if flaw.path[: len(f.place)] == f.place)
             inside = flaw.replace(path=flaw.path[len(file.place) :])
@@ -246,7 +246,7 @@ def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
     try:
         document = read(text, shown)
     except ProblemsFound:
-        # JSON may have tabs where YAML may not; its places can't be told then.
+        # JSON may have tabs where YAML may not; then the places are unknown.
         if not isinstance(value, dict) or is_broken(json.dumps(value, ensure_ascii=False)):
             raise
         return value, None

@@ -52,7 +52,7 @@ def include(
             continue
         shown = str(Path(document.file).parent / relative)
         included[path] = Included(shown, text, digest_of(text))
-        # What is known to a rule keeps its name, by which the rule's findings call it.
+        # The file of a `lookup` keeps its name, which the rule's findings use.
         holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
     return included, faults
 

@@ -25,18 +25,18 @@ from loopkit.values import Value, field
 MACHINE = "machine"
 """The key of a state under which another machine is named."""
 MOST_MACHINES = 100
-"""How many machines one may run, each counted as often as it is named: it keeps them all."""
+"""The maximum number of machines inside one, counted at each mention, because all are kept."""
 MOST_LEVELS = 10
-"""How many machines may run inside each other."""
+"""The maximum depth of machines inside each other."""
 
 
 class Reading(Value, frozen=True):
-    """What has been read when a machine is that is a part of others."""
+    """The state of reading when a machine inside others is read."""
 
     within: tuple[Path, ...] = ()
     """The files of the machines around it."""
     known: dict[Path, Loaded | ProblemsFound] = field(default_factory=dict)
-    """What became of each file of another machine."""
+    """The result for each file of another machine."""
 
 
 class Source(Value, frozen=True, dict=True):
@@ -45,7 +45,7 @@ class Source(Value, frozen=True, dict=True):
     document: Document
     included: Mapping[DocPath, Included] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
-    """What was passed over in the files of agents."""
+    """Parts of the agents' files that were ignored."""
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -91,12 +91,12 @@ class Loaded(Value, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def size(self) -> int:
-        """How many machines it is made of, itself included."""
+        """The number of machines in it, itself included."""
         return 1 + sum(child.size for child in self.children.values())
 
     @property
     def levels(self) -> int:
-        """How many machines are inside each other in it, itself included."""
+        """The depth of machines inside each other, itself included."""
         return 1 + max((child.levels for child in self.children.values()), default=0)
 
     @property

@@ -133,8 +133,8 @@ def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] 
 
 def _missing_help(path: Sequence[Any]) -> str:
     versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
-    wanted = versions.get(tuple(path))
-    return f"start the file with `{wanted}`" if wanted else f"add `{path[-1]}: …`"
+    version = versions.get(tuple(path))
+    return f"start the file with `{version}`" if version else f"add `{path[-1]}: …`"
 
 
 def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
@@ -143,18 +143,18 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     help_text = f"did you mean `{near}`?" if near else ""
     if path in (("loopkit",), ("scenario",)):
         help_text = "this version of loopkit reads version 1 of the language"
-    wanted = expected.replace("'", "`")
-    return f"expected {wanted}", help_text, "unknown-value"
+    allowed = expected.replace("'", "`")
+    return f"expected {allowed}", help_text, "unknown-value"
 
 
-def _wrong_kind(wanted: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
+def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
     node = document.node(path)
-    if node is not None and wanted == "text":
+    if node is not None and expected == "text":
         if (meant := looks_like_unquoted_colon(node)) is not None:
             return "the colon makes this a mapping", f'quote the text: "{meant}"', "unquoted-colon"
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
-    return f"expected {wanted}, found {_kind_of(document, path)}", "", "wrong-kind"
+    return f"expected {expected}, found {_kind_of(document, path)}", "", "wrong-kind"
 
 
 def _kind_of(document: Document, path: Sequence[Any]) -> str:

@@ -24,7 +24,7 @@ class Severities(Value, frozen=True, dict=True):
 
     @cached_property
     def ungraded(self) -> str:
-        """The level of what has to be corrected and what nobody graded: it blocks everywhere."""
+        """The level of findings that nobody graded and that must be corrected: it always blocks."""
         return min(self.blocking, self.block or self.blocking, key=self.rank)
 
     def rank(self, level: str) -> int:
@@ -41,7 +41,7 @@ class Severities(Value, frozen=True, dict=True):
 
     @cached_property
     def _advising(self) -> tuple[str, ...]:
-        """Those that do not block: all that are milder than the mildest that does."""
+        """The levels that do not block: all that are milder than the mildest blocking one."""
         mildest = self.rank(self.block or self.blocking)
         return self.levels[mildest + 1 :]
 

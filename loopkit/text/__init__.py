@@ -13,7 +13,7 @@ ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 WIDTH = 80
-"""Of a terminal that nobody has made wider."""
+"""The width of a terminal by default."""
 EMPTY = "(empty)"
 """Shown in place of an empty text, so that it does not look like a missing one."""
 

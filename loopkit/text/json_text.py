@@ -16,13 +16,13 @@ MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
 
 MAX_OPENINGS = 10_000
-"""How many braces and brackets of a text are tried; each error takes time to be placed."""
+"""The maximum number of braces and brackets tried in a text; it takes time to place each error."""
 
 _OPENING = re.compile(r"[{\[]")
 # A text that starts like this is meant as JSON, even if it cannot be parsed.
 _MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
 _WINDOW = 65_536
-"""So many characters before a value are looked at again where it is broken."""
+"""The number of characters before a broken value that are read again."""
 _FAR = 20
 """Characters that were read as JSON before an error, from which on it is meant as JSON."""
 
@@ -34,13 +34,13 @@ class NoJson(Value, frozen=True):
 
 
 class JsonInText(Value, frozen=True):
-    """The outermost objects and lists in a text, and what was meant as one and is none."""
+    """The outermost objects and lists in a text, and broken attempts at one."""
 
     values: tuple[object, ...]
     alone: tuple[bool, ...]
     """For each value, whether nothing else stands on its first and its last line."""
     spans: tuple[tuple[int, int], ...]
-    """Where each value starts and ends."""
+    """The start and end of each value."""
     broken: tuple[NoJson, ...]
 
 
@@ -157,7 +157,7 @@ def _holds_object(value: object) -> bool:
 
 
 def canonical(value: object) -> str:
-    """The same text for equal JSON values, whatever the order of their keys."""
+    """A text that is the same for equal JSON values, whatever the order of their keys."""
     return json.dumps(value, sort_keys=True)
 
 

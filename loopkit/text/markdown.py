@@ -63,7 +63,7 @@ def without_fences(text: str) -> str:
     """As `without_code`, but indented code stays: what looks like it may be a list."""
     plain = with_line_feeds(text)
     if "```" not in plain and "~~~" not in plain:
-        # To parse a long text takes seconds.
+        # Parsing a long text takes seconds.
         return plain
     outline = _outline(plain)
     return _without(outline, outline.fenced)
@@ -156,9 +156,9 @@ class _Label(Value, frozen=True):
     rest: str
     start: int
     limit: int
-    """Where the list item that holds it ends, or the text."""
+    """The end of the list item that holds it, or of the text."""
     depth: int
-    """How many list items are around it."""
+    """The number of list items around it."""
 
 
 class _Outline(Value, frozen=True):
@@ -169,7 +169,7 @@ class _Outline(Value, frozen=True):
     labels: tuple[_Label, ...]
     code: frozenset[int]
     fenced: frozenset[int]
-    """Those of the lines of code that stand in fences."""
+    """The lines of code that are in fences."""
     written: frozenset[int]
     """Lines of text that is neither heading nor rule nor comment."""
     ends: dict[int, int]
@@ -331,7 +331,7 @@ def _after_label(outline: _Outline, label: _Label) -> str | None:
 
 
 def _stop_of(outline: _Outline, label: _Label) -> int:
-    """Where the text of a label ends at the latest: a label inside it does not end it."""
+    """The latest end of a label's text: a label inside it does not end it."""
     headings = (heading.start for heading in _after(outline.headings, label.start))
     labels = _after(outline.labels, label.start)
     beside = (other.start for other in labels if other.depth <= label.depth)

@@ -83,23 +83,23 @@ def _unix(text: str) -> datetime:
 
 def _at_hour(text: str, now: datetime) -> datetime:
     """The next time that a clock shows this, on the day that is named or any; raises ValueError."""
-    said = _CLOCK.fullmatch(text)
-    if said is None or not (said["minute"] or said["half"]):
+    clock = _CLOCK.fullmatch(text)
+    if clock is None or not (clock["minute"] or clock["half"]):
         raise ValueError(f"no time of a clock: {text}")
-    here = now.astimezone(ZoneInfo(said["zone"])) if said["zone"] else now
-    at = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
-    if said["month"]:
-        month = _MONTHS.index(said["month"].lower()) + 1
-        at = at.replace(year=int(said["year"] or at.year), month=month, day=int(said["day"]))
-        is_next_year = not said["year"] and at < here - timedelta(days=LONGEST_S / 86_400 / 2)
+    here = now.astimezone(ZoneInfo(clock["zone"])) if clock["zone"] else now
+    at = here.replace(hour=_hour(clock), minute=int(clock["minute"] or 0), second=0, microsecond=0)
+    if clock["month"]:
+        month = _MONTHS.index(clock["month"].lower()) + 1
+        at = at.replace(year=int(clock["year"] or at.year), month=month, day=int(clock["day"]))
+        is_next_year = not clock["year"] and at < here - timedelta(days=LONGEST_S / 86_400 / 2)
         return at.replace(year=at.year + 1) if is_next_year else at
     return at if at >= here - timedelta(seconds=_LATE_S) else at + timedelta(days=1)
 
 
-def _hour(said: re.Match[str]) -> int:
-    hour = int(said["hour"])
-    if not said["half"]:
+def _hour(clock: re.Match[str]) -> int:
+    hour = int(clock["hour"])
+    if not clock["half"]:
         return hour
     if not 1 <= hour <= NOON:
         raise ValueError(f"no hour of half a day: {hour}")
-    return hour % NOON + (NOON if said["half"][0] in "pP" else 0)
+    return hour % NOON + (NOON if clock["half"][0] in "pP" else 0)

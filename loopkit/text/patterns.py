@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 10_000
 MAX_SIZE = 50_000
-"""How long a pattern may be with its repetitions written out, as it is when it is compiled."""
+"""The maximum length of a pattern with its repetitions written out, as in its compiled form."""
 TIME_LIMIT_S = 2.0
-"""How long a pattern may search one text."""
+"""The time limit for searching one text with a pattern, in seconds."""
 
 
 _OPERATORS = frozenset(".^$*+?{}[]|()\\")
@@ -89,7 +89,7 @@ def _size(pattern: str) -> int:
             case ")" if len(groups) > 1:
                 last += groups.pop()
             case "{" if part[1]:
-                # Of zero repetitions one is compiled, too.
+                # For zero repetitions one is compiled, too.
                 last *= max(1, int(part[1][:9]))
             case _:
                 groups[-1] += last

@@ -62,7 +62,7 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
-    """Raise Stop where an option is given that only a batch has."""
+    """Raise Stop if an option is given that only a batch has."""
     given = {"--parallel": parallel, "--key": key, "-o": results}
     if stray := next((option for option, value in given.items() if value), None):
         remedy = "add `--batch FILE`"
@@ -72,7 +72,7 @@ def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -
 
 
 def refuse_with_batch(record_file: Path | None, output: str) -> None:
-    """Raise Stop where an option is given that a batch has not."""
+    """Raise Stop if an option is given that a batch does not have."""
     if record_file is not None:
         raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
     if output == "jsonl":
@@ -80,7 +80,7 @@ def refuse_with_batch(record_file: Path | None, output: str) -> None:
 
 
 class BatchProgress(Watcher):
-    """One line that says where the batch stands: drawn again at a terminal, else now and then."""
+    """One line with the progress of the batch: redrawn at a terminal, else printed now and then."""
 
     def __init__(self, driver: BatchDriver, *, is_live: bool) -> None:
         self._driver = driver
@@ -123,7 +123,7 @@ def run_batch(
     output: str,
     notifier: tuple[str, ...],
 ) -> int:
-    """Run what is left of a batch; the exit code."""
+    """Run the unfinished lines of a batch; the exit code."""
     if not batch.inputs.is_file():
         what = (
             "is not a regular file, but has to be read twice"

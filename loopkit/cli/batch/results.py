@@ -24,11 +24,11 @@ to start has it open for a moment longer."""
 
 
 class Result(Record, frozen=True, kw_only=True):
-    """What a batch has to know of a line that ended."""
+    """The facts that a batch needs about a line that ended."""
 
     run: str
     digest: str
-    """Of the line's input."""
+    """The digest of the line's input."""
     definition: str
     """Digest of the definition with which the run ended."""
     outcome: str | None
@@ -42,11 +42,11 @@ class UnfitResults(Exception):
 
 
 class Results:
-    """Where results go, and which of them are there already."""
+    """The destination of results, and those that are there already."""
 
     def __init__(self, stream: BinaryIO, known: Mapping[str, Result]) -> None:
         self.known = known
-        """By run, what was there when the batch began."""
+        """The results that were there when the batch began, by run."""
         self._stream = stream
 
     def add(self, line: Line, state: RunState) -> None:
@@ -103,7 +103,7 @@ def _lock(path: Path, stream: BinaryIO) -> None:
 
 
 def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
-    """The results in a file. One that was cut off while it was written is taken away."""
+    """The results in a file. A last line that was cut off while it was written is removed."""
     known: dict[str, Result] = {}
     stream.seek(0)
     for number, raw in enumerate(stream, 1):

@@ -101,12 +101,12 @@ class AgentBase(Noun):
 
     @property
     def knows_only_what_it_is_told(self) -> bool:
-        """Whether its answer depends on nothing but what it is sent."""
+        """Whether its answer depends only on the prompt that it gets."""
         return False
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
-        """What it may call while it writes."""
+        """The tools that it may call while it writes."""
         return {}
 
     def with_paths_from(self, folder: Path) -> Self:
@@ -130,7 +130,7 @@ class AgentBase(Noun):
 
     @property
     def without_tools(self) -> frozenset[int]:
-        """Which of those in turn leave calls of tools to loopkit; 0 is the agent itself."""
+        """Indexes in `in_turn` of the agents that leave tool calls to loopkit; 0 is this agent."""
         return frozenset()
 
     @property
@@ -165,7 +165,7 @@ class AgentBase(Noun):
 
     @property
     def goes_on(self) -> bool:
-        """Whether what it calls keeps a conversation itself, under an id."""
+        """Whether its program keeps the conversation itself, under an id."""
         return False
 
     @property
@@ -175,7 +175,7 @@ class AgentBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """What is filled in for each call; what goes on with a conversation is under `resume`."""
+        """The templates filled in for each call; those for a kept session are under `resume`."""
         yield from ()
 
     @property

@@ -42,12 +42,12 @@ class ToolBase(Noun):
 
     @property
     def validators(self) -> Sequence[str]:
-        """Those of the machine that look at a draft."""
+        """The machine's validators that judge a draft."""
         return ()
 
     @property
     def templates(self) -> Written:
-        """What is filled in for each call."""
+        """The templates filled in for each call."""
         yield from ()
 
     @property

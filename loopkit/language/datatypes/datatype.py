@@ -37,7 +37,7 @@ class DataType(Value, frozen=True):
     """A type as both sides need it: JSON Schema for data, facts for the checks."""
 
     schema: Mapping[str, Any]
-    """Whole in itself: it needs nothing of what it is a part of."""
+    """Complete in itself: it refers to nothing outside."""
     scalar: str | None = None
     """`str`, `int`, `num` or `bool`; none for lists, mappings and what may be anything."""
     values: tuple[str, ...] = ()
@@ -45,14 +45,14 @@ class DataType(Value, frozen=True):
     optional: bool = False
     """It may be none, or not there, which reads as none."""
     is_left_out: bool = False
-    """Where it is not given it stays so, because its schema does not take null."""
+    """A missing value stays missing, because the schema does not allow null."""
     default: Any = None
     has_default: bool = False
     minimum: float | None = None
     maximum: float | None = None
     fields: Mapping[str, DataType] | None = None
     others: DataType | None = None
-    """What fields besides these may hold; without it there are no others."""
+    """The type of further fields; without it there are no others."""
     items: DataType | None = None
 
     @property
@@ -139,9 +139,9 @@ def _at(data: object, dotted: str) -> object:
 
 
 def default_fault(default: object, datatype: DataType) -> str:
-    """Why a default is no single value of a type; told here, so that `check` needs no jsonschema.
+    """Why a default is not a single value of a type; here, so that `check` needs no jsonschema.
 
-    Nothing for what is no single value.
+    "" for a type that is not of single values.
     """
     kind = datatype.scalar
     if kind is None or (default is None and datatype.optional):

@@ -20,9 +20,9 @@ from loopkit.language.json_schema.local import (
 from loopkit.values import Mutable, field
 
 MOST_PARTS = 10_000
-"""How many parts of a schema are looked at; of those behind them nothing is known."""
+"""The maximum number of parts of a schema that are read; nothing is known of the rest."""
 MOST_DEPTH = 64
-"""How deep in the data anything is known."""
+"""The maximum depth in the data at which types are known."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
 JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
@@ -183,7 +183,7 @@ def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float
 
 
 def _with_default(found: DataType, default: object, part: Part) -> DataType:
-    """The type with a default that fits; null beside a type that has none is no default."""
+    """The type with a default that fits; null is not a default for a type without null."""
     fault = default_fault(default, found)
     try:
         if found.scalar is None:

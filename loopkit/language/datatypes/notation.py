@@ -26,7 +26,7 @@ OTHER_WORDS = {
     "float": "num",
     "double": "num",
 }
-"""What other notations call the single values, and what they are called here."""
+"""The words of other notations for single values, and those of this language."""
 WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
 FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
 
@@ -84,7 +84,7 @@ def is_json_schema(notation: Mapping[str, Any]) -> bool:
 
 
 def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Where a field of the type at a root is written."""
+    """The place of a field of the type at a root."""
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 

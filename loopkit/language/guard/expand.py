@@ -12,13 +12,13 @@ from loopkit.language.guard.tree import Guard, at_place_of, end_of, names_in, re
 from loopkit.values import Value
 
 MAX_DEPTH = 100
-"""How deep the parts of an expanded guard may be nested."""
+"""The maximum depth of nested parts in an expanded guard."""
 MAX_PARTS = 2_000
-"""How many operators, names and values an expanded guard may have."""
+"""The maximum number of operators, names and values in an expanded guard."""
 
 
 class _Extent(Value, frozen=True):
-    """How large an expression becomes when the named guards in it are put in."""
+    """The size of an expression after its named guards are expanded."""
 
     parts: int
     levels: int
@@ -54,7 +54,7 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
 
 
 class _Measure:
-    """Measures without building anything: what it measures may be exponentially large."""
+    """Measures without building the expanded guard, which may be exponentially large."""
 
     def __init__(self, named: Mapping[str, Guard]) -> None:
         self._named = named

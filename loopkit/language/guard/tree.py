@@ -53,7 +53,7 @@ def constants(condition: ast.expr) -> Iterator[object]:
 def rebuild(
     node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
 ) -> ast.expr:
-    """Return the tree anew with what `stand_in` gives for each name; the old one stays as it is.
+    """Return a new tree in which `stand_in` replaces each name; the old tree is unchanged.
 
     Every node but those that stand in gets the place of `place`, where given, else its old one.
     """

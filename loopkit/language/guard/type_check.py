@@ -17,7 +17,7 @@ Kind = Literal["bool", "int", "num", "str", "texts"]
 
 
 class GuardType(Value, frozen=True):
-    """What a name of a guard can stand for."""
+    """The type of the values of a name in a guard."""
 
     kind: Kind
     """`texts` is a list of texts: it stands only on the right of `in`."""
@@ -31,11 +31,11 @@ class GuardType(Value, frozen=True):
     """The least that it can be, where that is known."""
     maximum: float | None = None
     closed: bool = False
-    """Of texts: there are no others than `values`, even where these are none."""
+    """For texts: only `values` are possible, even if there are none."""
 
 
 class _Known(Value, frozen=True):
-    """What is known where an expression stands. Without `types` a name may be anything."""
+    """The knowledge at the place of an expression. Without `types` a name may be anything."""
 
     types: Mapping[str, GuardType] | None
     present: frozenset[str] = frozenset()

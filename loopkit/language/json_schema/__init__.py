@@ -17,7 +17,7 @@ from loopkit.language.json_schema.silence import Silence, silences
 from loopkit.text import shorten
 
 MAX_FAULTS = 50
-"""How many faults are told of some data; what is wrong everywhere needs no longer list."""
+"""The maximum number of faults reported for some data; a mistake made everywhere needs no more."""
 MESSAGE_CHARS = 300
 
 

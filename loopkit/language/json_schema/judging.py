@@ -13,18 +13,18 @@ MAX_DEPTH = 64
 """How deep data may be nested; a machine file has the same limit."""
 
 TIME_LIMIT_S = 1.0
-"""How long a judging may take, whatever it judges."""
+"""The minimum time limit of one judging, in seconds."""
 
 TIME_FOR_EACH_S = 0.000_1
 """And how much longer for each value in data and schema, so that large ones have their time."""
 
 
 class NotJudged(Exception):
-    """Data could not be held against a schema; the message is a clause with the cause."""
+    """Data could not be judged by a schema; the message is a clause with the cause."""
 
 
 class Flaw(Value, frozen=True):
-    """What is wrong with a schema, and the way to it."""
+    """A mistake in a schema, and its path."""
 
     message: str
     path: tuple[str | int, ...] = ()
@@ -83,7 +83,7 @@ def judging_of(
 
 
 def sizes(value: object) -> list[int]:
-    """How many values stand at each level of one, from itself down."""
+    """The number of values at each level of nesting, from the value itself down."""
     numbers, level = [], [value]
     while level:
         numbers.append(len(level))

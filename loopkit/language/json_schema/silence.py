@@ -29,11 +29,11 @@ class Silence(Value, frozen=True):
     referred_from: Path
     """The part whose `$ref` leads there; without one, the same."""
     words: frozenset[str]
-    """Those that no schema knows, and definitions."""
+    """Unknown keywords, and definitions."""
 
 
 def silences(schema: Mapping[str, Any], keywords: frozenset[str]) -> Iterator[Silence]:
-    """The silent ones of the schemas that data is held against, each once.
+    """The silent schemas among those that judge data, each once.
 
     References to anchors are not followed.
     """

@@ -68,6 +68,6 @@ class TemplateState(AuthorState):
 
     @property
     def may_be_kept(self) -> bool:
-        # Of a file it is not known who else has written to it.
+        # A file may also have been written by somebody else.
         output = self.output
         return not (isinstance(output, Output) and output.is_left)

@@ -74,7 +74,7 @@ class ChildrenState(AuthorState):
 
     @property
     def faults(self) -> tuple[ErrorClass, ...]:
-        """What a run makes may be no input of a child; what it was given is looked at before."""
+        """The run's artifacts may not fit a child's input; the run's input was checked before."""
         return () if self._names_read <= self.names_given else ("content",)
 
     @property
@@ -83,7 +83,7 @@ class ChildrenState(AuthorState):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """What can become of a child."""
+        """The possible outcomes of a child."""
         return tuple(self.child.finals)
 
     @property

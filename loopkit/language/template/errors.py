@@ -28,7 +28,7 @@ class TemplateError(Exception):
 
 @dataclass(eq=False)
 class Refusal(Exception):
-    """What is wrong, where its place is not known yet."""
+    """A mistake whose place is not known yet."""
 
     message: str
     help: str = ""

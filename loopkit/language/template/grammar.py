@@ -181,7 +181,7 @@ _Wrong = tuple[Refusal, str]
 
 
 def _foreign(node: nodes.Node) -> _Wrong | None:
-    """Return what is wrong with this node alone, and at which word."""
+    """Return the mistake in this node alone, and its word."""
     if not isinstance(node, _ALLOWED):
         word = _NAMED.get(type(node).__name__, type(node).__name__.lower())
         remedy = "templates have values, filters, `if`, `for`, `set` and `filter`"

@@ -35,7 +35,7 @@ _ASKING_TESTS = frozenset(("defined", "undefined", "none"))
 
 
 class Scope(Value, frozen=True):
-    """What is known where a part of the template stands."""
+    """The knowledge at the place of a part of the template."""
 
     local: Mapping[str, Shape] = field(default_factory=dict)
     """Names that the template has set itself."""
@@ -114,7 +114,7 @@ class Survey:
         self.paths: set[Path] = set()
 
     def block(self, body: Iterable[nodes.Node], scope: Scope) -> Scope:
-        """Follow the statements; return what is known after them."""
+        """Follow the statements; return the scope after them."""
         for statement in body:
             scope = self._statement(statement, scope)
         return scope

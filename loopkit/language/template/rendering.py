@@ -79,7 +79,7 @@ class Template(Value, frozen=True, eq=False):
         try:
             with fresh_budget():
                 return take(template, context)
-        # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
+        # Filters and operators may raise any exception on data of the wrong kind.
         except Exception as error:
             line = _line(template, error.__traceback__)
             raise _error_of(error, self.text, line) from error
@@ -214,10 +214,10 @@ def _fill(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -
 
 def _join(texts: Iterable[str]) -> str:
     pieces: list[str] = []
-    left = MAX_OUTPUT
+    room = MAX_OUTPUT
     for piece in texts:
-        left -= len(piece)
-        if left < 0:
+        room -= len(piece)
+        if room < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"
             raise Refusal(message, "print less, or hand over a file")
         pieces.append(piece)

@@ -28,7 +28,7 @@ class Fields(Value, frozen=True):
     """It may have other fields too."""
     optional: bool = False
     others: Shape | None = None
-    """What fields that have no name here hold, where there can be some."""
+    """The shape of further fields, if there can be some."""
 
 
 class Items(Value, frozen=True):

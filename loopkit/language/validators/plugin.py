@@ -71,7 +71,7 @@ class PythonRule(FixedRule):
 
     @property
     def mentions(self) -> Iterator[str]:
-        """The whole input, which it gets, and what it sees besides."""
+        """The names that it reads: the whole input, and those under `sees`."""
         yield "input"
         yield from self.sees
 

@@ -15,7 +15,7 @@ from loopkit.language.validators.verdict import VerdictReading
 from loopkit.values import Value, field
 
 Matching = Callable[[str, int], str]
-"""Makes a text that a pattern, or the name of one, matches so often; empty where nobody can."""
+"""Makes a text that a pattern, or the name of one, matches this often; "" if none can be made."""
 
 
 class Breach(Value, frozen=True):
@@ -24,9 +24,9 @@ class Breach(Value, frozen=True):
     is_left_out: bool = False
     """Nothing is put in for its sake."""
     more: str = ""
-    """What is put in besides."""
+    """The text to insert."""
     least_chars: int = 0
-    """How long the text is made."""
+    """The length to which the text is brought."""
 
 
 class Example(Value, frozen=True):
@@ -38,7 +38,7 @@ class Example(Value, frozen=True):
     agents: Mapping[str, Any] = field(default_factory=dict)
     """The agents whom it asks."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What has to stand beside its machine file."""
+    """The files that must exist beside its machine file."""
 
 
 class RuleBase(Noun):
@@ -194,7 +194,7 @@ class RuleBase(Noun):
 
     @property
     def least_chars(self) -> int:
-        """How long a text has to be to keep it."""
+        """The minimum length of a text that keeps the rule."""
         return 0
 
     @property

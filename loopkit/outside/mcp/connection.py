@@ -15,11 +15,11 @@ from loopkit.outside.python_workers import worker_command, worker_environment
 
 WORKER = worker_command("loopkit.outside.mcp.worker")
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What a worker needs to know of the network; a program that it starts is told none of it."""
+"""The network variables that a worker needs; a program that it starts gets none of them."""
 _START_S = 10.0
-"""How long a worker may take to start, before its time to connect begins."""
+"""The time that a worker may take to start, before its time to connect begins."""
 _SPARE_S = 1.0
-"""How much later than its time a worker may answer."""
+"""The delay after its time limit with which a worker may still answer."""
 MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
 
 
@@ -31,7 +31,7 @@ class Program:
     env: Mapping[str, str]
     """The whole of its environment."""
     folder: Path | None
-    """Where it works."""
+    """Its working folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """What a call of a tool gave."""
+    """The result of a tool call."""
 
     text: str
     """At most the first 200,000 characters."""
     left_out: int
-    """How many followed."""
+    """How many characters were cut off."""
     is_error: bool
 
 
 class ServerFailed(Exception):
-    """A server did not do what it is there for.
+    """A server failed.
 
     A transient fault may be gone at the next try, which starts the connection anew.
     """
@@ -101,14 +101,14 @@ class Connection:
         return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def every_tool(self) -> list[OfferedTool]:
-        """All that it offers, in its order."""
+        """All tools of the server, in its order."""
         offered = await self._ask({"list": None}, self._timeout_s)
         return [OfferedTool(**tool) for tool in offered["tools"]]
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], digest: str, timeout_s: float
     ) -> ToolText:
-        """What a tool answers, an error that it reports included.
+        """The result of a tool, which may be an error that the tool reports.
 
         Raises ServerFailed, also where the tool is no longer the one with this digest.
         """
@@ -173,7 +173,7 @@ class Connection:
         return answer
 
     async def _abandon(self) -> None:
-        """End what may not listen any more, without waiting for it."""
+        """Kill a worker that may not respond any more, without waiting for it."""
         dialogue, self._dialogue = self._dialogue, None
         if dialogue is not None:
             await dialogue.end(grace_s=0)

@@ -25,11 +25,11 @@ T = TypeVar("T")
 MAX_PAGES = 100
 _REFUSED = {401: "it wants to know who asks", 403: "it lets nobody in who asks like this"}
 _GONE = {404, 408, 425, 429}
-"""Statuses of what a new connection may help against, such as a session that has ended."""
+"""Statuses after which a new connection may help, such as that of an ended session."""
 
 
 class Fault(Exception):
-    """Why something was not done."""
+    """The reason why a request failed."""
 
     def __init__(self, message: str, *, transient: bool) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Session:
     async def call(
         self, call: str, arguments: dict[str, Any], digest: str, timeout_s: float
     ) -> dict[str, Any]:
-        """What a tool gives, if it is still the one with this digest."""
+        """The result of a tool, if it still has this digest."""
         within = f"`{call}` gave no answer"
         return await self._within(timeout_s, self._call(call, arguments, digest), within)
 
@@ -129,7 +129,7 @@ class Session:
         return is_closed or status in _REFUSED or status in _GONE or status >= 500
 
     async def _within(self, timeout_s: float, work: Coroutine[Any, Any, T], late: str) -> T:
-        """What some work gives; raises Fault where that takes too long, or the connection ends."""
+        """The result of some work; raises Fault if it takes too long or the connection ends."""
         if self._owner is None:
             raise Fault("nobody has connected yet", transient=False)
         self._heard.status = 0
@@ -154,7 +154,7 @@ class Session:
         raise Fault(f"{late}; {heard}" if heard else late, transient=True)
 
     def _connection_fault(self, error: BaseException | None) -> Fault:
-        """Why the connection ended, in words."""
+        """The fault that says why the connection ended."""
         cause = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
@@ -173,7 +173,7 @@ class Session:
 
 
 def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """What is wrong with arguments, which servers need not check."""
+    """The mistakes in the arguments of a call, which servers need not check."""
     try:
         errors = list(Draft202012Validator(schema).iter_errors(arguments))[:10]
     except Exception:  # noqa: BLE001 - a schema that can't be used is the server's own matter
@@ -182,8 +182,10 @@ def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 
 def _question(given: types.InputRequiredResult) -> str:
-    """What is said of a tool that asks a person."""
+    """The message about a tool that asks a person."""
     requests = (given.input_requests or {}).values()
     asked = [getattr(request.params, "message", "") for request in requests]
-    said = "; ".join(str(text) for text in asked if text)
-    return f"it wants to ask a person, which is not possible here: {said or 'no question'}"[:2_000]
+    messages = "; ".join(str(text) for text in asked if text)
+    return f"it wants to ask a person, which is not possible here: {messages or 'no question'}"[
+        :2_000
+    ]

@@ -48,7 +48,7 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
 
 
 def redact_data(value: Any, redact: Redact) -> Any:
-    """Data with every text in it redacted."""
+    """The data with every text in it redacted."""
     match value:
         case str():
             return redact(value)
@@ -69,24 +69,24 @@ def ordinary_values(environment: Mapping[str, str], names: Iterable[str] = ()) -
 def secret_finder(
     environment: Mapping[str, str], names: Iterable[str] = ()
 ) -> Callable[[str], str | None]:
-    """A function that says what a text holds that nobody should write down; None for nothing.
+    """A function that names the secret in a text, or returns None if there is none.
 
     That is the secret of a variable, or a key that is known by how its provider lets it begin.
     """
     known = _names_by_form(environment, names)
     occurrences = Occurrences(known)
 
-    def found(text: str) -> str | None:
+    def find_secret(text: str) -> str | None:
         for _start, _end, secret in occurrences.within(text):
             return f"the value of `{known[secret]}`"
         begins = key_in(text)
         return begins and f"a key that begins with `{begins}`"
 
-    return found
+    return find_secret
 
 
 def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Each way in which a secret may be written, with the name of its variable."""
+    """Each form in which a secret may be written, with the name of its variable."""
     known: dict[str, str] = {}
     for name, value in _secrets(environment, names):
         if not _is_ordinary(value):
@@ -107,5 +107,5 @@ def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[t
 
 
 def _is_ordinary(value: str) -> bool:
-    """Whether a value would be found where nobody wrote a secret."""
+    """Whether a value is so common that it also occurs in texts without the secret."""
     return value.isalpha() or len(without_white_space(value)) < SHORTEST

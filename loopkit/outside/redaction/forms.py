@@ -39,7 +39,7 @@ def without_white_space(text: str) -> str:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """What every Base64 of a text has that holds these bytes somewhere, as in `user:secret`.
+    """The part common to the Base64 of all texts with these bytes, as in `user:secret`.
 
     Three bytes are four characters, so there are three ways to stand in it. Characters that what
     stands before or behind decides about as well are left out.

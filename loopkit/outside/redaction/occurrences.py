@@ -52,7 +52,7 @@ def _join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
 
 
 def _restore_places(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Spans of the text without white space as they stand in the text with it."""
+    """Spans in the text without white space, converted to spans in the original text."""
     chunks = [match.span() for match in re.finditer(r"\S+", text)]
     starts, length = [], 0
     for first, last in chunks:
