@@ -102,7 +102,7 @@ def check(machine: Machine) -> list[Problem]:
     Never raises for a bad machine.
     """
     try:
-        return problems_of(_loaded(machine))
+        return problems_of(_ensure_loaded(machine))
     except ProblemsFound as found:
         return list(found.problems)
 
@@ -152,7 +152,7 @@ async def arun(
     """The same as `run`, as a coroutine."""
     loaded, inputs = _ready(machine, input)
     async with _open_app(state, agents) as app:
-        return await _result(app, await _driven(app, await app.start(loaded, inputs)))
+        return await _result(app, await _drive_and_notify(app, await app.start(loaded, inputs)))
 
 
 async def start(
@@ -171,7 +171,7 @@ async def start(
     events: asyncio.Queue[Event | None] = asyncio.Queue()
     async with _open_app(state, agents, lambda stored: events.put_nowait(stored.event)) as app:
         active = await app.start(loaded, inputs)
-        driven = asyncio.ensure_future(_driven(app, active))
+        driven = asyncio.ensure_future(_drive_and_notify(app, active))
         driven.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -256,7 +256,7 @@ def answer(
             by=by,
         )
         try:
-            asking = await _asking(app, run, is_for_artifact=False)
+            asking = await _waiting_run(app, run, is_for_artifact=False)
             await app.post_answer(asking, given, question)
         except AnsweredTwice as twice:
             help_ = "name it with `question=` to answer the same"
@@ -290,7 +290,7 @@ def reply(
 
     async def go_on(app: App) -> ActiveRun:
         try:
-            asking = await _asking(app, run, is_for_artifact=True)
+            asking = await _waiting_run(app, run, is_for_artifact=True)
             await app.reply(asking, Delivery(text=text, by=by), question)
         except AnsweredTwice as twice:
             help_ = "name it with `question=` to deliver the same"
@@ -304,7 +304,7 @@ def _several(states: str | Sequence[str]) -> tuple[str, ...]:
     return (states,) if isinstance(states, str) else tuple(states)
 
 
-async def _asking(app: App, run: str, *, is_for_artifact: bool) -> str:
+async def _waiting_run(app: App, run: str, *, is_for_artifact: bool) -> str:
     """The run whose question or request is meant: it, or the only child that waits for that."""
     asked = [one.state.run for one in await app.questions(run, is_for_artifact=is_for_artifact)]
     if len(asked) > 1:
@@ -315,7 +315,7 @@ async def _asking(app: App, run: str, *, is_for_artifact: bool) -> str:
     return asked[0] if asked else run
 
 
-async def _driven(app: App, active: ActiveRun) -> RunState:
+async def _drive_and_notify(app: App, active: ActiveRun) -> RunState:
     """Drive a run until it stops, start its notifier, and return its state."""
     state = await app.drive(active)
     if fault := await notify(active):
@@ -329,7 +329,7 @@ async def _drive(
     agents: Functions | None,
 ) -> Result:
     async with _open_app(state, agents) as app:
-        return await _result(app, await _driven(app, await begin(app)))
+        return await _result(app, await _drive_and_notify(app, await begin(app)))
 
 
 _IDLE: list[dict[str, Engine]] = []
@@ -361,13 +361,13 @@ def _ready(machine: Machine, given: Mapping[str, Any] | None) -> tuple[Loaded, d
     return loaded, complete_input(loaded.machine, json_data("the input", given))
 
 
-def _loaded(machine: Machine) -> Loaded:
+def _ensure_loaded(machine: Machine) -> Loaded:
     return machine if isinstance(machine, Loaded) else load(machine)
 
 
 def _sound(machine: Machine) -> Loaded:
     """Load a machine; raises ProblemsFound if it has errors."""
-    loaded = _loaded(machine)
+    loaded = _ensure_loaded(machine)
     refuse_errors(loaded)
     return loaded
 

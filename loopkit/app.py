@@ -112,7 +112,7 @@ class App(ClaimedRuns):
         inputs: Mapping[str, Any],
         script: Script | None = None,
     ) -> Report:
-        """What a validator says about a text, in a run of its own that is forgotten.
+        """The report of a validator about a text, from a run of its own that is not kept.
 
         Raises NotRunnable, and NoReport where that run stopped before.
         """
@@ -149,22 +149,22 @@ class App(ClaimedRuns):
             if run != root and (limits or mend.is_any):
                 await self._mend_child(run, limits, mend)
                 limits, mend = {}, AS_IT_IS
-            return await self._resumed(claim, root, scenario, limits, mend)
+            return await self._resume(claim, root, scenario, limits, mend)
         except (NotRunnable, ProblemsFound):
             if not await claim.release((CANCEL,)):
                 await self._cancel(claim, root)
             raise
 
     async def _mend_child(self, run: str, limits: Mapping[str, Any], mend: Mend) -> None:
-        """Let a child go on differently when its root, which is claimed, is driven."""
+        """Change how a child goes on when its claimed root is driven."""
         claim = await self.journal.claim(run)
         try:
-            await self._resumed(claim, run, await self._scenario_within(run), limits, mend)
+            await self._resume(claim, run, await self._scenario_within(run), limits, mend)
         finally:
             await claim.release()
 
     async def _scenario_within(self, run: str) -> Scenario | None:
-        """What plays in a run, which is part of what plays in its root."""
+        """The scenario that plays a run, taken from that of its root."""
         parent = next(ancestors_of(run), "")
         if not parent:
             return await self.scenario_of(await self.state_of(run))
@@ -174,7 +174,7 @@ class App(ClaimedRuns):
         scenario = await self._scenario_within(parent)
         return scenario and scenario.of_child(own.state, own.key, own.visit)
 
-    async def _resumed(
+    async def _resume(
         self,
         claim: Claim,
         run: str,
@@ -182,7 +182,7 @@ class App(ClaimedRuns):
         limits: Mapping[str, Any],
         mend: Mend,
     ) -> ActiveRun:
-        # Whoever drove it until now may have brought it to its end.
+        # Its former driver may have finished it.
         state = await self.state_of(run)
         refuse_over(state)
         machine = await self.machine_of(state)
@@ -191,7 +191,7 @@ class App(ClaimedRuns):
             wanted = mend.apply_to(stored)
             repaired = repair(state, machine, wanted, limits)
             if repaired.changes:
-                return await self._repaired(
+                return await self._repair(
                     claim, state, scenario, limits, (machine, wanted), repaired
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
@@ -203,7 +203,7 @@ class App(ClaimedRuns):
             await active.append(Resumed(limits=dict(limits)))
         return active
 
-    async def _repaired(
+    async def _repair(
         self,
         claim: Claim,
         state: RunState,
@@ -212,7 +212,7 @@ class App(ClaimedRuns):
         machines: tuple[Machine, Definition],
         repaired: Repaired,
     ) -> ActiveRun:
-        """The run with another definition, and an open question asked anew."""
+        """Continue the run with another definition, and ask an open question anew."""
         old, wanted = machines
         ahead = state.copy()
         apply(ahead, repaired)
@@ -224,9 +224,9 @@ class App(ClaimedRuns):
         await self._store(wanted.digest, wanted.resolved)
         players = self._players(wanted.machine, wanted.digest, scenario)
         active = await self._active(claim, state, engine, players)
-        # What becomes of open calls is what the definition said under which they were made.
+        # Open calls follow the definition under which they were made.
         lost = doubts(old, state)
-        # What somebody outside is asked for may be something else now.
+        # The artifact requested from outside may be a different one now.
         ended = delivery_failures(state, "asked for anew: the machine was changed")
         await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
@@ -245,7 +245,7 @@ class App(ClaimedRuns):
         *,
         to_all: bool = False,
     ) -> bool:
-        """Leave an answer in the inbox; false where it was given before.
+        """Post an answer to the inbox; false if it was given before.
 
         It is for the `question` of that id; without one for the open question, unless it is
         typed twice. With `to_all` it is also for the run's other calls in doubt. Raises
@@ -263,7 +263,7 @@ class App(ClaimedRuns):
     async def post_answers(
         self, given: Sequence[tuple[str, HumanAnswer, str | None]], *, to_all: bool = False
     ) -> bool:
-        """Leave answers in the inboxes of runs; false where all were given before.
+        """Post answers to the inboxes of runs; false if all were given before.
 
         With `to_all` they are also for the other calls of these runs that are in doubt. Raises as
         `post_answer` does, and leaves none then.
@@ -275,7 +275,7 @@ class App(ClaimedRuns):
         return any([await self.post_answer(*one, to_all=to_all) for one in given])
 
     async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> bool:
-        """Leave an artifact from outside in the inbox; false where it was delivered before.
+        """Post an artifact from outside to the inbox; false if it was delivered before.
 
         It is for the request of that id, which `waiting` names as its `question`; without one for
         the open request, unless the same is delivered twice in a row. Raises AnswerRefused, and
@@ -305,7 +305,7 @@ class App(ClaimedRuns):
         try:
             await self._cancel(await self.journal.claim(run), run)
         except RunBusy as busy:
-            # From now on its owner can't end it in another way; it may have before.
+            # From now on its owner can't end it in another way; it may have done so before.
             state = await self.state_of(run)
             if not state.is_over:
                 return f"{busy}; it cancels the run after the step in hand"
@@ -326,7 +326,7 @@ class App(ClaimedRuns):
             await claim.release()
 
     async def facts_of(self, run: str) -> RunFacts:
-        """All that a page shows of a run."""
+        """The facts that a page shows about a run."""
         history = await self.events(run)
         state = state_after(run, history)
         engine = self.engine(await self.machine_of(state), state.definition)

@@ -12,7 +12,7 @@ import pytest
 
 from loopkit.agents.model.catalogue import near_model
 from loopkit.cli import invoke as run
-from loopkit.cli.wrapping import wrapped
+from loopkit.cli.wrapping import wrap
 from loopkit.drive.limits import LimitReached
 from loopkit.engine.events import RefusedCall, Usage
 from tests.test_cli import only_run
@@ -73,7 +73,7 @@ def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(capsys: An
     assert meant == f"if you meant `openai/gpt-5-mini`: {line}"
     # Too long for a terminal: the command has a line for itself, which is never broken.
     for width in (40, 80):
-        assert wrapped(meant, width) == f"if you meant `openai/gpt-5-mini`:\n  {line}"
+        assert wrap(meant, width) == f"if you meant `openai/gpt-5-mini`:\n  {line}"
     assert again == f"once the cause is fixed: loopkit resume {name}"
     assert mended == f"after correcting `plan.yaml`: loopkit resume {name} --machine plan.yaml"
     assert pasted(meant) == 0

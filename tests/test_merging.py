@@ -13,7 +13,7 @@ import pytest
 
 from loopkit.journal.contents import Contents
 from loopkit.outside.trees.isolation import CannotIsolate, Isolation, drop, is_in_git, make
-from loopkit.outside.trees.merging import Conflicts, merged, write_tree
+from loopkit.outside.trees.merging import Conflicts, merge_trees, write_tree
 from loopkit.outside.trees.tree import Tree, read_tree
 
 TEN = "".join(f"line {n}\n" for n in range(10))
@@ -54,7 +54,7 @@ class Sides:
     def merge(self) -> tuple[str, ...]:
         """Merge back; the paths in conflict."""
         ours = self.keep(self.ours)
-        merge = merged(self.base, ours, self.keep(self.theirs), self.contents.content)
+        merge = merge_trees(self.base, ours, self.keep(self.theirs), self.contents.content)
         if not merge.conflicts:
             after = self.contents.keep_made("run", merge.tree, merge.made)
             write_tree(self.ours, ours, after, self.contents.content)

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from loopkit.language.datatypes import parse_record
 from loopkit.text import printable
-from loopkit.text.editing import editable, edited, plain_ends
+from loopkit.text.editing import apply_edit, editable, plain_ends
 from loopkit.views.page.fields import FormField, Typed, form_fields, read_fields
 
 JSON_TEXT = {"type": "string"}
@@ -242,12 +242,12 @@ LINES = some.text(some.sampled_from("ab \t\r\n\x1b[0m\u202e\x0bä"), max_size=40
 
 @given(LINES)
 def test_a_text_that_nobody_has_edited_is_exactly_the_same(text: str) -> None:
-    assert edited(text, editable(text).replace("\n", "\r\n")) == text
+    assert apply_edit(text, editable(text).replace("\n", "\r\n")) == text
 
 
 @given(LINES, LINES)
 def test_what_is_typed_is_what_is_shown_of_the_edited_text(text: str, typed: str) -> None:
-    assert editable(edited(text, typed)) == editable(plain_ends(typed))
+    assert editable(apply_edit(text, typed)) == editable(plain_ends(typed))
 
 
 @pytest.mark.parametrize(
@@ -266,14 +266,14 @@ def test_what_is_typed_is_what_is_shown_of_the_edited_text(text: str, typed: str
     ],
 )
 def test_only_lines_that_were_edited_change(text: str, typed: str, made: str) -> None:
-    assert edited(text, typed) == made
+    assert apply_edit(text, typed) == made
 
 
 def test_a_long_text_is_edited_in_a_time_that_grows_with_it() -> None:
     """Comparing every line with every other one would take hours."""
     text = "\r\n".join(str(n % 1000) for n in range(200_000))
     typed = text.replace("\r\n", "\n").replace("\n500\n", "\nhalf\n")
-    assert edited(text, typed) == text.replace("\r\n500\r\n", "\r\nhalf\r\n")
+    assert apply_edit(text, typed) == text.replace("\r\n500\r\n", "\r\nhalf\r\n")
 
 
 def test_fields_can_be_written_as_json() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.cli.wrapping import wrapped
+from loopkit.cli.wrapping import wrap
 from tests.support import ROOT
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
@@ -215,7 +215,7 @@ def test_other_models_are_planned_as_they_would_run(capsys: pytest.CaptureFixtur
 def test_a_plan_fits_a_terminal_of_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", PLAN_REVIEW]) == 0
     out = capsys.readouterr().out
-    assert max(len(row) for line in out.splitlines() for row in wrapped(line, 80).split("\n")) <= 80
+    assert max(len(row) for line in out.splitlines() for row in wrap(line, 80).split("\n")) <= 80
 
 
 def test_first_prompts_and_commands_are_filled_in_as_far_as_the_input_goes(

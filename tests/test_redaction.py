@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from loopkit.outside.redaction import (
     names_secret,
     ordinary_values,
-    redacted,
+    redact_data,
     redactor,
     secret_finder,
 )
@@ -234,5 +234,5 @@ def test_secrets_that_could_be_any_word_are_warned_of_once_a_run(tmp_path: Path)
 
 def test_data_is_redacted_in_its_keys_and_lists_too() -> None:
     data = {"key pw": ["pw", {"inner": ("pw", 1, None)}], "other": "nothing"}
-    made = redacted(data, lambda text: text.replace("pw", "[PW]"))
+    made = redact_data(data, lambda text: text.replace("pw", "[PW]"))
     assert made == {"key [PW]": ["[PW]", {"inner": ["[PW]", 1, None]}], "other": "nothing"}

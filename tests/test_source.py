@@ -1042,9 +1042,9 @@ def test_after_fifty_mistakes_the_rest_of_a_file_is_not_read() -> None:
 
 def test_the_index_of_an_only_item_that_is_written_without_a_list_is_left_out() -> None:
     document = read("single: {one: 1}\nlisted:\n- one\n", "a.yaml")
-    assert document.written(("single", 0)) == ("single",)
-    assert document.written(("listed", 0)) == ("listed", 0)
-    assert document.written(("single", "one")) == ("single", "one")
+    assert document.as_written(("single", 0)) == ("single",)
+    assert document.as_written(("listed", 0)) == ("listed", 0)
+    assert document.as_written(("single", "one")) == ("single", "one")
 
 
 def test_an_alias_inside_what_it_names_is_told_by_its_name() -> None:

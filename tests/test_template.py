@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from loopkit.language import template as t
 from loopkit.language.template import Anything, FieldedText, Fields, Items, Scalar, TemplateError
-from loopkit.language.template.filters import FILTERS, TESTS, mark_of, untrusted
-from loopkit.language.template.rendering import _compiled
+from loopkit.language.template.filters import FILTERS, TESTS, fence_as_data, mark_of
+from loopkit.language.template.rendering import _compile
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
 SHAPES = {
@@ -171,9 +171,9 @@ def test_filters_and_tests_work_on_plain_data(text: str, expected: str):
 
 def test_every_filter_and_test_of_the_language_compiles():
     for name in FILTERS:
-        _compiled(t.parse(f"{{{{ x | {name} }}}}").text)
+        _compile(t.parse(f"{{{{ x | {name} }}}}").text)
     for name in TESTS:
-        _compiled(t.parse(f"{{{{ x is {name} }}}}").text)
+        _compile(t.parse(f"{{{{ x is {name} }}}}").text)
 
 
 def test_braces_in_inserted_text_are_inert():
@@ -384,15 +384,15 @@ def test_untrusted_text_is_fenced_as_data():
 
 
 def test_the_fence_is_the_same_for_the_same_text_and_another_for_another():
-    assert untrusted("a") == untrusted("a")
-    assert untrusted("a").split("\n")[-1] != untrusted("b").split("\n")[-1]
+    assert fence_as_data("a") == fence_as_data("a")
+    assert fence_as_data("a").split("\n")[-1] != fence_as_data("b").split("\n")[-1]
 
 
 def test_fenced_text_cannot_forge_the_end_of_its_fence():
     text = "harmless"
     for _ in range(20):
-        text += "\n" + untrusted(text).split("\n")[-1]
-        fenced = untrusted(text).split("\n")
+        text += "\n" + fence_as_data(text).split("\n")[-1]
+        fenced = fence_as_data(text).split("\n")
         assert fenced.count(fenced[-1]) == 1
 
 
@@ -495,7 +495,7 @@ def test_text_and_data_cannot_grow_without_end(way: str):
 
 def refused_at_less_than_50_mb(text: str) -> TemplateError:
     template = t.parse(text)
-    _compiled(text)
+    _compile(text)
     tracemalloc.start()
     try:
         with pytest.raises(TemplateError) as caught:
@@ -546,7 +546,7 @@ COSTLY = {
 @pytest.mark.parametrize("way", COSTLY)
 def test_no_template_takes_much_time(way: str):
     template = t.parse(COSTLY[way])
-    _compiled(template.text)
+    _compile(template.text)
     started = time.process_time()
     with pytest.raises(TemplateError) as caught:
         template.render(HUGE)
@@ -939,7 +939,7 @@ NOISE = st.lists(
 def outcome(text: str) -> str | TemplateError:
     try:
         template = t.parse(text)
-        _compiled(text)
+        _compile(text)
         return template.render({**DATA, "big": BIG})
     except TemplateError as error:
         return error

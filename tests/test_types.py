@@ -18,7 +18,7 @@ from loopkit.engine.events import Replied
 from loopkit.language.datatypes import (
     NotationError,
     conform,
-    described,
+    describe_type,
     parse_fields,
     parse_type,
     single_values,
@@ -415,7 +415,9 @@ def test_guards_know_the_single_values_in_every_form_of_type() -> None:
     schemas = {name: agent.schema_ or {} for name, agent in machine.agents.items()}
     for fields, known in ((machine.input, KNOWN_OF_INPUT), (schemas["teller"], KNOWN)):
         found = single_values(parse_fields(fields))
-        assert [f"{name}: {described(single)}" for name, single in found] == known.split("\n")[1:-1]
+        assert [f"{name}: {describe_type(single)}" for name, single in found] == known.split("\n")[
+            1:-1
+        ]
     assert [name for name, _ in single_values(parse_fields(schemas["sorter"]))] == [
         "type",
         "default",

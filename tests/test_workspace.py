@@ -20,7 +20,7 @@ from loopkit.outside.workspace import (
     prepare,
     read_text,
     resolve_inside,
-    written_since,
+    was_written_since,
 )
 
 ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
@@ -158,7 +158,7 @@ def test_every_path_is_inside_or_refused(tmp_path: Path, parts: list[str]) -> No
         return
     assert path == root or root in path.parents
     assert ".." not in path.parts
-    assert not written_since(path, mark(path))
+    assert not was_written_since(path, mark(path))
 
 
 def test_preparing_creates_the_folder_with_its_parents(root: Path) -> None:
@@ -205,66 +205,66 @@ def test_a_mark_says_what_stands_there(plan: Path) -> None:
 
 
 def test_a_silent_author_has_written_nothing(plan: Path) -> None:
-    assert not written_since(plan, mark(plan))
+    assert not was_written_since(plan, mark(plan))
 
 
 def test_reading_a_file_is_not_writing_it(plan: Path) -> None:
     before = mark(plan)
     plan.read_text()
     plan.chmod(stat.S_IRUSR)
-    assert not written_since(plan, before)
+    assert not was_written_since(plan, before)
 
 
 def test_a_new_file_is_written(plan: Path) -> None:
     before = mark(plan.with_name("new.md"))
     plan.with_name("new.md").touch()
-    assert written_since(plan.with_name("new.md"), before)
+    assert was_written_since(plan.with_name("new.md"), before)
 
 
 def test_other_content_is_written_even_under_the_old_time_and_size(plan: Path) -> None:
     before = mark(plan)
     plan.write_text("PLAN")
     os.utime(plan, ns=(10**18, 10**18))
-    assert written_since(plan, before)
+    assert was_written_since(plan, before)
 
 
 @pytest.mark.parametrize("mtime_ns", [10**18 + 1_000_000_000, 10**18 - 1_000_000_000])
 def test_the_same_bytes_at_another_time_are_written(plan: Path, mtime_ns: int) -> None:
     before = mark(plan)
     os.utime(plan, ns=(mtime_ns, mtime_ns))
-    assert written_since(plan, before)
+    assert was_written_since(plan, before)
 
 
 def test_rewriting_the_same_bytes_is_writing(plan: Path) -> None:
     before = mark(plan)
     plan.write_text("plan")
-    assert written_since(plan, before)
+    assert was_written_since(plan, before)
 
 
 def test_a_deleted_file_is_not_written(plan: Path) -> None:
     before = mark(plan)
     plan.unlink()
-    assert not written_since(plan, before)
+    assert not was_written_since(plan, before)
 
 
 def test_a_file_that_was_absent_and_still_is_was_not_written(plan: Path) -> None:
     absent = plan.with_name("gone")
-    assert not written_since(absent, mark(absent))
+    assert not was_written_since(absent, mark(absent))
 
 
 def test_a_file_that_replaces_another_is_written(plan: Path) -> None:
     before = mark(plan)
     plan.with_name("tmp").write_text("other")
     plan.with_name("tmp").rename(plan)
-    assert written_since(plan, before)
+    assert was_written_since(plan, before)
 
 
 def test_a_folder_is_written_when_an_entry_comes_or_goes(root: Path) -> None:
     os.utime(root, ns=(10**18, 10**18))
     before = mark(root)
-    assert not written_since(root, before)
+    assert not was_written_since(root, before)
     (root / "new").touch()
-    assert written_since(root, before)
+    assert was_written_since(root, before)
 
 
 def test_a_folder_in_place_of_a_file_is_written(plan: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_folder_in_place_of_a_file_is_written(plan: Path) -> None:
     plan.unlink()
     plan.mkdir()
     os.utime(plan, ns=(10**18, 10**18))
-    assert written_since(plan, before)
+    assert was_written_since(plan, before)
 
 
 @pytest.mark.parametrize("name", ["loop", "plan.md/x", "x" * 300, "a\0b", "a\ud800"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.cli.wrapping import wrapped
+from loopkit.cli.wrapping import wrap
 from tests.support import ROOT
 from tests.terminal import Terminal
 
@@ -159,5 +159,5 @@ def test_how_a_run_ended_is_in_colour_where_it_is_shown_and_listed() -> None:
 
 def test_a_command_to_paste_stays_whole_on_any_terminal() -> None:
     line = "loopkit resume machine-1f09ab --machine machine.yaml"
-    assert wrapped(f"once the cause is fixed: {line}", 40) == f"once the cause is fixed:\n  {line}"
-    assert wrapped("─" * 72, 40) == "─" * 40
+    assert wrap(f"once the cause is fixed: {line}", 40) == f"once the cause is fixed:\n  {line}"
+    assert wrap("─" * 72, 40) == "─" * 40

@@ -75,7 +75,9 @@ def with_models(
     agents, known = dict(machine.agents), machine.model_agents
     _refuse_no_models(machine, {"--model": models, "--price": prices})
     for name, model in models.items():
-        agents[name] = known[name].replaced(Fallback(model=(machine.models.get(model, model),)))
+        agents[name] = known[name].with_model_of(
+            Fallback(model=(machine.models.get(model, model),))
+        )
     for name, price in prices.items():
         if not 0 <= price < inf:
             raise NotRunnable(f"`--price {name}={price:g}` is not a price")

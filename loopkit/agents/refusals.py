@@ -170,7 +170,7 @@ def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
 
 
 def _refuse_keyless(real: Mapping[str, Agent]) -> None:
-    for who, one in (one for name, agent in real.items() for one in agent.named_in_turn(name)):
+    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
         variable = one.key_env
         if variable is not None and not os.environ.get(variable):
             raise NotRunnable(
@@ -191,7 +191,7 @@ def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
 
 def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
     """Every model that may be asked, each with its name in messages."""
-    return (asked for name, agent in models.items() for asked in agent.named_in_turn(name))
+    return (asked for name, agent in models.items() for asked in agent.labelled_in_turn(name))
 
 
 def _refuse_unpriced(real: Mapping[str, Agent]) -> None:

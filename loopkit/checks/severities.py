@@ -65,7 +65,7 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
 
 
 def _settles(subject: Subject, state: ValidateState) -> bool:
-    levels = subject.machine.levels.counted_from(state.block)
+    levels = subject.machine.levels.blocking_from(state.block)
     return any(levels.blocks(level) for level in levels.levels[1:])
 
 

@@ -17,7 +17,7 @@ from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
 
 NEW_OBJECTS = 100_000
-"""After how many of them circles among objects are looked for: runs leave none behind."""
+"""New objects after which Python looks for cycles among them: runs leave none behind."""
 COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
     "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
@@ -94,7 +94,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         _let_go(stream)
-    # What is left is freed without being searched for circles first, which takes 50 ms.
+    # The remaining objects are freed without a search for cycles, which takes 50 ms.
     gc.freeze()
     sys.exit(code)
 
@@ -113,15 +113,15 @@ def invoke(argv: list[str]) -> int:
         return SIGINT
     except Stop as stop:
         if str(stop):
-            from loopkit.cli.wrapping import shown
+            from loopkit.cli.wrapping import fit_to_terminal
 
-            _say(shown(str(stop), sys.stderr))
+            _say(fit_to_terminal(str(stop), sys.stderr))
         return stop.code
     except SystemExit:
         # click ends the process so, as if with a failure, where a reader such as `head` went away.
         return ERROR
     except OSError as error:
-        # The journal tells its own failures; what is left is our output or a file of the user's.
+        # The journal reports its own failures; this one is of our output or of a user's file.
         place = "" if error.filename is None else f"{error.filename!r}: "
         _say(f"error: {place}{error.strerror or error}")
         return ERROR
@@ -131,7 +131,7 @@ def invoke(argv: list[str]) -> int:
 
 
 def _logging() -> AbstractContextManager[None]:
-    """Logs to a file meanwhile, where one is named."""
+    """Log to a file meanwhile, if one is named."""
     path = os.environ.get("LOOPKIT_LOG")
     if not path:
         return nullcontext()
@@ -141,7 +141,7 @@ def _logging() -> AbstractContextManager[None]:
 
 
 def _unraisable(happened: sys.UnraisableHookArgs) -> None:
-    """A Ctrl-C that comes up where Python drops exceptions, as in `__del__`, ends the process."""
+    """End the process on a Ctrl-C where Python drops exceptions, as in `__del__`."""
     if isinstance(happened.exc_value, KeyboardInterrupt):
         _say("stopped")
         os._exit(SIGINT)
@@ -149,13 +149,13 @@ def _unraisable(happened: sys.UnraisableHookArgs) -> None:
 
 
 def _say(text: str) -> None:
-    """A last line to stderr; where that can't be written either, the exit code has to say it."""
+    """Write a last line to stderr; if that fails too, only the exit code tells of the failure."""
     with suppress(OSError):
         click.echo(text, err=True)
 
 
 def _let_go(stream: TextIO | None) -> None:
-    """Write what is left; Python would make an exit code of its own of what can't be written."""
+    """Flush the streams; if that failed at exit, Python would set an exit code of its own."""
     # A closed stream is None.
     if stream is None:
         return

@@ -13,14 +13,14 @@ from loopkit.cli.answer_words import beside_options, parse_origins
 from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
-from loopkit.cli.inputs import given_inputs
+from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.limits import parse_limits
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
-from loopkit.views.hints import BLANK, question_hints
+from loopkit.views.hints import question_hints
 
 
 @click.command(
@@ -67,14 +67,14 @@ def command(
     """
 
     async def deliver(app: App) -> bool:
-        """Check the answer against the open questions and leave it in their inboxes."""
+        """Check the answer against the open questions and post it to their runs."""
         if BLANK in (comment, *(field.partition("=")[2] for field in form)):
-            told = f"error: `{BLANK}` stands for your own words: put them there"
-            raise exit_codes.Stop(exit_codes.USAGE, told)
+            message = f"error: `{BLANK}` stands for your own words: put them there"
+            raise exit_codes.Stop(exit_codes.USAGE, message)
         moved, limits = parse_origins(origins), parse_limits(sets)
         edited = None if edit is None else read_text(edit)
         given = []
-        for one in await _asking(app, run, choice, to_all):
+        for one in await _waiting_runs(app, run, choice, to_all):
             fields = await _form_fields(app, one, form)
             answer = HumanAnswer(
                 choice=choice,
@@ -93,15 +93,17 @@ def command(
     return post_and_drive(run, deliver, posting, output, notify)
 
 
-async def _asking(app: App, run: str, choice: str, to_all: bool) -> list[str]:
+async def _waiting_runs(app: App, run: str, choice: str, to_all: bool) -> list[str]:
     """The runs whose questions are answered; the run itself where nothing is asked."""
     asked = await app.questions(run, is_for_artifact=False)
     if to_all and asked:
         taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
         if not taken:
             raise AnswerRefused(f"no open question has a choice `{choice}`")
-        if left := len(asked) - len(taken):
-            exit_codes.say(f"still open: {plural(left, 'question')} without a choice `{choice}`")
+        if remaining := len(asked) - len(taken):
+            exit_codes.say(
+                f"still open: {plural(remaining, 'question')} without a choice `{choice}`"
+            )
         return [one.state.run for one in taken]
     if len(asked) > 1:
         lines = "\n".join(question_hints(run, asked))
@@ -114,4 +116,4 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     machine = await app.machine_of(state)
     asked = machine.states.get(state.state)
     fields = parse_record((asked.asked_form if asked else None) or {})
-    return given_inputs(fields, None, form, (), option="--form")
+    return inputs_from_options(fields, None, form, (), option="--form")

@@ -1,4 +1,4 @@
-"""What an answer says beside its choice, in the words of the command line and of the terminal."""
+"""The options of an answer, in the words of the command line and of the terminal."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OPTIONS = (
 
 
 def beside_options(command: Command) -> Command:
-    """The options of an answer that say what holds before its choice counts."""
+    """The options of an answer that apply before its choice is made."""
     return reduce(lambda done, option: option(done), reversed(_OPTIONS), command)
 
 
 class Words(NamedTuple):
-    """What a person types at the prompt of a question."""
+    """The line that a person types at the prompt of a question, parsed."""
 
     choice: str
     origins: dict[str, tuple[str, ...]]
@@ -41,7 +41,7 @@ class Words(NamedTuple):
 
 
 def read_words(line: str) -> Words:
-    """A choice and what is said beside it; either may be left out. Raises Stop."""
+    """The choice and the options in a line; either may be missing. Raises Stop."""
     try:
         read = _words.make_context("answer", shlex.split(line)).params
     except ValueError as error:
@@ -55,7 +55,7 @@ def read_words(line: str) -> Words:
 @click.argument("choice", required=False)
 @beside_options
 def _words(choice: str | None, origins: tuple[str, ...], sets: tuple[str, ...]) -> None:
-    """What can be typed; nothing is done with it here."""
+    """The command that parses the line; it does nothing itself."""
 
 
 def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:

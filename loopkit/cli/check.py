@@ -12,7 +12,7 @@ from loopkit.checks import check
 from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.machine_files import machine_files
-from loopkit.cli.wrapping import columns_of, shown
+from loopkit.cli.wrapping import columns_of, fit_to_terminal
 from loopkit.document import decode
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.load import Loaded, load, load_text
@@ -33,17 +33,17 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
 
     A path may be a folder, whose machines are all checked, or `-` for standard input.
     """
-    examined = _examined(*machine_files(paths))
+    examined = _examine(*machine_files(paths))
     if report := FORMATS[form](examined):
-        click.echo(shown(report, sys.stdout) if form == "text" else report)
+        click.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
     exit_codes.say(_summary(examined, failures, strict))
     return exit_codes.FAILURE if failures else exit_codes.OK
 
 
-def _examined(files: Iterable[Path], skipped: int) -> Examined:
+def _examine(files: Iterable[Path], skipped: int) -> Examined:
     texts: dict[str, str] = {}
-    # A machine that another one runs is checked with that as well.
+    # A machine that another one runs is also checked together with that one.
     problems = list(dict.fromkeys(p for path in files for p in _problems(path, texts)))
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for."""
+    """The coverage options of a command."""
 
     table: bool
     file: Path | None
@@ -43,12 +43,12 @@ class Wanted:
     """In percent of all goals."""
 
     def tally(self) -> Tally | None:
-        """Where played cases are counted, if they have to be."""
+        """The tally of played cases, if one is needed."""
         is_wanted = self.table or self.file is not None or self.least is not None
         return Tally() if is_wanted else None
 
     def is_enough(self, tally: Tally) -> bool:
-        """Tell what is asked for; False where less is covered than has to be."""
+        """Print the coverage asked for; False if less is covered than required."""
         coverage = tally.coverage()
         if self.file is not None:
             _write(self.file, coverage)
@@ -82,7 +82,7 @@ def coverage_options(command: F) -> F:
 
 
 def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
-    """What the cases below some paths cover of a machine; raises Stop and ProblemsFound."""
+    """The coverage of a machine by the cases below some paths; raises Stop and ProblemsFound."""
     tally, machines = Tally(), Machines()
     here = Path(loaded.source.document.file).resolve()
     for suite in (load_suite(file, machines) for file in scenario_files(paths)):

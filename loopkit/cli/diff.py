@@ -33,17 +33,17 @@ def diff(run: str, artifact: str | None, first: int | None, last: int | None) ->
         state = await app.state_of(run)
         found = versions_of(stored.event for stored in await app.events(run))
         judged = state.last_report.artifact if state.last_report else next(reversed(found), "")
-        return list(_compared(found, artifact or judged, first, last))
+        return list(_compare(found, artifact or judged, first, last))
 
     for line in with_app(read):
         click.echo(line)
     return exit_codes.OK
 
 
-def _compared(
+def _compare(
     found: dict[str, list[KeptVersion]], name: str, first: int | None, last: int | None
 ) -> Iterator[str]:
-    """Raises Stop where there are no such versions."""
+    """The difference of two versions; raises Stop if a version does not exist."""
     if name not in found:
         known = did_you_mean(name, found) or "the run has written none"
         raise Stop(USAGE, f"error: there is no artifact `{name}`; {known}")

@@ -68,7 +68,7 @@ def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[s
 def drive(
     output: str, start: Callable[[App], Awaitable[ActiveRun]], notifier: Sequence[str] = ()
 ) -> int:
-    """Open the journal, take a run, advance it as far as it goes; the exit code."""
+    """Open the journal, claim a run, and drive it until it stops; the exit code."""
     try:
         # Around the event loop and not in it, so that its end can be interrupted too.
         with exit_codes.report_errors(), Interruption() as interruption:
@@ -83,7 +83,7 @@ def drive(
 
 
 class Posting(NamedTuple):
-    """What messages say of something that is posted for a run."""
+    """The words of messages about something posted for a run."""
 
     what: str
     again: str
@@ -97,7 +97,7 @@ def post_and_drive(
     output: str,
     notifier: Sequence[str],
 ) -> int:
-    """Post something for a run and continue it; who drives it already takes what was posted.
+    """Post something for a run and continue it; a process that drives it already takes the post.
 
     `post` returns whether it is new.
     """
@@ -156,7 +156,7 @@ async def _drive(
 
 
 def _watcher_for(output: str) -> Watcher:
-    """The watcher that `--output` names; `auto` is a live one where somebody looks on."""
+    """The watcher that `--output` names; `auto` is the live one at a terminal."""
     if output == "jsonl":
         return Events()
     if output == "quiet":
@@ -170,7 +170,7 @@ def _watcher_for(output: str) -> Watcher:
 
 
 async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
-    """Let the watcher know what a run and its children did before."""
+    """Tell the watcher the earlier events of a run and its children."""
     watcher.begin(state.run, await app.events(state.run))
     for child in open_children(state):
         if await app.journal.has(child.started.child):
@@ -189,7 +189,7 @@ def _watch(
 
 
 async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) -> bool:
-    """Ask the person what children ask, one question at a time; whether any was answered."""
+    """Ask the person the questions of children, one at a time; whether any was answered."""
     if not active.state.waits_for_children or active.stopping:
         return False
     is_answered = False
@@ -203,7 +203,7 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
         try:
             await app.post_answer(state.run, answer, question.question)
         except (AnswerRefused, NotRunnable) as refused:
-            # Somebody else was quicker.
+            # Another process has answered it.
             exit_codes.say(f"{place}: {refused}")
         is_answered = True
     if is_answered and active.stopping:
@@ -230,14 +230,14 @@ async def _notify(active: ActiveRun, interruption: Interruption) -> str:
 
 
 class Ended(NamedTuple):
-    """Where a run stopped, and what is said of it then."""
+    """The state in which a run stopped, and the facts to print about it."""
 
     state: RunState
     hints: Sequence[str]
     usage: Usage
-    """What it and its children have spent."""
+    """The usage of the run and its children."""
     asked: Sequence[OpenQuestion]
-    """What its children ask."""
+    """The open questions of its children."""
 
 
 def _end(ended: Ended, output: str, interruption: Interruption) -> int:
@@ -272,8 +272,8 @@ def exit_code(state: RunState) -> int:
 
 
 def _result(ended: Ended) -> dict[str, Any]:
-    told = {**outcome_of(ended.state, ended.asked), "usage": ended.usage.plain()}
-    return {"type": "result", **told, "exit": exit_code(ended.state)}
+    result = {**outcome_of(ended.state, ended.asked), "usage": ended.usage.plain()}
+    return {"type": "result", **result, "exit": exit_code(ended.state)}
 
 
 def _print_result(state: RunState) -> None:

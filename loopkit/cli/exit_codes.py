@@ -1,4 +1,4 @@
-"""Exit codes, and how a command says what went wrong."""
+"""Exit codes, and the messages of commands that failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopkit.cli.wrapping import columns_of, shown
+from loopkit.cli.wrapping import columns_of, fit_to_terminal
 
 if TYPE_CHECKING:
     from loopkit.document.problems import Problem
@@ -35,12 +35,12 @@ class Stop(Exception):
 
 def say(text: str) -> None:
     """A text to stderr, where errors and hints go."""
-    click.echo(shown(text, sys.stderr), err=True)
+    click.echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Turns what a user can cause into a message and an exit code."""
+    """Turn errors that a user can cause into a message and an exit code."""
     try:
         yield
     except Exception as error:
@@ -50,8 +50,8 @@ def report_errors() -> Iterator[None]:
 
 
 def _stop_for(error: Exception) -> Stop | None:
-    """How a command ends that raised this; none where it is no user who caused it."""
-    # What has gone wrong is loaded already, what else could have may not be.
+    """The Stop for an error that a user caused; none for any other error."""
+    # The module of the raised error is loaded; those of other errors may not be.
     from loopkit.agents.assignment import NotRunnable
     from loopkit.agents.scripted import Crashed
     from loopkit.document.problems import ProblemsFound
@@ -84,7 +84,7 @@ def render_problems(problems: Sequence[Problem]) -> str:
 
 
 def text_of(file: str) -> str:
-    """The text of a file in which there is a problem, as far as it can be had."""
+    """The text of a file with a problem, as far as it can be read."""
     from loopkit.document import MAX_BYTES
 
     try:
@@ -92,12 +92,12 @@ def text_of(file: str) -> str:
             # The problem may be that it has no end.
             return stream.read(MAX_BYTES)
     except (OSError, ValueError):
-        # Standard input, or a file that went away: the place without the line has to do.
+        # Standard input, or a file that was removed: the place is shown without its line.
         return ""
 
 
 def report_bug(error: Exception) -> None:
-    """Says that this is our fault, and keeps the details out of the way but at hand."""
+    """Say that this is a bug of loopkit, and print the end of its traceback."""
     import traceback
 
     say(f"internal error: {type(error).__name__}: {error}")

@@ -11,11 +11,11 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.document.replacing import NotWritable, replace_file
 
 MOST_CHARACTERS = 50_000_000
-"""No journal takes more; a device has no end."""
+"""The journal takes no more than this, and a device never ends."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises Stop where it has none."""
+    """The text of a file; raises Stop if it cannot be read as text."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             text = stream.read(MOST_CHARACTERS + 1)

@@ -47,23 +47,23 @@ def read_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
     """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     return _fill(complete_input, machine, given)
 
 
 def partial_inputs(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
-    """What is given of the input, with defaults, where nothing is required; raises Stop."""
-    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    """The given inputs with defaults; none is required; raises Stop."""
+    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     return _fill(partial_input, machine, given)
 
 
-def fixed_inputs(
+def inputs_without_defaults(
     machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
 ) -> dict[str, Any]:
-    """What is given of the input, without the defaults of what is not; raises Stop."""
-    given = given_inputs(parse_record(machine.input), input_file, sets, set_json)
+    """The given inputs without the defaults of others; raises Stop."""
+    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     filled = _fill(partial_input, machine, given)
     return {name: filled[name] for name in given}
 
@@ -84,20 +84,20 @@ def _remedy(fault: InputFault) -> str:
     return f"; add `--set {fault.missing}=…`" if fault.missing else ""
 
 
-def given_inputs(
+def inputs_from_options(
     datatype: DataType,
     input_file: str | None,
     sets: Iterable[str],
     set_json: Iterable[str],
     option: str = "--set",
 ) -> dict[str, Any]:
-    """What the command line gives, each text turned into its field's type."""
+    """The inputs on the command line, each text converted to its field's type."""
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
         is_file = value.startswith("@")
         text = _text_of(value[1:]) if is_file else value
-        _put(given, path, _typed(text, datatype.at(path), value[1:] if is_file else ""))
+        _put(given, path, _as_type(text, datatype.at(path), value[1:] if is_file else ""))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -126,8 +126,8 @@ def _text_of(name: str) -> str:
     return sys.stdin.read() if name == "-" else read_text(Path(name))
 
 
-def _typed(text: str, datatype: DataType | None, file: str = "") -> object:
-    """A text from the command line as its field's type, or as it is for `conform` to tell."""
+def _as_type(text: str, datatype: DataType | None, file: str = "") -> object:
+    """A text from the command line as its field's type; else unchanged for `conform` to report."""
     if datatype is None or datatype.scalar == "str":
         return text
     if file.endswith(YAML):

@@ -15,20 +15,20 @@ from loopkit.cli.watching import Watcher
 from loopkit.outside.groups import GROUPS
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
-"""What the first signal is answered with while a run is driven."""
+"""The message after the first signal to a running drive."""
 
 
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
-"""The same for a run with children, which may be many."""
+"""The message after the first signal to a run with children, which may be many."""
 
 
 class Stoppable(Protocol):
-    """A run, a batch of them, or what is left to do after one."""
+    """A run, a batch of runs, or the work after a run."""
 
     stopping: bool
 
     def stop(self) -> None:
-        """Stop as soon as nothing is lost by it: at a run once the step in hand is stored."""
+        """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
         ...
 
 
@@ -77,7 +77,7 @@ class Interruption:
         watcher: Watcher | None = None,
         person: PersonAtTerminal | None = None,
     ) -> None:
-        """Know what there is to be stopped; one that was to stop before begins no work.
+        """Set what a signal stops; after an earlier signal it is stopped before it begins work.
 
         `go_on` says how to go on after a second signal.
         """
@@ -89,12 +89,12 @@ class Interruption:
             active.stop()
 
     def end_at_once(self, last: Stoppable, told: str) -> None:
-        """Let the first signal from now on end what is left to do, the run being where it stops."""
+        """Let the first signal from now on end the remaining work, since the run has stopped."""
         self._active, self._go_on, self._told = last, "", told
 
     @property
     def code(self) -> int:
-        """The exit code that tells of the signal."""
+        """The exit code that stands for the signal."""
         return exit_codes.SIGTERM if self.signal == signal.SIGTERM else exit_codes.SIGINT
 
     def _handle_signal(self, number: int, _: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Where a server listens, under which names, and with which token: the same for every server."""
+"""The address, names and token of a server: the same options for every server."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from loopkit.serving.access import (
 HOST = "127.0.0.1"
 TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
 USUAL_PORTS = {"http": 80, "https": 443}
-"""Those that browsers leave out of an origin."""
+"""The ports that browsers leave out of an origin."""
 GIVE_IT = f"give it in {TOKEN} or with `--token-file`"
 STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
-"""What the first signal to a server is answered with."""
+"""The message after the first signal to a server."""
 
 
 def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -75,7 +75,7 @@ def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
 
 @dataclass(frozen=True)
 class Token:
-    """What clients have to send."""
+    """The token that clients must send."""
 
     text: str
     is_new: bool
@@ -105,7 +105,7 @@ def read_token(file: Path | None) -> Token:
 
 @dataclass(frozen=True)
 class Listening:
-    """A socket that listens, and who may use what is served there."""
+    """A listening socket, and the access to the server behind it."""
 
     socket: socket.socket
     host: str

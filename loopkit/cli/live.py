@@ -59,13 +59,13 @@ class LiveLines(Watcher):
         self._progress.begin(run, events)
 
     def tell(self, run: str, stored: Stored) -> None:
-        """Show an event, and where the family stands then."""
+        """Show an event, and the progress of the family after it."""
         lines = self._progress.few_lines(run, stored)
-        told = [row for line in lines for row in self._rows(line)]
+        rows = [row for line in lines for row in self._rows(line)]
         self._progress.take(run, stored)
         # Of many children so much happens that the clock has to be enough.
-        if told or not is_child(run):
-            self._write(told)
+        if rows or not is_child(run):
+            self._write(rows)
 
     def say_in_signal(self, text: str) -> None:
         if self._loop is not None:
@@ -92,7 +92,7 @@ class LiveLines(Watcher):
             self._is_live = was_live
 
     async def _tick(self) -> None:
-        # A terminal that went away is told by whatever is to be said next, not by the clock.
+        # A closed terminal is reported by the next message, not by the clock.
         with suppress(OSError):
             while True:
                 if self._is_live and self._status() != self._drawn:
@@ -104,11 +104,11 @@ class LiveLines(Watcher):
         with suppress(OSError):
             self._write([])
 
-    def _write(self, told: list[Text]) -> None:
+    def _write(self, rows: list[Text]) -> None:
         """Erase the status, print lines, draw it again: in one write, so that nothing flickers."""
         erased = ERASE if self._drawn else ""
         with self._console.capture() as captured:
-            for row in told:
+            for row in rows:
                 self._console.print(row, soft_wrap=True)
         self._drawn = self._status() if self._is_live else ""
         self._terminal.write(f"{erased}{captured.get()}{self._drawn}")
@@ -141,7 +141,7 @@ class LiveLines(Watcher):
 
 
 def _safe(text: str) -> str:
-    """One row, whatever an agent has written into it."""
+    """One row, even if an agent's text has line breaks."""
     return " ".join(printable(text).splitlines())
 
 

@@ -25,14 +25,14 @@ class LogFile(logging.FileHandler):
         say(f"LOOPKIT_LOG: `{self.baseFilename}` can't be written; the log ends here")
 
     def close(self) -> None:
-        # What could not be written is written once more; it was told before.
+        # The unwritten rest is written once more; the failure was reported before.
         with suppress(OSError):
             super().close()
 
 
 @contextmanager
 def log_to(path: str) -> Iterator[None]:
-    """Log everything to a file meanwhile; raises Stop where it can't be opened."""
+    """Log everything to a file meanwhile; raises Stop if it can't be opened."""
     log_file, level = LogFile(path), LOGGER.level
     LOGGER.addHandler(log_file)
     LOGGER.setLevel(logging.DEBUG)

@@ -32,7 +32,7 @@ def load_checked(path: Path) -> Loaded:
 def load_changed(
     path: Path, models: Sequence[str], prices: Sequence[str], max_cost: float | None
 ) -> Loaded:
-    """The same with what options say instead of its models and prices; raises NotRunnable too.
+    """A checked machine with the models and prices of options; raises NotRunnable too.
 
     Whether calls fit into the limits is told for what is asked under them, the cost included.
     """
@@ -64,10 +64,10 @@ def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise Stop(USAGE, render_problems(errors))
-    # Notes are for whoever asks what could be better, with `check`.
+    # Only `check` prints notes.
     return loaded, [problem for problem in problems if problem.severity == "warning"]
 
 
 def _tell(warnings: Iterable[Problem]) -> None:
-    if told := list(warnings):
-        say(render_problems(told) + "\n")
+    if problems := list(warnings):
+        say(render_problems(problems) + "\n")

@@ -43,5 +43,5 @@ def _is_machine(path: Path) -> bool:
     try:
         return MACHINE_KEY.search(path.read_bytes()) is not None
     except OSError:
-        # Reading it as a machine tells why it can't be read.
+        # Loading it as a machine reports why it can't be read.
         return True

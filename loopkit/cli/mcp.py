@@ -12,7 +12,7 @@ import click
 from loopkit.app import App
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import OK, SIGINT, SIGTERM, USAGE, Stop, report_errors, say
-from loopkit.cli.inputs import fixed_inputs, input_options
+from loopkit.cli.inputs import input_options, inputs_without_defaults
 from loopkit.cli.machine import load_checked
 from loopkit.cli.mcp_machines import machines
 from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
@@ -56,7 +56,7 @@ def validators(
     refuse_streams([str(machine), input_file or "", *files])
     with report_errors():
         loaded = load_checked(machine)
-        fixed = fixed_inputs(loaded.machine, input_file, sets, set_json)
+        fixed = inputs_without_defaults(loaded.machine, input_file, sets, set_json)
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         choice = choose(known, fixed, judges=judges)
         serve = stdio_server()

@@ -24,7 +24,7 @@ OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "-
 
 @dataclass(frozen=True)
 class Place:
-    """Where to listen, as it is given at the command line, and with which token."""
+    """The address given on the command line, and the token."""
 
     host: str
     port: int
@@ -32,7 +32,9 @@ class Place:
     token: Token
 
     @classmethod
-    def given(cls, host: str, port: int, urls: Sequence[str], token_file: Path | None) -> Place:
+    def from_options(
+        cls, host: str, port: int, urls: Sequence[str], token_file: Path | None
+    ) -> Place:
         """Raises Stop where no client could know the token."""
         token = read_token(token_file)
         if token.is_secret:

@@ -49,7 +49,7 @@ def machines(
     server, each with its token, and runs go on when a client is gone.
     """
     if over_http:
-        place = Place.given(host, port, urls, token_file)
+        place = Place.from_options(host, port, urls, token_file)
     else:
         refuse_place()
         refuse_streams(map(str, paths))
@@ -87,7 +87,7 @@ class _Serving:
     async def go_on(
         self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
     ) -> asyncio.Future[None]:
-        """Serve until the end; what has served, which may still wait for standard input."""
+        """Serve until the end; the task that served, which may still wait for standard input."""
         names = ", ".join(f"`{name}`" for name in self._host.machines)
         say(f"serving {names} over MCP until standard input ends")
         interruption.watch(self, "the runs can be resumed", STOPPING)

@@ -13,7 +13,7 @@ Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 
 
 def stdio_server() -> Serve:
-    """What speaks with the client; raises Stop where its library is not installed."""
+    """The server that speaks with the client; raises Stop if its library is not installed."""
     try:
         from loopkit.serving.mcp.stdio import serve
     except ImportError as error:

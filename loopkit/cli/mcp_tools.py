@@ -72,8 +72,8 @@ async def _ask(
 def _lines(server: str, offered: Sequence[OfferedTool]) -> Sequence[str]:
     if not offered:
         return [f"{server} offers no tools"]
-    told = ((tool, one_line(tool.description)) for tool in offered)
+    descriptions = ((tool, one_line(tool.description)) for tool in offered)
     return [
         f"{server}.{printable(tool.name)}  {tool.digest}" + (f"\n  {line}" if line else "")
-        for tool, line in told
+        for tool, line in descriptions
     ]

@@ -1,4 +1,4 @@
-"""`--model`, `--price`, `--param`: what a command line says anew about agents."""
+"""`--model`, `--price`, `--param`: options that change agents."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def usd(_context: click.Context, _option: click.Parameter, amount: float | None)
 
 
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
-    """What `agent=VALUE` options say; raises Stop."""
-    said: dict[str, str] = {}
+    """The values of `agent=VALUE` options by agent; raises Stop."""
+    values: dict[str, str] = {}
     for text in written:
         name, _, value = text.partition("=")
         if not name.strip() or not value.strip():
             raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
-        said[name] = value
-    return said
+        values[name] = value
+    return values
 
 
 def amounts(prices: Iterable[str]) -> dict[str, float]:
-    """What `--price` options say; raises Stop."""
+    """The values of `--price` options by agent; raises Stop."""
     found: dict[str, float] = {}
     for name, text in by_agent("--price", prices).items():
         try:
@@ -61,7 +61,7 @@ def amounts(prices: Iterable[str]) -> dict[str, float]:
 
 
 def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What `--param AGENT.KEY=VALUE` options say; raises Stop. `null` takes an option away."""
+    """The values of `--param AGENT.KEY=VALUE` options; raises Stop. `null` removes an option."""
     found: dict[str, dict[str, Any]] = {}
     for text in params:
         key, equals, value = text.partition("=")

@@ -9,11 +9,11 @@ from loopkit.journal import RunUnreadable
 from loopkit.views.plan.past import Past, PastRun, past_of
 
 NEWEST = 200
-"""How many of the runs are looked at."""
+"""The maximum number of runs that are read."""
 
 
 def past_runs(machine: str) -> Past | None:
-    """What the newest runs of a machine took."""
+    """The figures of the newest runs of a machine."""
 
     async def read(app: App) -> list[PastRun]:
         found: list[PastRun] = []
@@ -22,7 +22,7 @@ def past_runs(machine: str) -> Past | None:
                 stored = await app.events(row.run)
                 state = state_after(row.run, stored)
             except RunUnreadable:
-                # `runs ls` tells what is wrong with it; it says nothing of what others took.
+                # `runs ls` reports its fault; the figures of other runs do not depend on it.
                 continue
             found.append((state, [each.event for each in stored]))
         return found

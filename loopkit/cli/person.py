@@ -1,4 +1,4 @@
-"""The person at the terminal: sees what is asked about, and answers."""
+"""The person at the terminal: sees the review of a question, and answers it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import DataType, described, misfit, parse_record
+from loopkit.language.datatypes import DataType, describe_type, misfit, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.views.review import choice_lines, review
@@ -42,7 +42,7 @@ def at_terminal() -> bool:
 
 
 class Expired(Exception):
-    """The question's time is over."""
+    """The question has expired."""
 
 
 class PersonAtTerminal:
@@ -112,7 +112,7 @@ class PersonAtTerminal:
     def _choice(
         engine: Engine, run: RunState, question: Waiting, beside: HumanAnswer, line: str
     ) -> tuple[Choice | None, HumanAnswer]:
-        """What a line chooses, if anything, and what has been said beside that until now."""
+        """The choice that a line makes, if any, and the options given so far."""
         try:
             words = read_words(line)
             said = beside.replace(
@@ -123,7 +123,7 @@ class PersonAtTerminal:
             click.echo(f"  {printable(str(refused))}", err=True)
             return None, beside
         if words.choice or said == beside:
-            return _chosen(choices, words.choice), said
+            return _match_choice(choices, words.choice), said
         for told in choice_lines(choices):
             click.echo(told, err=True)
         return None, said
@@ -132,13 +132,13 @@ class PersonAtTerminal:
 def _choices_after(
     engine: Engine, run: RunState, question: Waiting, said: HumanAnswer
 ) -> tuple[Choice, ...]:
-    """The choices as they are with what is said beside them; raises AnswerRefused."""
+    """The choices after these options are applied; raises AnswerRefused."""
     if question.call is not None or not (said.origins or said.limits):
         return question.choices
     return engine.questions.choices(consider_answer(engine, run, said)[1])
 
 
-def _chosen(choices: Sequence[Choice], said: str) -> Choice | None:
+def _match_choice(choices: Sequence[Choice], said: str) -> Choice | None:
     """The choice that a word names, by its name or the beginning of it."""
     matching = [c for c in choices if said and c.name.startswith(said.lower())]
     exact = [choice for choice in matching if choice.name == said.lower()]
@@ -164,8 +164,8 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
-        while said := ask(f"{name} ({described(field)}): ") or field.required:
-            value = "" if said is True else _typed(str(said), field)
+        while said := ask(f"{name} ({describe_type(field)}): ") or field.required:
+            value = "" if said is True else _as_type(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
                 answers[name] = value
@@ -175,13 +175,13 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
 
 
 def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
-    """What is wrong with a field, in the words that say what it takes where there are any."""
+    """The mistake in a field, in the words of its type if there are any."""
     if value == "":
         return fault[1]
     return misfit(value, field) or f"does not fit: {fault[1]}"
 
 
-def _typed(said: str, field: DataType) -> object:
+def _as_type(said: str, field: DataType) -> object:
     if field.scalar == "str":
         return said
     try:
@@ -208,7 +208,7 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     click.echo(prompt, nl=False, err=True)
     # Not read at once: a Ctrl-C that comes right before would be noticed only after the line.
     awaited: list[TextIO | socket] = [sys.stdin] if woken is None else [sys.stdin, woken]
-    while sys.stdin not in (readable := select.select(awaited, [], [], _left(until))[0]):
+    while sys.stdin not in (readable := select.select(awaited, [], [], _seconds_until(until))[0]):
         if not readable:
             raise Expired
         if woken is not None:
@@ -219,6 +219,6 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     return line.strip()
 
 
-def _left(until: float | None) -> float | None:
+def _seconds_until(until: float | None) -> float | None:
     """Seconds until a moment."""
     return None if until is None else max(0.0, until - time.time())

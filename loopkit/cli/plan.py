@@ -74,7 +74,7 @@ def command(
 
 
 def _tell_of_runs(machine: str) -> None:
-    # A plan needs no journal otherwise.
+    # Only this part of a plan needs the journal.
     from loopkit.cli.past_runs import past_runs
     from loopkit.views.plan.past import past_text
 
@@ -86,7 +86,7 @@ def _tell_of_runs(machine: str) -> None:
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
-    """What `--assume` says; raises Stop."""
+    """The probabilities of `--assume`; raises Stop."""
     given: dict[str, Fraction] = {}
     for written in assumed:
         fact, _, text = written.rpartition("=")

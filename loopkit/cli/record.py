@@ -35,7 +35,7 @@ def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass
 class Recorder:
-    """Where a run is recorded that is still to be driven."""
+    """The file and case in which a run will be recorded."""
 
     target: Target | None
     run: str = ""
@@ -51,12 +51,12 @@ class Recorder:
                 now = target(self.target.path, self.target.machine, self.target.name)
             print_recording(record_run(now, self.run))
         except Stop as stop:
-            # The run itself is none the worse for it.
+            # The run itself is not affected.
             exit_codes.say(f"not recorded: {str(stop).removeprefix('error: ')}")
 
 
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
-    """What `--record` asks for; raises Stop where the file can't take it."""
+    """The recorder of `--record`; raises Stop if the file can't take the case."""
     if file is None and as_case is not None:
         raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
     with _refuse_unrecordable():

@@ -19,7 +19,7 @@ from loopkit.cli.batch.command import (
 from loopkit.cli.batch.lines import Batch
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
-from loopkit.cli.inputs import given_inputs, input_options, read_inputs
+from loopkit.cli.inputs import input_options, inputs_from_options, read_inputs
 from loopkit.cli.machine import load_changed
 from loopkit.cli.mending import model_options, usd
 from loopkit.cli.record import record_options, recorder
@@ -81,7 +81,9 @@ def command(
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         if batch is not None:
-            shared = given_inputs(parse_record(loaded.machine.input), input_file, sets, set_json)
+            shared = inputs_from_options(
+                parse_record(loaded.machine.input), input_file, sets, set_json
+            )
             lines = Batch(loaded.machine, batch, results, shared, key)
             refuse_with_batch(record_file, output)
             return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)

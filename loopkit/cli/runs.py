@@ -99,14 +99,19 @@ def show(run: str) -> int:
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)
         sent = prompt_lines(stored.event for stored in await app.events(run))
-        return [*told, *sent, *_asked(engine, state), *await _family(app, state, is_driven)]
+        return [
+            *told,
+            *sent,
+            *_question_lines(engine, state),
+            *await _family(app, state, is_driven),
+        ]
 
     echo_wrapped(with_app(read))
     return exit_codes.OK
 
 
-def _asked(engine: Engine, state: RunState) -> Iterator[str]:
-    """The open question, or what is wanted from outside, and the lines that answer it."""
+def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
+    """The open question, or the request for an artifact, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
         has_origins = bool(engine.program.graph.origins) and state.question.wanted is None
@@ -127,7 +132,7 @@ def rm(run: tuple[str, ...]) -> int:
     """
 
     async def remove(app: App) -> None:
-        one_each = {one: await _left_open(app, one) for one in run}
+        one_each = {one: await _open_calls_note(app, one) for one in run}
         await app.remove(*one_each)
         for one, left_open in one_each.items():
             exit_codes.say(f"run {one} is removed{left_open}")
@@ -136,17 +141,17 @@ def rm(run: tuple[str, ...]) -> int:
     return exit_codes.OK
 
 
-async def _left_open(app: App, run: str) -> str:
-    """What nobody can learn any more once a run is removed: what became of its open calls."""
+async def _open_calls_note(app: App, run: str) -> str:
+    """A note on the run's open calls, whose results are lost once the run is removed."""
     calls = [call async for call in _open_calls(app, run)]
     asked = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.asks_agent))
     tools = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role == "tool"))
-    told = ""
+    note = ""
     if asked:
-        told += f"; it had asked {asked} without an answer, and that call may have been paid for"
+        note += f"; it had asked {asked} without an answer, and that call may have been paid for"
     if tools:
-        told += f"; it had called {tools}, and nobody knows what came of it"
-    return told
+        note += f"; it had called {tools}, and nobody knows what came of it"
+    return note
 
 
 async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
@@ -177,7 +182,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     async def print_events(app: App) -> None:
         after, progress = 0, Progress()
         while True:
-            # Asked first: what a process wrote before its end is read after that.
+            # Checked before reading, so that all that a process wrote before its end is read.
             is_driven = await has_driver(app, run)
             new = await app.events(run, after)
             for stored in new:
@@ -202,7 +207,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
 
 
 async def _row(app: App, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
-    """A run's line in the table; what cannot be read of it goes to `faults`."""
+    """A run's line in the table; its unreadable parts go to `faults`."""
     ago = age(app.clock.now() - row.updated_at)
     try:
         if row.damage is not None:
@@ -236,14 +241,14 @@ def _without_run(child: Row) -> tuple[str, ...]:
 
 async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
     """The children of a run in lines, and to whom it belongs itself."""
-    told: list[str] = []
+    lines: list[str] = []
     for name, rows in rows_of(state):
         known = {
             row.run: await app.state_of(row.run)
             for row in rows_to_show(rows)
             if row.run and not row.outcome and await app.journal.has(row.run)
         }
-        told += child_lines(state, name, rows, known, is_driven)
+        lines += child_lines(state, name, rows, known, is_driven)
     if is_child(state.run):
-        told.append(f"part of: loopkit runs show {root_of(state.run)}")
-    return told
+        lines.append(f"part of: loopkit runs show {root_of(state.run)}")
+    return lines

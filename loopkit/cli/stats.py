@@ -66,7 +66,7 @@ def command(
     totals, points, faults = Totals(), list[Point](), list[RunUnreadable]()
 
     async def read(app: App) -> None:
-        async for found in _named(app, run, machine) if run else _all(app, machine):
+        async for found in _figures_of(app, run, machine) if run else _all(app, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
                 continue
@@ -95,7 +95,7 @@ async def _all(app: App, machine: str | None) -> AsyncIterator[Read]:
         before = found[-1].place
 
 
-async def _named(app: App, runs: tuple[str, ...], machine: str | None) -> AsyncIterator[Read]:
+async def _figures_of(app: App, runs: tuple[str, ...], machine: str | None) -> AsyncIterator[Read]:
     """The figures of runs and of those that they have begun, each once."""
     waiting, seen = list(reversed(runs)), set[str]()
     while waiting:

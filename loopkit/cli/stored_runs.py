@@ -19,7 +19,7 @@ OFFERED = 50
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
-    """What the work comes to; raises Stop for what a user can cause."""
+    """The result of the work; raises Stop for errors that a user can cause."""
 
     folder = state_folder()
 
@@ -38,7 +38,7 @@ async def has_driver(app: App, run: str) -> bool:
 
 def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The argument RUN: the id of a stored run, or as much of its beginning as no other run has."""
-    return click.argument("run", callback=_full_ids, shell_complete=_offered, **options)
+    return click.argument("run", callback=_full_ids, shell_complete=_complete_id, **options)
 
 
 def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
@@ -51,7 +51,7 @@ def _full_id(beginning: str) -> str:
     return with_app(lambda app: app.run_named(beginning))
 
 
-def _offered(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     try:
         return with_app(lambda app: app.journal.find_runs(incomplete, OFFERED))
     except Stop:

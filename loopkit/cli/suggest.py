@@ -22,8 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def suggest_option(command: F) -> F:
     """The option, for `loopkit test`."""
-    told = "Print cases that would cover the rest, with the replies left to write."
-    return click.option("--suggest", "is_suggesting", is_flag=True, help=told)(command)
+    help_text = "Print cases that would cover the rest, with the replies left to write."
+    return click.option("--suggest", "is_suggesting", is_flag=True, help=help_text)(command)
 
 
 def refuse_with(others: Mapping[str, object]) -> None:
@@ -39,7 +39,7 @@ def print_suggestions(paths: Iterable[Path]) -> int:
     if not suites:
         raise Stop(USAGE, f"error: there is no `*{SUFFIX}`; name one, or a machine file")
     for alike in suites.values():
-        _tell(suggest(alike[0], [run for suite in alike for run in _reached(suite)]))
+        _tell(suggest(alike[0], [run for suite in alike for run in _reach_by_case(suite)]))
     return OK
 
 
@@ -75,7 +75,7 @@ def _by_machine(suites: Iterable[Suite]) -> dict[Path, list[Suite]]:
     return found
 
 
-def _reached(suite: Suite) -> Iterator[Reached]:
+def _reach_by_case(suite: Suite) -> Iterator[Reached]:
     for name in suite.playable:
         run = play(suite, name)
         engine = suite.machines.engines[run.state.definition]
@@ -87,10 +87,10 @@ def _tell(found: Suggestions) -> None:
     if found.cases:
         where = f"# {path}, below `cases:`\n" if found.suite.names else f"# {path}\n"
         click.echo(where + (found.as_cases if found.suite.names else found.as_file), nl=False)
-        told = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
+        summary = f"{plural(len(found.cases), 'case')} for {plural(covered, 'goal')}"
     else:
-        told = "no case" if found.failed else "every goal has a case"
-    exit_codes.say(f"{path}: {told}")
+        summary = "no case" if found.failed else "every goal has a case"
+    exit_codes.say(f"{path}: {summary}")
     for goal, reason in found.failed:
         exit_codes.say(f"{_place(found, goal)}: {reason}")
 

@@ -38,11 +38,11 @@ from loopkit.text import plural
 
 @dataclass
 class Tested:
-    """What came of all files."""
+    """The results of all files."""
 
     results: list[CaseResult] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    """The files that can't be used, and what is wrong with them."""
+    """The unusable files with their problems, as text."""
 
     @property
     def failed(self) -> list[CaseResult]:
@@ -86,7 +86,7 @@ def command(
         return print_suggestions(paths)
     files, is_selected = _files(paths or (Path(),)), _selection(expression)
     Updating(update, update_cases).begin(files, is_selected)
-    tested = _tested(files, is_selected, tally)
+    tested = _test_files(files, is_selected, tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
@@ -113,7 +113,7 @@ def _selection(expression: str) -> Selection:
         raise Stop(USAGE, f"error: -k {error}") from error
 
 
-def _tested(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
+def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
     tested, machines = Tested(), Machines()
     for file in files:
         try:

@@ -39,7 +39,7 @@ def update_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Updating:
-    """Which cases are rewritten."""
+    """The cases to rewrite."""
 
     every: bool
     named: tuple[str, ...]
@@ -51,7 +51,7 @@ class Updating:
         files = list(files)
         suites = list(_usable(files))
         if len(suites) == len(files):
-            # A case that is not found may stand in a file that can't be used, which is told next.
+            # A missing case may stand in an unusable file, which is reported next.
             self._refuse_unknown([name for suite in suites for name in suite.names])
         for suite in suites:
             cases = [name for name in suite.names if self._is_meant(suite, name, is_selected)]
@@ -71,7 +71,7 @@ class Updating:
 def _usable(files: Iterable[Path]) -> Iterator[Suite]:
     machines = Machines()
     for file in files:
-        # The test that follows tells what is wrong with one that can't be used.
+        # The test that follows reports what is wrong with an unusable file.
         with suppress(ProblemsFound):
             yield load_suite(file, machines)
 
@@ -84,14 +84,14 @@ def _change(made: Update) -> None:
             raise Stop(USAGE, f"error: {error}") from error
         click.echo(made.diff)
     for case, keys in made.kept.items():
-        exit_codes.say(f"{case}: {_kept(made, case, keys)}: --update-case {shlex.quote(case)}")
+        exit_codes.say(f"{case}: {_hint(made, case, keys)}: --update-case {shlex.quote(case)}")
     for told in made.left:
         exit_codes.say(f"not updated: {told}")
 
 
-def _kept(made: Update, case: str, keys: Iterable[str]) -> str:
-    told = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
+def _hint(made: Update, case: str, keys: Iterable[str]) -> str:
+    named = " and ".join(f"`{key}`" for key in dict.fromkeys(keys))
     expect = made.suite.case(case).expect
     if expect is None or expect.is_empty:
-        return f"expects nothing; to fill in {told}"
-    return f"{told} left unchanged; to update it"
+        return f"expects nothing; to fill in {named}"
+    return f"{named} left unchanged; to update it"

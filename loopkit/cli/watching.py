@@ -17,7 +17,7 @@ from loopkit.views.family_progress import FamilyProgress
 
 STDERR = 2
 REST = "\x1b[J"
-"""What is behind the cursor away. Right at the beginning of a screen, it would be one more in
+"""Erases the text behind the cursor. Right at the beginning of a screen, it would be one more in
 the history of some terminals."""
 ERASE = f"\r{REST}"
 """To the beginning of the line, and everything behind it away: all rows of a line that a narrower
@@ -26,17 +26,17 @@ OUTPUTS = ("auto", "plain", "jsonl", "quiet")
 
 
 class Watcher:
-    """Shows nothing of a run; the others show what is durable, as soon as it is."""
+    """Shows nothing of a run; the subclasses show each event as soon as it is durable."""
 
     erased = "\n"
-    """What brings the terminal into the state in which a last line may be written."""
+    """The codes after which a last line may be written to the terminal."""
 
     def listeners_of(self, run: str) -> Sequence[Listener]:
-        """Whom to tell what happens in a run, which may be a child of the one that is driven."""
+        """The listeners of a run, which may be a child of the driven one."""
         return ()
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
-        """Know what a run did before, told or not."""
+        """Note the earlier events of a run, whether they were shown or not."""
 
     def say_in_signal(self, text: str) -> None:
         """Show a line from within a signal handler, which must not wait for any lock."""
@@ -72,7 +72,7 @@ class Events(Watcher):
 
 
 class PlainLines(Watcher):
-    """What happens, as lines on standard error."""
+    """Prints events as lines on standard error."""
 
     def __init__(self) -> None:
         self._progress = FamilyProgress()

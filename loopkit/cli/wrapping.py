@@ -14,13 +14,13 @@ import click
 
 NARROWEST = 40
 EXCERPT = re.compile(r" *\d* \| |  (?:-->|:::) ")
-"""What a line of a file, a caret and a place begin with: they are never broken."""
+"""The beginnings of a line of a file, a caret and a place, which are never broken."""
 COMMAND = re.compile(r"( *\S.*:) +(loopkit \S.*)")
 """A hint and a command to paste, which has a line of its own where both together are too long."""
 LABELS = re.compile(r"  help: |- ")
-"""What a text begins with that goes on under its first word."""
+"""The beginnings of a text that is continued under its first word."""
 VERDICT = r"^(?:Verdict of [^:]+: |  \d+: | +\d+\. .*\bverdict = )"
-"""What a verdict stands behind: in a report, in the rounds before it, on the way of a plan."""
+"""The texts before a verdict: in a report, in earlier rounds, in the path of a plan."""
 COLOURS = (
     (r"^error(?:\[[\w-]+\])?(?=:)", "red"),
     (r"^warning(?:\[[\w-]+\])?(?=:)", "yellow"),
@@ -40,7 +40,7 @@ COLOURS = (
     (r"^The cost is (not known):", "yellow"),
     (r"  (unknown)$", "yellow"),
 )
-"""What of a line is shown in which colour: as in the progress of a run.
+"""The coloured parts of a line: as in the progress of a run.
 
 Only a terminal needs them, so they are compiled then."""
 
@@ -48,30 +48,30 @@ Only a terminal needs them, so they are compiled then."""
 def echo_wrapped(paragraphs: Iterable[str]) -> None:
     """Print paragraphs to stdout; what is wrapped goes on under its first word."""
     for paragraph in paragraphs:
-        click.echo(shown(paragraph, sys.stdout))
+        click.echo(fit_to_terminal(paragraph, sys.stdout))
 
 
-def shown(text: str, stream: TextIO | None) -> str:
-    """A text as a terminal shows it best, and as it is anywhere else."""
+def fit_to_terminal(text: str, stream: TextIO | None) -> str:
+    """The text, wrapped and coloured for a terminal; unchanged for anything else."""
     width = columns_of(stream)
     if width is None:
         return text
-    rows = (row for line in text.split("\n") for row in wrapped(line, width).split("\n"))
-    return "\n".join(map(_coloured, rows))
+    rows = (row for line in text.split("\n") for row in wrap(line, width).split("\n"))
+    return "\n".join(map(_colour, rows))
 
 
 def in_colour(row: str, stream: TextIO | None) -> str:
     """A row of a table: in colour at a terminal, and never broken."""
-    return row if columns_of(stream) is None else _coloured(row)
+    return row if columns_of(stream) is None else _colour(row)
 
 
-def wrapped(line: str, width: int) -> str:
+def wrap(line: str, width: int) -> str:
     """A line in several, none longer than `width` but for single words and commands to paste."""
     text = line.lstrip()
     if len(line) <= width or text.startswith("loopkit ") or EXCERPT.match(line):
         return line
     if hint := COMMAND.fullmatch(line):
-        return f"{wrapped(hint[1], width)}\n  {hint[2]}"
+        return f"{wrap(hint[1], width)}\n  {hint[2]}"
     if not text.strip("─"):
         return line[:width]
     margin = " " * (len(line) - len(text))
@@ -95,7 +95,7 @@ def columns_of(stream: TextIO | None) -> int | None:
     return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
-def _coloured(row: str) -> str:
+def _colour(row: str) -> str:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb"):
         return row
     return "".join(_pieces(row))

@@ -52,7 +52,7 @@ _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def compose(source: SourceText) -> Document:
-    """Return the one document of the text; raises `ProblemsFound` with all that is wrong."""
+    """Return the document of the text; raises `ProblemsFound` with all mistakes."""
     builder = _Builder(source)
     try:
         root = builder.document()
@@ -67,7 +67,7 @@ def compose(source: SourceText) -> Document:
 
 
 def _elsewhere(problem: Problem, others: list[Problem]) -> list[Problem]:
-    """Return the others without those that saw less of the same mistake."""
+    """Return the other problems, without those that start at the place of this one."""
     return [other for other in others if _start(other) != _start(problem)]
 
 
@@ -76,7 +76,7 @@ def _start(problem: Problem) -> tuple[int, int]:
 
 
 class _Anchored(Value, frozen=True):
-    """What an anchor names, with its size and depth when the aliases in it are expanded."""
+    """The value of an anchor, with its size and depth after its aliases are expanded."""
 
     node: Node
     values: int
@@ -88,7 +88,7 @@ class _Unfinished:
 
 
 class _Builder:
-    """Builds the tree of one text, and collects what is wrong with it on the way."""
+    """Builds the tree of one text, and collects its mistakes on the way."""
 
     def __init__(self, source: SourceText) -> None:
         self.problems: list[Problem] = []
@@ -103,7 +103,7 @@ class _Builder:
         self._deepest = 0
 
     def document(self) -> Node:
-        """Return the root. Where there is none to speak of, `problems` says so."""
+        """Return the root. If it is unusable, `problems` has the reason."""
         next(self._events)
         if isinstance(next(self._events), StreamEndEvent):
             return self._empty()
@@ -120,7 +120,7 @@ class _Builder:
         return root
 
     def failure(self, error: Exception) -> Failure:
-        """Return what is known when the parser raises `error`."""
+        """Return the failure that describes `error` of the parser."""
         if not isinstance(error, MarkedYAMLError):
             return Failure(self._source, str(error), self.end, "", None, self.end, self.quoted)
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
@@ -152,14 +152,14 @@ class _Builder:
             start = self._behind_properties(event, start)
         if event.anchor is None:
             return self._content(event, start, level)
-        return self._anchored(event, start, level)
+        return self._anchor(event, start, level)
 
     def _behind_properties(self, event: _ValueEvent, start: int) -> int:
         found = _PROPERTIES.match(self._source.text, start)
         behind = found.end() if found else start
         return min(behind, event.end_mark.index) if isinstance(event, ScalarEvent) else behind
 
-    def _anchored(self, event: _ValueEvent, start: int, level: int) -> Node:
+    def _anchor(self, event: _ValueEvent, start: int, level: int) -> Node:
         mark = self._anchors[event.anchor] = _Unfinished()
         values, deepest = self._values, self._deepest
         self._deepest = level - 1
@@ -203,13 +203,13 @@ class _Builder:
         self.end = end
         span = self._source.span(start, end)
         if style == "plain":
-            return Node(span, self._resolved(event.value, span), None, style, event.value)
+            return Node(span, self._resolve(event.value, span), None, style, event.value)
         if style in {"single", "double"}:
             self.quoted = (start, end)
-        text = self._unescaped(event.value, span) if style == "double" else event.value
+        text = self._unescape(event.value, span) if style == "double" else event.value
         return Node(span, text, None, style, text)
 
-    def _resolved(self, text: str, span: Span) -> Scalar:
+    def _resolve(self, text: str, span: Span) -> Scalar:
         try:
             return resolve(text)
         except UnusableNumber as error:
@@ -218,7 +218,7 @@ class _Builder:
             )
             return text
 
-    def _unescaped(self, text: str, span: Span) -> str:
+    def _unescape(self, text: str, span: Span) -> str:
         """Return the text with its escaped surrogate pairs joined, as in JSON."""
         joined = _PAIR.sub(_character_of, text)
         found = _UNUSABLE.search(joined)
@@ -248,7 +248,7 @@ class _Builder:
         return self._collection(event, start, key, MappingProxyType(fields))
 
     def _template(self, event: CollectionStartEvent, start: int, level: int) -> Node:
-        # What YAML makes of the braces is no mistake of its own.
+        # The mapping that YAML reads from the braces is not a second mistake.
         known = len(self.problems)
         node = self._mapping(event, start, level)
         self.problems[known:] = [slips.unquoted_template(self._source, start)]
@@ -270,22 +270,22 @@ class _Builder:
         self._values += values
         if self._values > MAX_VALUES:
             place = self._source.span(start, end)
-            raise self._refused(mistake("too-many-values", place))
+            raise self._error_with(mistake("too-many-values", place))
 
     def _descend(self, level: int, start: int) -> None:
         self._deepest = max(self._deepest, level)
         if level > MAX_LEVELS:
             place = self._source.span(start, start + 1)
-            raise self._refused(mistake("too-deep", place))
+            raise self._error_with(mistake("too-deep", place))
 
     def _refuse_more(self, problems: list[Problem]) -> None:
-        """Stop where so much is wrong that the rest of the file tells nothing new."""
+        """Stop after so many mistakes that the rest of the file tells nothing new."""
         if len(problems) > MAX_PROBLEMS:
             place = self._source.span(self.end, self.end + 1)
-            told = problems[:MAX_PROBLEMS]
-            raise ProblemsFound([*told, mistake("too-many-problems", place)])
+            reported = problems[:MAX_PROBLEMS]
+            raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
-    def _refused(self, problem: Problem) -> ProblemsFound:
+    def _error_with(self, problem: Problem) -> ProblemsFound:
         return ProblemsFound([*self.problems, problem])
 
 

@@ -54,7 +54,7 @@ class Document(Value, frozen=True, dict=True):
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
         return _plain(self.root)
 
-    def written(self, path: Path) -> tuple[str | int, ...]:
+    def as_written(self, path: Path) -> tuple[str | int, ...]:
         """Return the path without the indexes of lists that are written as their only item."""
         kept: tuple[str | int, ...] = ()
         for part in path:
@@ -94,7 +94,7 @@ class Document(Value, frozen=True, dict=True):
         """
         node = self.node(path)
         is_here = node is not None and node.span.file == self.file
-        written = self._written(node, line) if node and is_here else None
+        written = self._locate_line(node, line) if node and is_here else None
         if node is None or written is None:
             return self.span(path)
         at, before, available = written
@@ -102,7 +102,7 @@ class Document(Value, frozen=True, dict=True):
         end = min(start + max(length, 0), available)
         return Span(self.file, at, before + start + 1, at, before + end + 1)
 
-    def _written(self, node: Node, line: int) -> tuple[int, int, int] | None:
+    def _locate_line(self, node: Node, line: int) -> tuple[int, int, int] | None:
         """Return the file's line, the columns before the text on it, and the text's length."""
         if not isinstance(node.value, str):
             return None

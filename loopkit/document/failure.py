@@ -11,15 +11,15 @@ TOO_DEEP = "brackets are nested too deep"
 
 
 class Failure(Value, frozen=True):
-    """What the parser said when it gave up; the places are offsets in the text."""
+    """The parser's failure; the places are offsets in the text."""
 
     source: SourceText
     reason: str
     at: int
     context: str
-    """What it was reading, "" if it did not say."""
+    """The construct that it was reading; "" if unknown."""
     opened: int | None
-    """Where that started."""
+    """The offset at which that started."""
     read_to: int
     """The end of the last value before."""
     quoted: tuple[int, int] | None
@@ -40,7 +40,7 @@ class Failure(Value, frozen=True):
         return self.source.span(start, default if end is None else max(start, end))
 
     def line_span(self, start: int) -> Span:
-        """Return the place from `start` to the end of what stands on its line."""
+        """Return the place from `start` to the end of the text on its line."""
         return self.span(start, self.line_end(start))
 
     def line_end(self, offset: int) -> int:

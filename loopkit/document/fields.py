@@ -13,7 +13,7 @@ _MERGE = "\0<<"
 
 
 def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
-    """Return the fields in the order of the file, and what is wrong with them.
+    """Return the fields in the order of the file, and their mistakes.
 
     `<<: *a` and `<<: [*a, *b]` put fields where they stand; the mapping's own fields win over
     those, wherever they are written, and of two of one name that are merged in, the first.
@@ -23,7 +23,7 @@ def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], lis
         return own, problems
     fields: dict[str, Entry] = {}
     for name, entry in own.items():
-        found = _merged(entry.node) if name == _MERGE else [(name, entry)]
+        found = _fields_of_merge(entry.node) if name == _MERGE else [(name, entry)]
         for merged, its in found:
             fields.setdefault(merged, own.get(merged, its))
     return fields, [*problems, *_unmergeable(own[_MERGE].node)]
@@ -52,7 +52,7 @@ def _odd_blanks(key: Node) -> Iterator[Problem]:
         yield odd_blank(key.span, outer[0])
 
 
-def _merged(merged: Node) -> Iterator[tuple[str, Entry]]:
+def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
     """Yield the fields of one mapping or of a list of them, each with the place of its use."""
     for node in _sources(merged):
         if isinstance(node.value, Mapping):
@@ -72,7 +72,7 @@ def _sources(merged: Node) -> tuple[Node, ...]:
 
 
 def kind_of(node: Node) -> str:
-    """Return what the value is, in the words of a message."""
+    """Return the kind of the value, in the words of a message."""
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):

@@ -19,7 +19,7 @@ class FrontMatter(Value, frozen=True):
     keys: Document | None
     """None where the file does not start with a line `---`."""
     body: str
-    """What follows, without blank lines around it; its lines end in LF."""
+    """The text that follows, without blank lines around it; its lines end in LF."""
     line: int
     """The line of the file in which the body starts."""
 
@@ -29,7 +29,7 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first = _MARK.match(text)
     if first is None:
-        return _parted(None, text, 0)
+        return _front_matter(None, text, 0)
     last = _MARK.search(text, first.end())
     if last is None:
         place = Span(file, 1, 1, 1, first.end() + 1)
@@ -37,17 +37,17 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
         raise ProblemsFound(
             [Problem("front-matter", "the front matter has no end", place, "", remedy)]
         )
-    return _parted(_keys(text[first.end() : last.start()], file), text, last.end())
+    return _front_matter(_keys(text[first.end() : last.start()], file), text, last.end())
 
 
 def _keys(yaml: str, file: str) -> Document:
-    """What stands between the marks, and before it the line end that keeps its places right."""
+    """The text between the marks, after a line end that keeps its line numbers right."""
     if _NOTHING.fullmatch(yaml):
         return Document(file, yaml, Node(Span(file, 1, 1, 1, 4), {}, None, "block"))
     return read(yaml, file)
 
 
-def _parted(keys: Document | None, text: str, at: int) -> FrontMatter:
+def _front_matter(keys: Document | None, text: str, at: int) -> FrontMatter:
     rest = text[at:]
     body = rest.strip("\n")
     start = at + rest.index(body)

@@ -21,7 +21,7 @@ class Included(Value, frozen=True):
 
 
 class CannotInclude(Exception):
-    """A file that brings in no text; the message is a sentence about it."""
+    """A file whose text cannot be included; the message is a sentence with the reason."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

@@ -10,7 +10,7 @@ MAX_BYTES = 1_000_000
 MAX_LEVELS = 64
 MAX_VALUES = 200_000
 MAX_PROBLEMS = 50
-"""Mistakes in the YAML of one file that are told; behind them it is not read on."""
+"""The maximum number of mistakes reported in one file's YAML; after these, reading stops."""
 _SHOWN = 40
 
 MISTAKES: Mapping[str, tuple[str, str]] = {
@@ -63,11 +63,11 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "forbidden-character": ("an escape in this text stands for {character}", "remove the escape"),
 }
-"""By code: what is wrong, and what to do about it."""
+"""The message and the remedy of each code."""
 
 
 def mistake(code: str, place: Span, **words: str) -> Problem:
-    """A mistake of the table, with the words that its texts name."""
+    """A problem from the table of mistakes, with the words for its placeholders."""
     message, remedy = MISTAKES[code]
     return Problem(code, message.format(**words), place, help=remedy.format(**words))
 

@@ -1,7 +1,7 @@
 """The parser: ruamel's in pure Python, without some of its waste.
 
-The C parser crashes the process on deep nesting. The pure one finds out again for every question
-about a token what it knows already, and asks for each character of a word in which context it is.
+The C parser crashes the process on deep nesting. The pure one recomputes known facts for every
+question about a token, and checks the context for each character of a word.
 Its events stay the same; they take a fifth less time.
 """
 
@@ -29,7 +29,7 @@ Before Python 3.11.5 a possessive group keeps the blanks of a word that does not
 
 
 class ParserGaveUp(Exception):
-    """What the parser raised, whatever it is."""
+    """The exception of the parser, whatever its type."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)

@@ -58,7 +58,7 @@ class Problem(Value, frozen=True):
 
 
 class ProblemsFound(Exception):
-    """Something cannot be used as it is; `problems` says everything that is wrong with it."""
+    """A file or value cannot be used; `problems` has all its mistakes."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -153,7 +153,7 @@ def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
 
 
 def place_of(problem: Problem) -> tuple[str, int, int]:
-    """By what problems are sorted: file, line and column."""
+    """The sort key of problems: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 
@@ -218,7 +218,7 @@ def _snippet(span: Span, lines: _Excerpts, gutter: int) -> list[str]:
     rows = lines.rows.get(span.file, ())
     if not 1 <= span.line <= len(rows):
         return []
-    shown, before, carets = _underlined(rows[span.line - 1], span, lines.window(gutter))
+    shown, before, carets = _underline(rows[span.line - 1], span, lines.window(gutter))
     margin = " " * gutter
     return [
         f"{span.line:>{gutter}} | {shown}".rstrip(),
@@ -226,7 +226,7 @@ def _snippet(span: Span, lines: _Excerpts, gutter: int) -> list[str]:
     ]
 
 
-def _underlined(line: str, span: Span, window: int) -> tuple[str, int, int]:
+def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
     """Return the part of the line to show, the columns before the carets, and how many carets."""
     start = min(max(span.column - 1, 0), len(line))
     end = span.end_column - 1 if span.end_line == span.line else len(line)
@@ -260,7 +260,7 @@ def _printable(text: str) -> str:
 
 
 def _glyph(char: str) -> str:
-    """Return what stands for the character on the screen: itself, spaces for a tab, an escape."""
+    """Return the character as the screen shows it: itself, spaces for a tab, or an escape."""
     if char == "\t":
         return _TAB
     # Cf has the marks that reverse the reading order, which can make text lie.

@@ -51,7 +51,7 @@ def unclosed_quote(failure: Failure) -> Problem | None:
         "while scanning a double-quoted scalar",
     }
     at_end = failure.at >= len(failure.source.text) or "document separator" in failure.reason
-    return _unclosed(failure, failure.opened or 0) if in_quotes and at_end else None
+    return _quote_problem(failure, failure.opened or 0) if in_quotes and at_end else None
 
 
 def unknown_escape(failure: Failure) -> Problem | None:
@@ -82,7 +82,7 @@ def after_quote(failure: Failure) -> Problem | None:
     if failure.source.text[end : failure.at].strip(" \t") or failure.at >= failure.line_end(end):
         return None
     if not failure.on_one_line(start, end):
-        return _unclosed(failure, start)
+        return _quote_problem(failure, start)
     if failure.char(failure.at) in "[{}]:":
         return None
     return Problem(
@@ -94,7 +94,7 @@ def after_quote(failure: Failure) -> Problem | None:
     )
 
 
-def _unclosed(failure: Failure, opened: int) -> Problem:
+def _quote_problem(failure: Failure, opened: int) -> Problem:
     return Problem(
         "unclosed-quote",
         "this quote is not closed where its text ends",
@@ -122,7 +122,7 @@ def tag(failure: Failure) -> Problem | None:
     return mistake("tag", failure.span(failure.opened))
 
 
-def reserved(failure: Failure) -> Problem | None:
+def reserved_character(failure: Failure) -> Problem | None:
     if not failure.reason.endswith("cannot start any token"):
         return None
     found = failure.char(failure.at)
@@ -132,7 +132,7 @@ def reserved(failure: Failure) -> Problem | None:
 
 
 def block_text(failure: Failure) -> Problem | None:
-    """Recognise what goes wrong with the `|` or `>` of a text on several lines."""
+    """Recognise mistakes at the `|` or `>` of a text on several lines."""
     start = failure.at if failure.opened is None else failure.opened
     if "block scalar" in f"{failure.context} {failure.reason}" and failure.char(start) in "|>":
         return Problem(

@@ -32,7 +32,7 @@ class UnusableNumber(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """Return what the plain scalar `text` stands for.
+    """Return the value of the plain scalar `text`.
 
     Raises `UnusableNumber` where that is a number outside the range of data.
     """

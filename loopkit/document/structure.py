@@ -75,7 +75,7 @@ def _missing_space(failure: Failure, offset: int) -> Problem | None:
 
 
 def flow(failure: Failure) -> Problem | None:
-    """Recognise what goes wrong inside `{ }` and `[ ]`."""
+    """Recognise mistakes inside `{ }` and `[ ]`."""
     opener = failure.char(failure.opened)
     if not failure.context.startswith("while parsing a flow ") or opener not in _CLOSERS:
         return None
@@ -86,10 +86,10 @@ def flow(failure: Failure) -> Problem | None:
         return slips.unquoted_colon(failure.span(failure.read_to, failure.at + 1))
     if found in "[{":
         return _unquoted_bracket(failure, found, opener + _CLOSERS[opener])
-    return _unseparated(failure, found, opener)
+    return _missing_separator(failure, found, opener)
 
 
-def _unseparated(failure: Failure, found: str, opener: str) -> Problem:
+def _missing_separator(failure: Failure, found: str, opener: str) -> Problem:
     closer = _CLOSERS[opener]
     if found in "]}":
         message, remedy = f"`{found}` cannot close `{opener}`", f"write `{closer}`"
@@ -122,7 +122,7 @@ def _unclosed_bracket(failure: Failure) -> Problem:
     )
 
 
-def misplaced(failure: Failure) -> Problem | None:
+def value_out_of_place(failure: Failure) -> Problem | None:
     """Recognise a list or a key that starts where there can be none."""
     if failure.reason not in _MISPLACED:
         return None

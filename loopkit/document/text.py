@@ -59,7 +59,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def obstacles(source: SourceText) -> list[Problem]:
-    """Return what keeps the text from being a file of ours, whatever YAML is in it."""
+    """Return the problems that make the text unreadable as a file, whatever its YAML."""
     return [*_forbidden_characters(source), *_directives(source), *_conflicts(source)]
 
 

@@ -11,7 +11,7 @@ from loopkit.document.scalars import UnusableNumber, resolve
 
 WIDTH = 100
 """Characters of a line; a text is not broken."""
-# Compiled when something is written, which a check hardly does.
+# Compiled on first use, because `check` rarely writes anything.
 _PLAIN = r"(?a)[A-Za-z_…][\w…/.+()%?!'-]*(?: [\w…/.+()%?!'-]+)*|\d+(?:\.\d+)?(?:ms|s|m|h)"
 _ESCAPED = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
 _UNFIT_FOR_BLOCK = "\\A[ \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[ \t]\\Z"
@@ -27,7 +27,7 @@ def inline(value: Any) -> str:
     """A value on one line, as it may stand inside of brackets."""
     match value:
         case str():
-            return value if _is_plain(value) else _quoted(value)
+            return value if _is_plain(value) else _quote(value)
         case Mapping():
             fields = (f"{inline(key)}: {inline(item)}" for key, item in value.items())
             return "{" + ", ".join(fields) + "}"
@@ -47,10 +47,10 @@ def _is_plain(text: str) -> bool:
 
 
 _WORDS = frozenset({"yes", "no", "on", "off", "y", "n", "true", "false", "null"})
-"""Words that some readers of YAML do not take for text."""
+"""Words that some YAML readers do not read as text."""
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     is_quiet = text.isprintable() and "'" not in text and not re.search(_ESCAPED, text)
     if is_quiet and ("\\" in text or '"' in text):
         return f"'{text}'"
@@ -71,11 +71,11 @@ def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
     if _is_line(head, value, depth):
         yield f"{head} {inline(value)}"
     elif head == "-":
-        first, *rest = _indented(_below(value, depth + 2))
+        first, *rest = _indent(_below(value, depth + 2))
         yield from (f"- {first.lstrip()}", *rest)
     else:
         yield head
-        yield from _indented(_below(value, depth + 2))
+        yield from _indent(_below(value, depth + 2))
 
 
 def _is_line(head: str, value: Any, depth: int) -> bool:
@@ -97,10 +97,10 @@ def _block_text(head: str, text: str) -> Iterator[str]:
     body = text.rstrip("\n")
     ends = len(text) - len(body)
     yield f"{head} |" + ("-", "", "+")[min(ends, 2)]
-    yield from _indented([*body.split("\n"), *([""] * (ends - 1))])
+    yield from _indent([*body.split("\n"), *([""] * (ends - 1))])
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" if line else "" for line in lines)
 
 

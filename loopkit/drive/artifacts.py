@@ -10,7 +10,7 @@ from loopkit.agents.model.answer_caps import OUTPUT_CAPS
 from loopkit.drive.fields import body, extract
 from loopkit.engine.events import Artifact, LeftFolder, Replied
 from loopkit.language import Agent, Output
-from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvaged
+from loopkit.language.datatypes import conform, fault_texts, parse_fields, salvage
 from loopkit.language.states.output import OF_FOLDERS
 from loopkit.machine.codes import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.text.json_text import NoJson, extract_json
@@ -93,7 +93,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     data, faults = conform(_storable(found), datatype)
     if agent.infeasible is not None and _field(data, agent.infeasible) is True:
         # An infeasible answer need not fill in the rest.
-        data, missing = salvaged(data, datatype)
+        data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
         return known.replace(infeasible=True)
     if faults:

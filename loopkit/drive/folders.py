@@ -13,7 +13,7 @@ from loopkit.drive.replies import Written
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import LONGEST_ANSWER
 from loopkit.engine.events import Captured, LeftFolder
-from loopkit.outside.trees.diff import TooLong, changed_paths, diff, shown_path
+from loopkit.outside.trees.diff import TooLong, changed_paths, diff, printable_path
 from loopkit.outside.trees.listing import TooLarge
 from loopkit.outside.trees.tree import MOST_BYTES, MOST_FILES, Tree
 from loopkit.text import plural
@@ -90,14 +90,14 @@ def _folder_change(
         fault = (
             f"what differs in folder {relative!r} from the state before the first attempt has "
             f"more than {LONGEST_ANSWER:,} characters ({plural(len(changed), 'file')}, the first "
-            f"is {shown_path(within + changed[0])!r}); change less, or {_SMALLER}"
+            f"is {printable_path(within + changed[0])!r}); change less, or {_SMALLER}"
         )
         return Written(fault=fault)
     return Written(
         folder=LeftFolder(
             tree=tree.digest,
             place=str(place),
-            files=tuple([shown_path(within + path) for path in changed[:MOST_NAMED]]),
+            files=tuple([printable_path(within + path) for path in changed[:MOST_NAMED]]),
             change=storable(active.redact(change)),
             last_change=storable(active.redact(_last_change(active, before, tree, within))),
         )

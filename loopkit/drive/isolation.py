@@ -14,10 +14,10 @@ from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Artifact, Isolated, Merged, Merging, Restored
 from loopkit.journal.contents import TREES
 from loopkit.journal.folder import STATE_FOLDER
-from loopkit.outside.trees.diff import shown_path
+from loopkit.outside.trees.diff import printable_path
 from loopkit.outside.trees.isolation import CannotIsolate, Isolation, is_in_git, make
 from loopkit.outside.trees.listing import TooLarge
-from loopkit.outside.trees.merging import Conflicts, Merge, merged, write_tree
+from loopkit.outside.trees.merging import Conflicts, Merge, merge_trees, write_tree
 from loopkit.outside.trees.tree import MOST_BYTES, MOST_FILES, Tree
 from loopkit.text import plural
 
@@ -33,7 +33,7 @@ class MergeConflict(CallFailed):
     def __init__(self, isolated: Isolated, paths: tuple[str, ...]) -> None:
         self.paths = paths
         """The files, from the workspace on."""
-        named = ", ".join(map(shown_path, paths[:MOST_NAMED]))
+        named = ", ".join(map(printable_path, paths[:MOST_NAMED]))
         more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
         files = plural(len(paths), "file")
         super().__init__(
@@ -152,7 +152,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
             changed = await _write(active, source, ours, after)
         except Conflicts as strange:
             raise MergeConflict(isolated, strange.paths) from strange
-    files = tuple(map(shown_path, changed))
+    files = tuple(map(printable_path, changed))
     await active.append(Merged(source=isolated.source, files=files))
 
 
@@ -162,11 +162,11 @@ async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
     begun = active.state.merging.get(isolated.source)
     if begun is not None:
         before, after = tree(begun.before), tree(begun.after)
-        merge = await asyncio.to_thread(merged, before, ours, after, load)
+        merge = await asyncio.to_thread(merge_trees, before, ours, after, load)
         if not merge.conflicts:
             return merge
     theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source))
-    return await asyncio.to_thread(merged, tree(isolated.base), ours, theirs, load)
+    return await asyncio.to_thread(merge_trees, tree(isolated.base), ours, theirs, load)
 
 
 async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> list[str]:

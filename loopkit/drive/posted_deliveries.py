@@ -19,7 +19,7 @@ from loopkit.language import Machine
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees.listing import TooLarge
 from loopkit.outside.trees.tree import read_tree
-from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, written_since
+from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
 from loopkit.text import is_broken
 
 DELIVERY = "delivery"
@@ -157,7 +157,7 @@ def _is_untouched(state: RunState, wanted: Wanted) -> bool:
             path = resolve_inside(Path(wanted.workspace), wanted.path)
         except OutsideWorkspace:
             return False
-        return not written_since(path, FileMark.of_text(wanted.before))
+        return not was_written_since(path, FileMark.of_text(wanted.before))
     captured = state.captured.get(state.open_calls[wanted.call].task)
     if captured is None:
         return False

@@ -24,7 +24,7 @@ from loopkit.outside.workspace import (
     prepare,
     read_text,
     resolve_inside,
-    written_since,
+    was_written_since,
 )
 
 
@@ -113,7 +113,7 @@ async def file_before(
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:
     """The content of an output file, if it was written since the mark was made."""
-    if not written_since(folder / relative, before):
+    if not was_written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:
         # Once more, because the attempt may have put a link there that leads out.

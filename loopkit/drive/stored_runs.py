@@ -14,7 +14,7 @@ from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.journal import Journal, UnknownRun
 from loopkit.language import Machine
-from loopkit.language.load import load_resolved, named_file
+from loopkit.language.load import file_of_definition, load_resolved
 from loopkit.scenario import Scenario, read_resolved
 from loopkit.text.run_ids import place_of
 
@@ -54,7 +54,7 @@ class StoredRuns:
 
     async def machine_name_of(self, state: RunState) -> Path:
         """The path that the run's machine was read from, as it was given then."""
-        return await definition(self.journal, state.run, state.definition, named_file)
+        return await definition(self.journal, state.run, state.definition, file_of_definition)
 
     async def machine_file_of(self, state: RunState) -> Path | None:
         """The file that the run's machine was read from, found from here or the project folder."""

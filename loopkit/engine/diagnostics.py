@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopkit.engine.findings import Finding, Report
-from loopkit.text import shortened
+from loopkit.text import shorten
 
 MOST_CHARS = 20_000
 """The most characters of all diagnostics together, as JSON."""
@@ -45,7 +45,7 @@ SCHEMA: Mapping[str, Any] = {
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
     """The verdict and the diagnostics of a report that is not `incomplete`."""
     data = {"verdict": report.verdict, **diagnostics(report.findings, most)}
-    return {**data, "reason": shortened(report.reason, MOST_TEXT_CHARS)} if report.reason else data
+    return {**data, "reason": shorten(report.reason, MOST_TEXT_CHARS)} if report.reason else data
 
 
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
 def diagnostic(finding: Finding) -> dict[str, Any]:
     """A finding as data; the further fields of its reviewer come first."""
     own = {
-        "code": shortened(finding.code, MOST_TEXT_CHARS),
-        "message": shortened(finding.message, MOST_TEXT_CHARS),
+        "code": shorten(finding.code, MOST_TEXT_CHARS),
+        "message": shorten(finding.message, MOST_TEXT_CHARS),
         "severity": finding.severity,
-        "location": shortened(finding.location, MOST_TEXT_CHARS),
+        "location": shorten(finding.location, MOST_TEXT_CHARS),
         "line": finding.line,
     }
     return {**finding.item, **{name: value for name, value in own.items() if value}}

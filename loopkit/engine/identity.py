@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from loopkit.text import composed
+from loopkit.text import as_nfc
 from loopkit.values import Value
 
 _LINE = re.compile(
@@ -81,7 +81,7 @@ def finding_ids(
 def _id(scope: str, defect: Defect, number: str = "") -> str:
     if not defect.key:
         return finding_id(scope, defect.rule, f"{defect.location}{number}", defect.message)
-    key = " ".join(composed(defect.key).casefold().split())
+    key = " ".join(as_nfc(defect.key).casefold().split())
     return _digest([scope, defect.rule, "key", key, number])
 
 
@@ -91,6 +91,6 @@ def _digest(parts: list[str]) -> str:
 
 
 def _normalise(text: str) -> str:
-    folded = composed(text).casefold()
+    folded = as_nfc(text).casefold()
     placeless = _LINE_AFTER_FILE.sub(r"\1", _LINE.sub(" ", folded))
     return " ".join(placeless.split()).rstrip(".! ")

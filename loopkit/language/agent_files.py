@@ -19,25 +19,25 @@ from loopkit.language.inclusion import DocPath, digest_of
 from loopkit.values import Mutable, Value, field
 
 KEYS = ("name", "description", "tools", "model")
-"""What the front matter of an agent may have; its name is that in the machine."""
+"""The keys allowed in an agent's front matter; the agent's name comes from the machine."""
 
 
 class AgentFiles(Mutable):
-    """A document with what its agents' files say in it."""
+    """A document with the content of its agents' files merged in."""
 
     document: Document
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
-    """What is passed over in the files."""
+    """Parts of the files that were ignored, as problems of the kind `note`."""
 
 
 def with_agent_files(document: Document, folder: Path) -> AgentFiles:
-    """Read the files that agents name under `file`; what is wrong with them is told."""
+    """Read the files that agents name under `file`; faults in them become problems."""
     files = AgentFiles(document)
     agents = document.node(("agents",))
     if agents is not None and isinstance(agents.value, Mapping):
-        filled = {name: _filled(files, folder, name, e) for name, e in agents.value.items()}
+        filled = {name: _with_file(files, folder, name, e) for name, e in agents.value.items()}
         if files.included:
             files.document = _with_agents(document, filled)
     return files
@@ -51,8 +51,8 @@ def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:
     return document.replace(root=root.replace(value={**root.value, "agents": entry}))
 
 
-def _filled(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
-    """An agent with what its file says of it."""
+def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
+    """An agent with the fields of its file added."""
     own = entry.node.value
     named = own.get("file") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or named is None or not isinstance(named.node.value, str):
@@ -104,7 +104,7 @@ class _AgentFile(Value, frozen=True):
 
     @property
     def _body(self) -> Span:
-        """Where the text below the front matter stands."""
+        """The place of the text below the front matter."""
         rows = self.found.body.split("\n")
         first = self.found.line
         return Span(self.file, first, 1, first + len(rows) - 1, len(rows[-1]) + 1)
@@ -117,7 +117,7 @@ class _AgentFile(Value, frozen=True):
         return {**given, **({"system": body} if self.found.body else {})}
 
     def faults(self) -> Iterator[Problem]:
-        """What keeps the file from being an agent."""
+        """The mistakes that make the file unusable as an agent."""
         kind = self.noun.kind
         if kind not in self.own and kind not in self._given:
             message = f"nothing says which `{kind}` this agent has"
@@ -128,7 +128,7 @@ class _AgentFile(Value, frozen=True):
             yield Problem("empty", message, self._body, self.path, remedy)
 
     def _missing(self, key: str) -> str:
-        """What to do about a key that the front matter lacks."""
+        """The remedy for a key that the front matter lacks."""
         if self.found.keys is None:
             return f"start the file with a line `---`, `{key}: …` and another line `---`"
         foreign = [name for name in self._given if name not in KEYS]
@@ -138,7 +138,7 @@ class _AgentFile(Value, frozen=True):
         return f"add `{key}: …` to the front matter, or to the agent in the machine file"
 
     def notes(self) -> Iterator[Problem]:
-        """What is passed over in the file."""
+        """Parts of the file that were ignored."""
         if self.found.keys is None:
             message = "the file has no front matter, so that all of it is the system prompt"
             remedy = "front matter stands between two lines `---`, of which one is the first line"

@@ -27,13 +27,13 @@ from loopkit.values import Mutable, Value, field
 DocPath = tuple[str | int, ...]
 BUNDLED = "$defs"
 VALUES = ("params", "with")
-"""What stands there is passed on as it is, whatever it looks like."""
+"""Keys whose values are passed on unchanged, even if they look like a reference."""
 
 
 def bundle_schemas(
     plain: Any, folder: Path, document: Document
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Put what they refer to into all schemas of a machine; what leads nowhere is told."""
+    """Put the files that schemas refer to into them; a reference without a target is a problem."""
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
     _refer_to_files(plain)
@@ -58,7 +58,7 @@ def _refer_to_files(plain: Any) -> None:
 
 
 def schemas_in(plain: Any) -> Iterator[tuple[DocPath, dict[str, Any]]]:
-    """Each JSON Schema of a machine, where it stands for a type."""
+    """Each JSON Schema that a machine uses as a type, with its place."""
     for path, notation in _notations(plain):
         yield from _roots(notation, path)
 
@@ -69,7 +69,7 @@ def _notations(plain: Any) -> Iterator[tuple[DocPath, Any]]:
 
 
 def _types(value: Any, path: DocPath) -> Iterator[tuple[DocPath, Any]]:
-    """What is written in the notation for types."""
+    """Each type notation of a machine, with its place."""
     if path == ("input",):
         yield path, value
     for key, inner in _items(value):
@@ -117,7 +117,7 @@ class _Reference(Value, frozen=True):
 
     @property
     def address(self) -> str:
-        return _joined(self.base, self.written)
+        return _resolve(self.base, self.written)
 
     def file_from(self, name: str) -> str:
         """The file that it names, in a file of this name; nothing where it names none."""
@@ -130,7 +130,7 @@ class _Reference(Value, frozen=True):
 def _references(schema: Any, path: DocPath = (), base: str = "") -> Iterator[_Reference]:
     if not isinstance(schema, dict):
         return
-    base = _joined(base, schema.get("$id"))
+    base = _resolve(base, schema.get("$id"))
     for word in REFERENCES:
         if isinstance(schema.get(word), str):
             yield _Reference((*path, word), schema, base)
@@ -139,22 +139,22 @@ def _references(schema: Any, path: DocPath = (), base: str = "") -> Iterator[_Re
 
 
 def _addresses(schema: Any, base: str = "") -> Iterator[str]:
-    """Of the schema and of those in it that have one of their own."""
+    """The addresses of the schema, and of schemas in it that have their own."""
     if isinstance(schema, dict):
-        base = _joined(base, schema.get("$id"))
+        base = _resolve(base, schema.get("$id"))
         yield base
         for _, inner in inner_schemas(schema):
             yield from _addresses(inner, base)
 
 
-def _joined(base: str, address: object) -> str:
-    """An address as it is seen from another one, without what stands behind `#`."""
+def _resolve(base: str, address: object) -> str:
+    """An address resolved against a base, without its fragment."""
     if not isinstance(address, str):
         return base
     try:
         return urldefrag(urljoin(base, address))[0]
     except ValueError:
-        # It is no address, and so leads nowhere.
+        # This is not an address, so it leads nowhere.
         return address
 
 
@@ -167,7 +167,7 @@ class _File(Value, frozen=True):
     place: DocPath
     """The way to it in the bundle."""
     document: Document | None
-    """Where its parts stand, where that can be told."""
+    """The places of its parts, if they are known."""
 
 
 class _Bundle(Mutable):
@@ -211,7 +211,7 @@ class _Bundle(Mutable):
             self.included[*self.path, *self.files[-1].place] = Included(shown, text, digest)
 
     def _add(self, reference: _Reference, file: _File) -> None:
-        own = _joined(reference.address, file.schema.get("$id"))
+        own = _resolve(reference.address, file.schema.get("$id"))
         if own != reference.address:
             _, mark, part = reference.written.partition("#")
             reference.holder[reference.word] = f"{own}{mark}{part}"
@@ -221,7 +221,7 @@ class _Bundle(Mutable):
         self.files.append(file)
 
     def flaws(self) -> Iterator[Problem]:
-        """What leads nowhere, and all else that is wrong with the files."""
+        """References without a target, and all other mistakes in the files."""
         for flaw in schema_problems(self.root):
             file = next(f for f in reversed(self.files) if flaw.path[: len(f.place)] == f.place)
             inside = flaw.replace(path=flaw.path[len(file.place) :])
@@ -246,7 +246,7 @@ def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
     try:
         document = read(text, shown)
     except ProblemsFound:
-        # JSON may have tabs where YAML may not; its places can't be told then.
+        # JSON may have tabs where YAML may not; then the places are unknown.
         if not isinstance(value, dict) or is_broken(json.dumps(value, ensure_ascii=False)):
             raise
         return value, None

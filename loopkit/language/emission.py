@@ -27,7 +27,7 @@ class Emission(Noun):
 
     @property
     def templates(self) -> Written:
-        """What is filled in when the event is stored."""
+        """The templates that are filled in when the event is stored."""
         for key in ("phase", "source"):
             if (text := getattr(self, key)) is not None:
                 yield (key,), text

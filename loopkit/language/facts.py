@@ -11,11 +11,11 @@ BOOL, INT = GuardType("bool"), GuardType("int")
 COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
 BOUNDED_COUNT = GuardType("int", bounded=True, minimum=0)
 COUNTING: Mapping[str, GuardType] = dict.fromkeys(("revisions", "max_revisions"), BOUNDED_COUNT)
-"""What guards read of the one revise edge of a state."""
+"""The facts about the one revise edge of a state."""
 OF_REVISING: Mapping[str, GuardType] = {"cap_reached": BOOL, **COUNTING}
 VERDICT = "verdict"
 ERRORS, WARNINGS = COUNTS = "error_count", "warning_count"
-"""How many findings of a report block, and how many others it has: what rules give so many of."""
+"""The number of blocking findings of a report, and of others. Rules bound both."""
 CODES = "codes"
 STALLED = "stalled"
 REGRESSED = "regressed"
@@ -74,6 +74,6 @@ def of_verdict(verdict: object) -> dict[str, object]:
 
 
 def rows_named(names: frozenset[str]) -> frozenset[str]:
-    """Which reports without a judgement come to transitions whose guards have these names."""
+    """The reports without a judgement that reach transitions whose guards use these names."""
     rows = frozenset(UNANSWERED)
     return rows if VERDICT in names else rows & names

@@ -19,7 +19,7 @@ def allowed_fields(root: type[Noun], loc: Sequence[str | int]) -> list[str]:
 
 
 def kinds_with(field: str) -> list[str]:
-    """The kinds of state that have a field."""
+    """The kinds of state that allow a field."""
     return [kind for kind, noun in STATE_KINDS.items() if field in _names(noun)]
 
 

@@ -55,29 +55,29 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def remedy_for_field(word: str, allowed: Collection[str], value: object) -> str:
-    """What is written here instead of a foreign field; empty where the word is not one."""
+    """How to write a foreign field in this language; "" if the word is not a known one."""
     answers = FIELDS.get(word.casefold(), {})
     answer = next((text for field, text in answers.items() if field in allowed), "")
-    return answer.format(value=_quoted(value))
+    return answer.format(value=_quote(value))
 
 
 def remedy_for_value(path: Sequence[str | int], value: object) -> str:
-    """What is written here instead of a value of a foreign kind; empty where there is nothing."""
+    """How to write a value of a foreign kind in this language; "" if there is no remedy."""
     field = path[-1] if path else ""
     if len(path) == 2 and path[0] == "agents" and "/" in str(value):
-        return f"write `{field}: {{model: {_quoted(value, MODEL)}}}`"
+        return f"write `{field}: {{model: {_quote(value, MODEL)}}}`"
     if field in ("agent", "judge") and (isinstance(value, Mapping) or "/" in str(value)):
         model = value.get("model") if isinstance(value, Mapping) else value
         return (
             "define the agent under `agents:`, such as "
-            f"`writer: {{model: {_quoted(model, MODEL)}}}`, and name it here: `{field}: writer`"
+            f"`writer: {{model: {_quote(model, MODEL)}}}`, and name it here: `{field}: writer`"
         )
     if field == "retry" and isinstance(value, int):
         return f"write `retry: {{attempts: {value}}}`"
     return ""
 
 
-def _quoted(value: object, otherwise: str = "…") -> str:
-    """A short value as the file has it."""
+def _quote(value: object, otherwise: str = "…") -> str:
+    """A short value as it is written in the file, else the text `otherwise`."""
     text = str(value) if isinstance(value, str | int) else ""
     return text if 0 < len(text) <= LONGEST_QUOTED and text.isprintable() else otherwise

@@ -32,7 +32,7 @@ def digest_of(text: str) -> str:
 def include(
     plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace every `{file: PATH}` below one of `keys` by the file's text; what failed is told.
+    """Replace every `{file: PATH}` below one of `keys` by the file's text; faults become problems.
 
     `at` leads to `plain` in the document.
     """
@@ -52,7 +52,7 @@ def include(
             continue
         shown = str(Path(document.file).parent / relative)
         included[path] = Included(shown, text, digest_of(text))
-        # What is known to a rule keeps its name, by which the rule's findings call it.
+        # The file of a `lookup` keeps its name, which the rule's findings use.
         holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
     return included, faults
 
@@ -88,7 +88,7 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
 def include_defaults(
     plain: Any, folder: Path, document: Document
 ) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace each `{file: PATH}` that is the default of an input by what the file holds."""
+    """Replace each `{file: PATH}` that is the default of an input by the data of the file."""
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
     for place in list(default_places(plain.get("input"))):

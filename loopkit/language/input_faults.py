@@ -38,7 +38,7 @@ def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
-    """The inputs that should choose an agent, and have no word for one."""
+    """The inputs that should choose an agent but are missing or name an unknown one."""
     for state, choice in machine.choices.items():
         if not choice.is_of_input:
             continue
@@ -78,7 +78,7 @@ def input_faults(
 
 
 def _plain(where: str, given: object, datatype: DataType) -> str:
-    """What the single value at a dotted place should be; nothing where it is none of those."""
+    """What the single value at a dotted place should be; "" if there is no single value there."""
     steps = where.split(".")
     for step in steps:
         given = given.get(step) if isinstance(given, Mapping) else None

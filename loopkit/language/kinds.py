@@ -29,7 +29,7 @@ def one_of(
     otherwise: str | None = None,
     unknown: tuple[str, str] | None = None,
 ) -> Any:
-    """What may be any of these nouns; `unknown` are the code and the message where it is none."""
+    """The union of these nouns; `unknown` has the code and the message for a value that is none."""
 
     def tag(value: object) -> str | None:
         kind = kind_of(value, nouns, otherwise)

@@ -25,18 +25,18 @@ from loopkit.values import Value, field
 MACHINE = "machine"
 """The key of a state under which another machine is named."""
 MOST_MACHINES = 100
-"""How many machines one may run, each counted as often as it is named: it keeps them all."""
+"""The maximum number of machines inside one, counted at each mention, because all are kept."""
 MOST_LEVELS = 10
-"""How many machines may run inside each other."""
+"""The maximum depth of machines inside each other."""
 
 
 class Reading(Value, frozen=True):
-    """What has been read when a machine is that is a part of others."""
+    """The state of reading when a machine inside others is read."""
 
     within: tuple[Path, ...] = ()
     """The files of the machines around it."""
     known: dict[Path, Loaded | ProblemsFound] = field(default_factory=dict)
-    """What became of each file of another machine."""
+    """The result for each file of another machine."""
 
 
 class Source(Value, frozen=True, dict=True):
@@ -45,7 +45,7 @@ class Source(Value, frozen=True, dict=True):
     document: Document
     included: Mapping[DocPath, Included] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
-    """What was passed over in the files of agents."""
+    """Parts of the agents' files that were ignored."""
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Source(Value, frozen=True, dict=True):
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
         """A problem at the value, or the key, that a path leads to."""
-        path = self.document.written(path)
+        path = self.document.as_written(path)
         span, also = self.document.places(path, key=key)
         return Problem(code, message, span, ".".join(map(str, path)), help, severity, also)
 
@@ -91,12 +91,12 @@ class Loaded(Value, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def size(self) -> int:
-        """How many machines it is made of, itself included."""
+        """The number of machines in it, itself included."""
         return 1 + sum(child.size for child in self.children.values())
 
     @property
     def levels(self) -> int:
-        """How many machines are inside each other in it, itself included."""
+        """The depth of machines inside each other, itself included."""
         return 1 + max((child.levels for child in self.children.values()), default=0)
 
     @property
@@ -131,7 +131,7 @@ def _scenario_instead(source: Source, tested: Any) -> Problem:
 def load_document(
     document: Document, folder: Path, default_name: str, reading: Reading | None = None
 ) -> Loaded:
-    """The machine of a document; of one that another machine runs, also what was read before."""
+    """The machine of a document; `reading` holds what was read for the machines around it."""
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
@@ -154,7 +154,7 @@ def load_document(
     if machine.name is None:
         machine = machine.model_copy(update={"name": _as_id(default_name)})
     machine = _with_folders(machine.with_named_models(), folder)
-    resolved = _resolved(machine, source)
+    resolved = _as_resolved(machine, source)
     if is_broken(resolved):
         place = Span(document.file, 1, 1, 1, 1)
         message = "plug-ins start at a folder whose name is not UTF-8"
@@ -165,7 +165,7 @@ def load_document(
 def _load_children(
     plain: Any, folder: Path, source: Source, reading: Reading
 ) -> tuple[dict[str, Loaded], list[Problem]]:
-    """Replace every machine file that a state names by the machine; what can't be is told."""
+    """Replace every machine file that a state names by the machine; failures become problems."""
     here = reading.replace(within=(*reading.within, Path(source.document.file).resolve()))
     states = plain.get("states")
     children: dict[str, Loaded] = {}
@@ -206,7 +206,7 @@ def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Lo
             f"`{file}` contains itself", "name another machine; a machine can't run itself"
         )
     known = reading.known.get(found)
-    # One that was read elsewhere brings the levels below it along.
+    # A machine that was already read also brings the levels below it.
     levels = known.levels if isinstance(known, Loaded) else 1
     if len(reading.within) + levels - 1 > MOST_LEVELS:
         raise CannotInclude(
@@ -229,7 +229,7 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
     """The machine with the folder of each plug-in written out, so that a resumed run finds it."""
 
     def of_rule(rule: Rule) -> Rule:
-        return rule.placed_in(folder)
+        return rule.with_paths_from(folder)
 
     validators = {
         name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)
@@ -242,13 +242,13 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
         for name, state in machine.states_of(ValidateState).items()
     }
     states = {**machine.states, **judging}
-    agents = {name: agent.placed_in(folder) for name, agent in machine.agents.items()}
+    agents = {name: agent.with_paths_from(folder) for name, agent in machine.agents.items()}
     changed = {"validators": validators, "states": states, "agents": agents}
     return machine.model_copy(update=changed)
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
-    """The same source with a machine that was changed for one run."""
+    """The loaded source with another machine, which was changed for one run."""
     resolved = with_definition(loaded.resolved, machine)
     return loaded.replace(machine=machine, resolved=resolved, digest=digest_of(resolved))
 
@@ -259,21 +259,21 @@ def with_definition(resolved: str, machine: Machine) -> str:
 
 
 def load_resolved(resolved: str) -> Machine:
-    """The machine of a definition that a journal kept."""
+    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
-def resolved_child(child: ChildMachine) -> str:
-    """The resolved definition of a machine that another one runs, as it is by itself."""
+def definition_of_child(child: ChildMachine) -> str:
+    """The resolved definition of a machine that another one runs, as if it ran alone."""
     return _as_json(child.definition, child.files)
 
 
-def named_file(resolved: str) -> Path:
-    """The file of a definition that a journal kept; what it includes is named before it."""
+def file_of_definition(resolved: str) -> Path:
+    """The machine file of a resolved definition; it is listed after the files that it includes."""
     return Path(list(json.loads(resolved)["files"])[-1])
 
 
-def _resolved(machine: Machine, source: Source) -> str:
+def _as_resolved(machine: Machine, source: Source) -> str:
     files = {included.file: included.digest for included in source.included.values()}
     files[source.document.file] = digest_of(source.document.text)
     return _as_json(machine, files)
@@ -298,13 +298,13 @@ __all__ = [
     "DocPath",
     "Loaded",
     "Source",
+    "definition_of_child",
     "digest_of",
+    "file_of_definition",
     "load",
     "load_document",
     "load_resolved",
     "load_text",
-    "named_file",
-    "resolved_child",
     "with_definition",
     "with_machine",
 ]

@@ -129,12 +129,12 @@ class Machine(Noun):
 
     @property
     def label(self) -> str:
-        """What a machine is called that may have no name."""
+        """The name of the machine, or a default if it has none."""
         return self.name or "machine"
 
     @property
     def identity(self) -> str:
-        """What is the same of equal machines, whatever files they were read from."""
+        """A text that is equal for equal machines, whatever files they were read from."""
         return self.model_dump_json()
 
     @property
@@ -143,7 +143,7 @@ class Machine(Noun):
         return Severities(self.severities, self.blocking or self.severities[0])
 
     def with_named_models(self) -> Self:
-        """The machine whose agents have models where they had names of the table `models`."""
+        """The machine with each model name of the table `models` replaced by its models."""
         agents = {name: agent.with_named_models(self.models) for name, agent in self.agents.items()}
         return self.model_copy(update={"agents": agents})
 
@@ -179,7 +179,7 @@ class Machine(Noun):
 
     @property
     def choices(self) -> dict[str, AgentChoice]:
-        """By what each state chooses its agent, where it does."""
+        """The agent choice of each state that has one."""
         found = ((name, state.choice) for name, state in self.states.items())
         return {name: choice for name, choice in found if choice is not None}
 
@@ -188,10 +188,10 @@ class Machine(Noun):
         return tuple(self.agents[asked] for asked in self.states[name].asks if asked in self.agents)
 
     def may_be_kept(self, name: str) -> bool:
-        """Whether what a state has made may do again where it is entered again.
+        """Whether a state may keep its artifact when it is entered again.
 
-        So it is where the state says on what that depends, or the machine has origins, and it can
-        depend on nothing else.
+        It may if the state names all that the artifact depends on, or if the machine has origins,
+        and the artifact can depend on nothing else.
         """
         state = self.states[name]
         told = [agent.knows_only_what_it_is_told for agent in self.agents_at(name)]
@@ -204,7 +204,7 @@ class Machine(Noun):
         return any(workspace is None or workspace.isolate == "none" for workspace in used)
 
     def workspaces_at(self, name: str) -> tuple[Workspace | None, ...]:
-        """Where a state works: for each of the agents that it may ask, or else once."""
+        """The workspaces of a state: one for each agent that it may ask, or one in all."""
         return tuple(self.workspace_at(name, agent) for agent in self.agents_at(name) or (None,))
 
     def workspace_at(self, name: str, agent: Agent | None) -> Workspace | None:

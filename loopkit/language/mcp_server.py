@@ -47,7 +47,7 @@ class McpServer(Noun):
             yield from VARIABLE.findall(value)
 
     def headers_with(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The headers with the values of these variables; raises KeyError where one is missing."""
+        """The headers with the values of their variables; raises KeyError if one is missing."""
         return {
             name: VARIABLE.sub(lambda named: environment[named[1]], value)
             for name, value in self.headers.items()

@@ -38,9 +38,9 @@ KINDS = {
 def explain(
     error: ValidationError, document: Document, root: type[Noun] = Machine
 ) -> Iterator[Problem]:
-    """A problem for each thing that is wrong, at its line and column."""
+    """A problem for each mistake, at its line and column."""
     for fault in error.errors(include_url=False):
-        # A list with nothing but faulty items counts as empty, too; the faults are told already.
+        # Pydantic counts a list of only faulty items as empty, too; the faults are reported.
         if fault["type"] != "too_short" or not fault["input"]:
             yield _problem(fault, document, root)
 
@@ -49,23 +49,23 @@ def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> 
     loc = tuple(fault["loc"])
     context = fault.get("ctx", {})
     named = (*(step for step in loc if not is_tag(step)), *context.get("path", ()))
-    path = document.written(named)
+    path = document.as_written(named)
     at_key = fault["type"] in AT_KEY or loc[-1:] == ("[key]",)
-    path, message, help_text, code = _said(fault, loc, path, document, root)
+    path, message, help_text, code = _explanation(fault, loc, path, document, root)
     span, also = document.places(path, key=at_key)
     return Problem(code, message, span, ".".join(map(str, path)), help_text, also=also)
 
 
-Said = tuple[tuple[Any, ...], str, str, str]
+Explanation = tuple[tuple[Any, ...], str, str, str]
 
 
-def _said(
+def _explanation(
     fault: Mapping[str, Any],
     loc: tuple[Any, ...],
     path: tuple[Any, ...],
     document: Document,
     root: type[Noun],
-) -> Said:
+) -> Explanation:
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
         return path, *(_torn_text(path, document) or _unknown_field(fault, loc, path, root))
@@ -73,7 +73,7 @@ def _said(
         return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
     if kind in KINDS:
         message, remedy, code = _wrong_kind(KINDS[kind], path, document)
-        return path, message, _known_habit(path, fault) or remedy, code
+        return path, message, _habit_remedy(path, fault) or remedy, code
     if kind == "literal_error":
         return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
@@ -85,7 +85,7 @@ def _said(
     if kind == "too_short":
         return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
     if "text" in context:
-        remedy = _known_habit(path, fault) or context.get("help", "")
+        remedy = _habit_remedy(path, fault) or context.get("help", "")
         return path, context["text"], remedy, kind
     return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")
 
@@ -118,7 +118,7 @@ def _unknown_field(
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
 
 
-def _known_habit(path: Sequence[Any], fault: Mapping[str, Any]) -> str:
+def _habit_remedy(path: Sequence[Any], fault: Mapping[str, Any]) -> str:
     return remedy_for_value(path, fault.get("input"))
 
 
@@ -133,8 +133,8 @@ def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] 
 
 def _missing_help(path: Sequence[Any]) -> str:
     versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
-    wanted = versions.get(tuple(path))
-    return f"start the file with `{wanted}`" if wanted else f"add `{path[-1]}: …`"
+    version = versions.get(tuple(path))
+    return f"start the file with `{version}`" if version else f"add `{path[-1]}: …`"
 
 
 def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
@@ -143,18 +143,18 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     help_text = f"did you mean `{near}`?" if near else ""
     if path in (("loopkit",), ("scenario",)):
         help_text = "this version of loopkit reads version 1 of the language"
-    wanted = expected.replace("'", "`")
-    return f"expected {wanted}", help_text, "unknown-value"
+    allowed = expected.replace("'", "`")
+    return f"expected {allowed}", help_text, "unknown-value"
 
 
-def _wrong_kind(wanted: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
+def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
     node = document.node(path)
-    if node is not None and wanted == "text":
+    if node is not None and expected == "text":
         if (meant := looks_like_unquoted_colon(node)) is not None:
             return "the colon makes this a mapping", f'quote the text: "{meant}"', "unquoted-colon"
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
-    return f"expected {wanted}, found {_kind_of(document, path)}", "", "wrong-kind"
+    return f"expected {expected}, found {_kind_of(document, path)}", "", "wrong-kind"
 
 
 def _kind_of(document: Document, path: Sequence[Any]) -> str:
@@ -175,7 +175,7 @@ def _kind_of(document: Document, path: Sequence[Any]) -> str:
 
 def _unknown_kind(
     path: tuple[Any, ...], value: object, word: str, kinds: Mapping[str, type[Noun]]
-) -> Said:
+) -> Explanation:
     """A rule or a tool without the key of its kind."""
     if isinstance(value, Mapping):
         known = {name for noun in kinds.values() for name in field_names(noun)}

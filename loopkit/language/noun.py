@@ -31,7 +31,7 @@ FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
-"""Where something stands in its noun."""
+"""The place of a value in its noun."""
 Written = Iterator[tuple[Place, str]]
 """Texts of a noun, each with its place."""
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -90,7 +90,7 @@ class Spelled(Value, frozen=True):
     pattern: str
     code: str
     message: str
-    """What is wrong with any other text; it stands before this."""
+    """The message for any other text, which is printed before it."""
     remedy: str
     flags: int = 0
 
@@ -128,10 +128,10 @@ def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, where it can be parsed."""
+def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
+    """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
-    def parsed(value: Any) -> Any:
+    def check(value: Any) -> Any:
         try:
             parse(value)
         except NotationError as error:
@@ -140,7 +140,7 @@ def _parsed(parse: Callable[[Any], object]) -> AfterValidator:
             ) from error
         return value
 
-    return AfterValidator(parsed)
+    return AfterValidator(check)
 
 
 def _bound(value: object) -> object:
@@ -190,7 +190,7 @@ Text = Annotated[
     PlainText,
     WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
 ]
-"""The same, or `{file: PATH}`, which has been replaced by the text of the file."""
+"""A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
 """A command as a list; each element is one template and stays one argument."""
 INPUT_FILE = "input_file"
@@ -208,12 +208,12 @@ Duration = Annotated[
     Field(json_schema_extra={"pattern": DURATION_PATTERN}),
 ]
 """A time in seconds, written `90s`, `10m` or `2h`."""
-Notation = Annotated[Any, _parsed(parse_type)]
+Notation = Annotated[Any, _check_with(parse_type)]
 """A type in the language's notation; see `loopkit.language.datatypes`."""
-Schema = Annotated[dict[str, Any], _parsed(parse_fields)]
+Schema = Annotated[dict[str, Any], _check_with(parse_fields)]
 """The type of data at its root: a mapping from field to type notation, or JSON Schema."""
-Fields = Annotated[dict[str, Any], _parsed(parse_record)]
-"""The same for data that is a mapping whatever it is."""
+Fields = Annotated[dict[str, Any], _check_with(parse_record)]
+"""The type of data that must be a mapping: from field to type notation, or JSON Schema."""
 Bound = Annotated[
     int | str,
     BeforeValidator(_bound),

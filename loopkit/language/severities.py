@@ -24,7 +24,7 @@ class Severities(Value, frozen=True, dict=True):
 
     @cached_property
     def ungraded(self) -> str:
-        """The level of what has to be corrected and what nobody graded: it blocks everywhere."""
+        """The level of findings that nobody graded and that must be corrected: it always blocks."""
         return min(self.blocking, self.block or self.blocking, key=self.rank)
 
     def rank(self, level: str) -> int:
@@ -41,17 +41,17 @@ class Severities(Value, frozen=True, dict=True):
 
     @cached_property
     def _advising(self) -> tuple[str, ...]:
-        """Those that do not block: all that are milder than the mildest that does."""
+        """The levels that do not block: all that are milder than the mildest blocking one."""
         mildest = self.rank(self.block or self.blocking)
         return self.levels[mildest + 1 :]
 
-    def capped(self, level: str, at: str | None) -> str:
-        """The level, or the one that it is capped at where it is worse."""
-        return at if at is not None and self.rank(level) < self.rank(at) else level
+    def with_cap(self, level: str, cap: str | None) -> str:
+        """The level, or the cap where the level is worse."""
+        return cap if cap is not None and self.rank(level) < self.rank(cap) else level
 
     def rejects(self, level: str, cap: str | None) -> bool:
-        """Whether a finding of this level still rejects where none counts more than the cap."""
-        return self.is_severe(self.capped(level, cap))
+        """Whether a finding of this level still rejects when its level is capped."""
+        return self.is_severe(self.with_cap(level, cap))
 
     @property
     def severe(self) -> tuple[str, ...]:
@@ -68,6 +68,6 @@ class Severities(Value, frozen=True, dict=True):
         """The worst level that only advises; where none does, the mildest of all."""
         return (*self.mild, self.levels[-1])[0]
 
-    def counted_from(self, level: str | None) -> Severities:
-        """The same levels where this one and worse block; none leaves that to the machine."""
+    def blocking_from(self, level: str | None) -> Severities:
+        """The levels, of which this one and worse block; none leaves that to the machine."""
         return self.replace(block=level)

@@ -156,7 +156,7 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
     """The fixed parts of how a state judges."""
     asked = validators_of(machine, state)
     return RulesAsked(
-        *_fixed_rule_fields(asked, machine.levels.counted_from(state.block)),
+        *_fixed_rule_fields(asked, machine.levels.blocking_from(state.block)),
         state=state,
         judges=tuple(
             (name, index, rule)

@@ -11,7 +11,7 @@ from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
 from loopkit.language.facts import rows_named
-from loopkit.language.load import digest_of, resolved_child
+from loopkit.language.load import definition_of_child, digest_of
 from loopkit.language.states.children import ChildrenState
 from loopkit.machine.asked import (
     AgentAsked,
@@ -81,7 +81,7 @@ class Program:
         return {
             name: ResolvedMachine(state.child, text, digest_of(text))
             for name, state in self.machine.states_of(ChildrenState).items()
-            for text in (resolved_child(state.machine),)
+            for text in (definition_of_child(state.machine),)
         }
 
     @cached_property

@@ -2,8 +2,8 @@
 
 Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
 the first the groups are kept where a handler can read them without any lock. For the second a
-watcher process is told of each; `PR_SET_PDEATHSIG` would not do, because it fires at the end of
-the thread that started the command, and reaches no descendant.
+watcher process learns of each group; `PR_SET_PDEATHSIG` would not do, because it fires at the end
+of the thread that started the command, and reaches no descendant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Groups:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew, also in a fork: the groups and the watcher are its parent's."""
+        """Reset the state, also in a fork: the groups and the watcher belong to its parent."""
         self._alive: set[int] = set()
         self._starts = 0
         self._leave: Callable[[], None] | None = None
@@ -33,14 +33,14 @@ class Groups:
         self._watcher: int | None = None
 
     def after_fork(self) -> None:
-        """Let go of the parent's watcher, which would wait for this process too."""
+        """Close the pipe to the parent's watcher, which would wait for this process too."""
         if self._watcher is not None:
             os.close(self._watcher)
         self._forget()
 
     @contextmanager
     def start(self) -> Iterator[Callable[[int], None]]:
-        """While a command is being started; gives the function that takes its group in.
+        """Guard the start of a command; gives the function that registers its group.
 
         Raises `OSError` where no watcher can be started.
         """
@@ -58,7 +58,7 @@ class Groups:
         self._tell(f"+{group}\n")
 
     def remove(self, group: int) -> None:
-        """Nothing of the group is left."""
+        """Forget a group that has ended."""
         self._alive.discard(group)
         self._tell(f"-{group}\n")
 
@@ -83,14 +83,14 @@ class Groups:
             try:
                 os.write(self._watcher, change.encode())
             except BrokenPipeError:
-                # Somebody has ended it. The next one is told of everything.
+                # Somebody has ended the watcher. The next one gets all groups.
                 os.close(self._watcher)
                 self._watcher = _start_watcher()
                 os.write(self._watcher, "".join(f"+{group}\n" for group in self._alive).encode())
 
 
 def _start_watcher() -> int:
-    """A new watcher: the descriptor on which it is told. No command gets it, as of all others."""
+    """Start a watcher; the descriptor on which it learns of groups. No command inherits it."""
     reader, writer = os.pipe()
     devnull = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
     try:

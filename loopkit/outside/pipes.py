@@ -57,7 +57,7 @@ def _fits(writer: int, content: bytes) -> bool:
 
 
 class Captured:
-    """What is written to a pipe: the first and the last bytes, at most `limit` together."""
+    """The output written to a pipe: its first and last bytes, at most `limit` together."""
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         """Begin to read; it goes on until all who could write are gone, or `close`."""
@@ -73,7 +73,7 @@ class Captured:
         self._loop.add_reader(pipe.fileno(), self._read)
 
     def close(self) -> None:
-        """Let go of the pipe; a second time changes nothing."""
+        """Close the pipe; a second call changes nothing."""
         if not self.closed.done():
             self._loop.remove_reader(self._pipe.fileno())
             self._pipe.close()
@@ -82,7 +82,7 @@ class Captured:
     def text(self) -> str:
         head, tail = bytes(self._head), bytes(self._tail)
         if self.missing:
-            # Said in a line of its own, lest two halves of different lines read as one.
+            # The note has its own line, or two halves of different lines would read as one.
             tail = b"\n[%d bytes left out]\n" % self.missing + tail
         return (head + tail).decode(errors="replace")
 

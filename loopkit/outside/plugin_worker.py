@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.plugins import ENTRY_POINTS, Context, Finding
-from loopkit.text import printable, shortened
+from loopkit.text import printable, shorten
 
 MAX_FINDINGS = 50
 MAX_RESULT = 1_000_000
 """Characters of what a tool returned."""
 MAX_CHARS = 2_000
-"""How much of a text of a finding, or of a reason, is told."""
+"""The maximum characters of a finding's text, or of a reason."""
 MOST_OF_FIELDS = 100_000
 """Characters of JSON that a finding may say besides its own keys, of which a part is kept."""
 KEYS = [field.name for field in fields(Finding)]
@@ -38,11 +38,11 @@ TEXTS = [key for key in KEYS if key not in ("line", "fields")]
 
 
 class NoVerdict(Exception):
-    """Why what the plug-in is, or gave, is no verdict."""
+    """The reason why the plug-in, or its result, gives no verdict."""
 
 
 def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
-    """What the plug-in finds, or why it does not come to that."""
+    """The findings of the plug-in, or the reason why there are none to read."""
     try:
         if request["folder"] is not None:
             sys.path.insert(0, request["folder"])
@@ -52,17 +52,17 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
     except NoVerdict as error:
         return {"error": _storable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
-        return {"error": _storable(_told(error))[:MAX_CHARS]}
+        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
-    """What a tool returns: a text, or data as JSON."""
+    """The result of a tool: a text, or data as JSON."""
     try:
         if request["folder"] is not None:
             sys.path.insert(0, request["folder"])
         function = _function(request["python"])
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything
-        return {"error": _storable(_told(error))[:MAX_CHARS]}
+        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
     try:
         given = function(**request["arguments"])
         if inspect.iscoroutine(given):
@@ -71,7 +71,7 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
         told = text.encode(errors="replace").decode()
         return {"result": told[:MAX_RESULT], "left_out": max(0, len(told) - MAX_RESULT)}
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
-        return {"raised": _storable(_told(error))[:MAX_CHARS]}
+        return {"raised": _storable(_describe_error(error))[:MAX_CHARS]}
 
 
 def _function(name: str) -> Any:
@@ -98,23 +98,23 @@ def _items(found: object) -> Iterable[tuple[int, object]]:
 def _finding(item: object, number: int) -> dict[str, object]:
     if isinstance(item, str):
         item = Finding(item)
-    said = asdict(item) if isinstance(item, Finding) else item
-    if not isinstance(said, Mapping):
+    finding = asdict(item) if isinstance(item, Finding) else item
+    if not isinstance(finding, Mapping):
         raise NoVerdict(f"finding {number} is {_kind(item)}, and no text, mapping or Finding")
-    for key in said:
+    for key in finding:
         if key not in KEYS:
             raise NoVerdict(
                 f"finding {number} has an unknown key {key!r}; known: {', '.join(KEYS)}"
             )
-    made = {key: _text(said.get(key), key, number) for key in TEXTS}
+    made = {key: _text(finding.get(key), key, number) for key in TEXTS}
     if not made["message"]:
         raise NoVerdict(f"finding {number} has no message")
-    fields = _fields(said.get("fields"), number)
-    return {**made, "line": _line(said.get("line"), number), "fields": fields}
+    fields = _fields(finding.get("fields"), number)
+    return {**made, "line": _line(finding.get("line"), number), "fields": fields}
 
 
 def _fields(value: object, number: int) -> object:
-    """What else is said, as JSON data."""
+    """The further fields of a finding, as JSON data."""
     if not isinstance(value, Mapping | None):
         raise NoVerdict(f"`fields` of finding {number} is {_kind(value)}, and no mapping")
     try:
@@ -131,7 +131,7 @@ def _fields(value: object, number: int) -> object:
 def _text(value: object, key: str, number: int) -> str:
     if value is not None and not isinstance(value, str):
         raise NoVerdict(f"`{key}` of finding {number} is {_kind(value)}, and no text")
-    return shortened(_storable(value or "").strip(), MAX_CHARS)
+    return shorten(_storable(value or "").strip(), MAX_CHARS)
 
 
 def _storable(text: str) -> str:
@@ -149,14 +149,14 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """The last line of the traceback, and where it was raised."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
-    said = traceback.format_exception_only(error)[-1].strip()
+    message = traceback.format_exception_only(error)[-1].strip()
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename != __file__ and not f.filename.startswith("<")]
-    return f"{said} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else said
+    return f"{message} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else message
 
 
 def main() -> None:

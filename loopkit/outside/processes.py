@@ -19,7 +19,7 @@ from loopkit.outside.groups import GROUPS
 from loopkit.outside.pipes import Captured, holding
 
 _DRAIN_S = 0.5
-"""How long descendants may go on writing once the command itself has exited."""
+"""The time that descendants may go on writing after the command itself has exited."""
 
 _REAP_S = 5.0
 """How long the system may take to end a process after SIGKILL."""
@@ -71,9 +71,9 @@ class CommandResult:
     truncated: bool
     """Whether text was left out of `stdout` or `stderr`."""
     workspace: str = ""
-    """Of a played one: what stands for the files that it left; empty where they are looked at."""
+    """Of a played command: the mark of the files that it left; "" if the real files count."""
     folder: Mapping[str, Any] | None = None
-    """Of a played one: what stands for its output folder; none where that is looked at."""
+    """Of a played command: the content of its output folder; none if the real folder counts."""
 
 
 class CommandNotStarted(Exception):
@@ -81,11 +81,11 @@ class CommandNotStarted(Exception):
 
 
 class ArgumentsRefused(CommandNotStarted):
-    """It never ran because of what it was to be given: too much, or what no program can be."""
+    """The command never ran because its arguments or its stdin are too long or not possible."""
 
 
 class CommandTimeout(Exception):
-    """The command was ended at its deadline; `stdout` and `stderr` are what it had written."""
+    """The command was ended at its deadline; `stdout` and `stderr` have its output until then."""
 
     def __init__(self, program: str, timeout_s: float, stdout: str, stderr: str) -> None:
         super().__init__(program, timeout_s, stdout, stderr)
@@ -96,7 +96,7 @@ class CommandTimeout(Exception):
 
     def __str__(self) -> str:
         return (
-            f"command {_shown(self.program)} took longer than {self.timeout_s:g} s; "
+            f"command {_quote(self.program)} took longer than {self.timeout_s:g} s; "
             "give it more time, or less to do"
         )
 
@@ -159,7 +159,7 @@ async def run_command(
 
 
 class _Process:
-    """A command that was started: what it wrote so far, and the moments of its end.
+    """A started command: its output so far, and the moments of its end.
 
     Used instead of `asyncio.subprocess`, which tells the number of a process only some turns of
     the loop after its start, and whose `wait` lasts while a descendant keeps a pipe open.
@@ -168,7 +168,7 @@ class _Process:
     def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
         self._process = process
         self.exited: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        # A thread each, because there is no other way on all systems that leaves signals alone.
+        # One thread for each, the only way on all systems that does not interfere with signals.
         reaping = (process, self.exited)
         threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
         outputs = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
@@ -181,7 +181,7 @@ class _Process:
         return cast("int", self._process.returncode)
 
     async def end(self, grace_s: float) -> None:
-        """End what is left of the group, reap the command and close the pipes."""
+        """Kill the rest of the group, reap the command and close the pipes."""
         try:
             if not self.exited.done():
                 self._signal(signal.SIGTERM)
@@ -203,15 +203,15 @@ class _Process:
                 stream.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        # No such process: nobody is left. Not permitted: a program that changed its user, such as
-        # sudo, or a zombie on macOS; there is nothing that we may end.
+        # No such process: the group is empty. Not permitted: a program that changed its user, such
+        # as sudo, or a zombie on macOS; there is nothing that we may end.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
 
 def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> None:
     process.wait()
-    # A loop that was closed has nobody left who waits.
+    # Nothing waits any more in a closed loop.
     with suppress(RuntimeError):
         exited.get_loop().call_soon_threadsafe(exited.set_result, time.monotonic())
 
@@ -235,7 +235,7 @@ def _start(
             )
             add(process.pid)
     except (OSError, ValueError) as error:
-        cause, remedy = _explained(argv[0], cwd, env, error)
+        cause, remedy = _explain(argv[0], cwd, env, error)
         is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
         refused = ArgumentsRefused if is_too_long else CommandNotStarted
         raise refused(_message(argv[0], cause, remedy)) from error
@@ -243,7 +243,7 @@ def _start(
 
 
 def _refuse(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> None:
-    """Raise for what no system could start, and say it more clearly than the system would."""
+    """Raise for commands that no system can start, with a clearer message than the system's."""
     if not argv or not argv[0].strip():
         raise CommandNotStarted("the command is empty; its first element has to name a program")
     for index, argument in enumerate(argv):
@@ -253,7 +253,7 @@ def _refuse(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> N
             raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
-            cause = f"its environment variable {_shown(name)} has no name, or a NUL or = in it"
+            cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
             raise CommandNotStarted(_message(argv[0], cause, "correct it"))
     if stdin and not _is_unicode(stdin):
         cause = f"its stdin contains {_HALF_A_PAIR}"
@@ -287,13 +287,13 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
     return shutil.which(program, path=path)
 
 
-def _explained(
+def _explain(
     program: str, cwd: Path | None, env: Mapping[str, str], error: OSError | ValueError
 ) -> tuple[str, str]:
     """Why the system did not start the program, and what to do about it."""
     number = error.errno if isinstance(error, OSError) else None
     if cwd is not None and not os.path.isdir(cwd):
-        return f"its working folder {_shown(str(cwd))} is not a folder", "create or correct it"
+        return f"its working folder {_quote(str(cwd))} is not a folder", "create or correct it"
     file = program if os.sep in program else _on_path(program, env)
     if file is None and number in (errno.ENOENT, errno.EACCES):
         return "no folder on PATH has an executable of that name", "install it, or write its path"
@@ -306,8 +306,8 @@ def _explained(
 
 
 def _message(program: str, cause: str, remedy: str) -> str:
-    return f"command {_shown(program)} was not started: {cause}; {remedy}"
+    return f"command {_quote(program)} was not started: {cause}; {remedy}"
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")

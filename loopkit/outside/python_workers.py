@@ -11,13 +11,15 @@ from loopkit.outside.processes import command_environment
 
 
 def worker_command(module: str) -> tuple[str, ...]:
-    """How a module is started: without the working folder among the modules, where an agent may
-    write, and without bytecode."""
+    """The command that starts a module, without bytecode.
+
+    The working folder is not on its module path, because an agent may write there.
+    """
     return (sys.executable, "-P", "-B", "-X", "utf8", "-m", module)
 
 
 def worker_environment(allow: Iterable[str] = ()) -> dict[str, str]:
-    """What a worker sees: the modules of this process, and the harmless and allowed variables.
+    """The environment of a worker: this process's module path, harmless and allowed variables.
 
     Texts are hashed alike in each, so that sets have one order.
     """

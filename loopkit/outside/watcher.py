@@ -1,7 +1,7 @@
 """The watcher: a process that outlives ours by a moment, and ends the commands left behind.
 
-It is this file, run by itself. On stdin it is told which process groups are at work, `+12` and
-`-12` a line. Only the process that started it can write there, so the end of the input means that
+It is this file, run by itself. On stdin it reads which process groups are running, `+12` and `-12`
+a line. Only the process that started it can write there, so the end of the input means that
 this process is gone, however that happened, and every group that is left is killed.
 """
 
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 
 def outlive(changes: Iterable[str]) -> None:
-    """Follow what is told until nobody tells anything any more, then kill what is left."""
+    """Follow the messages until the input ends, then kill the groups that are left."""
     groups: set[int] = set()
     for change in changes:
         group = int(change[1:])

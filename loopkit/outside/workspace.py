@@ -23,7 +23,7 @@ class UnreadableArtifact(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """What stood at a path at one moment; without `digest` unless it was a readable file."""
+    """The state of a path at one moment; `digest` is set only for a readable file."""
 
     exists: bool
     digest: str | None
@@ -38,7 +38,7 @@ class FileMark:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """The mark of its text."""
+        """The mark that `to_text` stored."""
         if not text:
             return cls(exists=False, digest=None, mtime_ns=None, size=None)
         digest, mtime_ns, size = text.split(" ")
@@ -97,10 +97,10 @@ def prepare(root: Path) -> Path:
 
 
 def mark(path: Path) -> FileMark:
-    """What stands at `path` now, for `written_since` to compare with after the attempt.
+    """The present state of `path`, which `was_written_since` compares with that after the attempt.
 
     The file is read to its end, however long it is, since its time alone is too coarse on many
-    file systems. What cannot be looked at (no permission, a symlink loop) does not exist.
+    file systems. A path that cannot be read (no permission, a symlink loop) does not exist.
     """
     try:
         info = path.stat()
@@ -117,7 +117,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def written_since(path: Path, before: FileMark) -> bool:
+def was_written_since(path: Path, before: FileMark) -> bool:
     """Whether this attempt wrote `path`: it exists, and is new or has another content or time.
 
     The same bytes written again count, since the author did answer, and answered that; whether

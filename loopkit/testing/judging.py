@@ -66,7 +66,7 @@ def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failu
 def _refusal_failure(suite: Suite, case: str, refused: Refusal) -> Failure:
     """The failure for an answer that the open question refused, at its place in the file."""
     at: DocPath = ("cases", case, *refused.at)
-    is_own = suite.source.document.node(suite.source.document.written(at)) is not None
+    is_own = suite.source.document.node(suite.source.document.as_written(at)) is not None
     path = at if is_own else refused.at
     return _failure(suite, path, "refused", f"the answer was refused: {refused.reason}")
 

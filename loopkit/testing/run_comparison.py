@@ -30,7 +30,7 @@ from loopkit.engine.events import (
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import is_of_program
 from loopkit.language.states.children import RESULT
-from loopkit.outside.redaction import Redact, redacted
+from loopkit.outside.redaction import Redact, redact_data
 from loopkit.testing.family import FamilyRun
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
@@ -178,7 +178,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
         del called["id"]
     if event.type == "worked":
         _drop_unrepeated(plain)
-    return dict(redacted(_without_durations(plain), redact))
+    return dict(redact_data(_without_durations(plain), redact))
 
 
 def _without_durations(value: Any) -> Any:

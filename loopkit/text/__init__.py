@@ -13,13 +13,13 @@ ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 WIDTH = 80
-"""Of a terminal that nobody has made wider."""
+"""The width of a terminal by default."""
 EMPTY = "(empty)"
-"""Stands for a text that says nothing, so that nobody takes it for one that was left out."""
+"""Shown in place of an empty text, so that it does not look like a missing one."""
 
 
 def or_empty(text: str) -> str:
-    """The text, or a word for it where it says nothing."""
+    """The text, or a word in its place if it is empty."""
     return text if text.strip() else EMPTY
 
 
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def is_broken(text: str) -> bool:
-    """Whether halves of surrogate pairs are in a text, so that no file can hold it."""
+    """Whether a text contains halves of surrogate pairs, which no UTF-8 file can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -40,21 +40,21 @@ def is_broken(text: str) -> bool:
 
 def one_line(text: str, width: int = 100) -> str:
     """The text on one line, shortened to `width` characters."""
-    return shortened(" ".join(printable(text).split()), width)
+    return shorten(" ".join(printable(text).split()), width)
 
 
-def shortened(text: str, most: int) -> str:
-    """The text, or so much of its beginning that it has `most` characters with the ellipsis."""
+def shorten(text: str, most: int) -> str:
+    """The text, cut to at most `most` characters with an ellipsis at the end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def indented(text: str, by: str) -> str:
+def indent_lines(text: str, by: str) -> str:
     return "\n".join(f"{by}{line}".rstrip() for line in printable(text).splitlines())
 
 
 def item(text: str) -> str:
     """`  - text`, an item of a list whose further lines stand under its first word."""
-    return indented(f"- {indented(text, '  ').strip()}", "  ")
+    return indent_lines(f"- {indent_lines(text, '  ').strip()}", "  ")
 
 
 def plural(count: int, word: str, form: str = "") -> str:
@@ -71,14 +71,14 @@ def columns(rows: Sequence[Sequence[str]], sides: str) -> Iterator[str]:
 
 
 def end_of(text: str, chars: int) -> str:
-    """So much of the end of a text; from the start of a line, unless the last one is longer."""
+    """The last `chars` of a text, from the start of a line unless the last line is longer."""
     if len(text) <= chars:
         return text
     _cut, _newline, lines = text[-chars:].partition("\n")
     return lines or text[-chars:]
 
 
-def composed(text: str) -> str:
+def as_nfc(text: str) -> str:
     """The text in normal form C.
 
     What `unicodedata` needs for a letter with many accents grows with their square; accents that

@@ -6,10 +6,10 @@ import shlex
 
 
 def resume_line(run: str, *arguments: str) -> str:
-    """The line that goes on with a run."""
+    """The command line that resumes a run."""
     return shlex.join(["loopkit", "resume", run, *arguments])
 
 
 def delivery_line(run: str, *, is_left: bool) -> str:
-    """The line that delivers an artifact: a file's text, or what was left in the workspace."""
+    """The command line that delivers an artifact: of a file, or of what is in the workspace."""
     return shlex.join(["loopkit", "reply", run, *([] if is_left else ["FILE"])])

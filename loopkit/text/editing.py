@@ -1,7 +1,7 @@
 """A text that somebody edits on a page: every line that they leave alone stays exactly as it was.
 
 A page shows lines without control characters, and browsers give back every end of a line as they
-like. So what comes back is compared, line by line, with what was shown.
+like. So the returned text is compared, line by line, with the text that was shown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def plain_ends(text: str) -> str:
 
 
 def editable(text: str) -> str:
-    """A text as it is shown to be edited."""
+    """A text in the form in which a page offers it for editing."""
     return "\n".join(printable(line.text) for line in _lines(text))
 
 
-def edited(text: str, typed: str) -> str:
-    """A text after it was edited, where its editable form became what was typed."""
+def apply_edit(text: str, typed: str) -> str:
+    """The text after its editable form was changed to `typed`."""
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")

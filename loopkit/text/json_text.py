@@ -16,47 +16,47 @@ MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
 
 MAX_OPENINGS = 10_000
-"""How many braces and brackets of a text are tried; each error takes time to be placed."""
+"""The maximum number of braces and brackets tried in a text; it takes time to place each error."""
 
 _OPENING = re.compile(r"[{\[]")
-# What starts like this is meant as JSON, whether or not it can be read.
+# A text that starts like this is meant as JSON, even if it cannot be parsed.
 _MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
 _WINDOW = 65_536
-"""So many characters before a value are looked at again where it is broken."""
+"""The number of characters before a broken value that are read again."""
 _FAR = 20
 """Characters that were read as JSON before an error, from which on it is meant as JSON."""
 
 
 class NoJson(Value, frozen=True):
-    """Why there is no JSON value to be had, as part of a sentence."""
+    """The reason why a text has no JSON value, as part of a sentence."""
 
     reason: str
 
 
 class JsonInText(Value, frozen=True):
-    """The outermost objects and lists in a text, and what was meant as one and is none."""
+    """The outermost objects and lists in a text, and broken attempts at one."""
 
     values: tuple[object, ...]
     alone: tuple[bool, ...]
     """For each value, whether nothing else stands on its first and its last line."""
     spans: tuple[tuple[int, int], ...]
-    """Where each value starts and ends."""
+    """The start and end of each value."""
     broken: tuple[NoJson, ...]
 
 
 def parse_json(text: str) -> object | NoJson:
-    """The value that the whole text is.
+    """The JSON value of the whole text.
 
-    Strict: NaN, infinities and an object with one key twice are refused, because each reader
-    makes something else of them; so is nesting deeper than 64 levels.
+    Strict: NaN, infinities and an object with one key twice are refused, because readers interpret
+    them differently; so is nesting deeper than 64 levels.
     """
     try:
         value = _DECODER.decode(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        return _placed(error.msg, error.lineno, error.colno)
+        return _no_json_at(error.msg, error.lineno, error.colno)
     except (ValueError, RecursionError) as error:
         return NoJson(_limit(error))
-    return _bounded(value)
+    return _limit_depth(value)
 
 
 def extract_json(text: str) -> object | NoJson:
@@ -70,7 +70,7 @@ def extract_json(text: str) -> object | NoJson:
     whole = parse_json(text)
     if not isinstance(whole, NoJson):
         return whole
-    if fenced := _fenced(text):
+    if fenced := _values_in_fences(text):
         return _only_one(fenced)
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
@@ -103,7 +103,7 @@ def json_in(text: str) -> JsonInText:
 
 
 class _Window(Mutable):
-    """A text of which a value after the other is read.
+    """A text from which one value after another is read.
 
     Python counts all lines before an error. Without what is far before the value these are few.
     """
@@ -130,7 +130,7 @@ class _Window(Mutable):
         except (ValueError, RecursionError) as error:
             # It does not say where: what follows may be a part of this, and must not be taken.
             return NoJson(_limit(error)), len(self.text)
-        return _bounded(value), end + self.offset
+        return _limit_depth(value), end + self.offset
 
     def _move(self, start: int) -> None:
         self.line += self.text.count("\n", self.offset, start)
@@ -140,7 +140,7 @@ class _Window(Mutable):
     def _at_its_place(self, error: json.JSONDecodeError) -> NoJson:
         first = error.lineno == 1
         column = error.colno + (self.column - 1 if first else 0)
-        return _placed(error.msg, error.lineno + self.line - 1, column)
+        return _no_json_at(error.msg, error.lineno + self.line - 1, column)
 
 
 def _is_alone(text: str, start: int, end: int) -> bool:
@@ -157,7 +157,7 @@ def _holds_object(value: object) -> bool:
 
 
 def canonical(value: object) -> str:
-    """The same text for equal JSON values, whatever the order of their keys."""
+    """A text that is the same for equal JSON values, whatever the order of their keys."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -167,7 +167,7 @@ def text_or_json(value: object) -> str:
 
 
 class _Refused(ValueError):
-    """Python would read it, but it is no JSON, or says two things."""
+    """Python would accept it, but it is not JSON, or is ambiguous."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -194,7 +194,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _placed(message: str, line: int, column: int) -> NoJson:
+def _no_json_at(message: str, line: int, column: int) -> NoJson:
     return NoJson(f"{message[:1].lower()}{message[1:]} at line {line}, column {column}")
 
 
@@ -207,7 +207,7 @@ def _limit(error: ValueError | RecursionError) -> str:
     return "a number has too many digits"
 
 
-def _bounded(value: object) -> object | NoJson:
+def _limit_depth(value: object) -> object | NoJson:
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [inner for outer in level for inner in _inside(outer)]
@@ -222,8 +222,8 @@ def _inside(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _fenced(text: str) -> list[object]:
-    """What the fences labelled json hold; without any, those with no label that look like it."""
+def _values_in_fences(text: str) -> list[object]:
+    """The values in fences labelled json; without any, in unlabelled ones that look like JSON."""
     from loopkit.text.markdown import code_blocks  # noqa: PLC0415 - a check reads no answers
 
     fences = code_blocks(text)

@@ -23,10 +23,10 @@ def hunks(old: str, new: str) -> Iterator[str]:
         yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
         for kind, i, j, k, m in group:
             if kind == "equal":
-                yield from _marked(" ", before[i:j])
+                yield from _mark_lines(" ", before[i:j])
             else:
-                yield from _marked("-", before[i:j])
-                yield from _marked("+", after[k:m])
+                yield from _mark_lines("-", before[i:j])
+                yield from _mark_lines("+", after[k:m])
 
 
 def equal_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[Match]:
@@ -47,7 +47,7 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
-def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         yield f"{mark}{line.removesuffix(chr(10))}"
         if not line.endswith("\n"):
@@ -75,7 +75,7 @@ class _Anchored(SequenceMatcher[str]):
             while i < len(before) and j < len(after) and before[i] == after[j]:
                 i, j = i + 1, j + 1
             blocks.append(Match(k, m, i - k))
-        return _joined(blocks, len(before), len(after))
+        return _join_neighbours(blocks, len(before), len(after))
 
 
 def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
@@ -106,7 +106,7 @@ def _places(lines: Sequence[str]) -> dict[str, int]:
 def _between(
     before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int]
 ) -> Iterator[Match]:
-    """What corresponds between two anchors: their common end, and the rest if it is short."""
+    """The matches between two anchors: their common end, and the rest if it is short."""
     (i, k), (j, m) = old, new
     end = k
     while k > i and m > j and before[k - 1] == after[m - 1]:
@@ -118,7 +118,7 @@ def _between(
         yield Match(k, m, end - k)
 
 
-def _joined(blocks: Sequence[Match], old: int, new: int) -> list[Match]:
+def _join_neighbours(blocks: Sequence[Match], old: int, new: int) -> list[Match]:
     """The blocks without empty ones, neighbours as one, and the end that difflib expects."""
     joined: list[Match] = []
     for block in blocks:

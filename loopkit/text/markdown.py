@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from loopkit.text import composed
+from loopkit.text import as_nfc
 from loopkit.values import Value
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def with_line_feeds(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def fenced(text: str) -> str:
+def as_code_block(text: str) -> str:
     """The text as a code block, between fences longer than any run of backticks in it."""
     longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
@@ -63,7 +63,7 @@ def without_fences(text: str) -> str:
     """As `without_code`, but indented code stays: what looks like it may be a list."""
     plain = with_line_feeds(text)
     if "```" not in plain and "~~~" not in plain:
-        # To parse a long text takes seconds.
+        # Parsing a long text takes seconds.
         return plain
     outline = _outline(plain)
     return _without(outline, outline.fenced)
@@ -92,7 +92,7 @@ def section(
     `or_title`, a document that has no such section, not even an empty one, gives its `title`.
     """
     outline = _outline(with_line_feeds(text))
-    places = _named(outline, name)
+    places = _places_of(outline, name)
     if not places and or_title:
         return title(text, strip=strip, placeholders=placeholders)
     nothing = {_key(placeholder) for placeholder in placeholders}
@@ -102,7 +102,7 @@ def section(
 
 def has_section(text: str, name: str) -> bool:
     """Whether a heading or label of this name is there, with or without text."""
-    return bool(_named(_outline(with_line_feeds(text)), name))
+    return bool(_places_of(_outline(with_line_feeds(text)), name))
 
 
 def title(
@@ -156,9 +156,9 @@ class _Label(Value, frozen=True):
     rest: str
     start: int
     limit: int
-    """Where the list item that holds it ends, or the text."""
+    """The end of the list item that holds it, or of the text."""
     depth: int
-    """How many list items are around it."""
+    """The number of list items around it."""
 
 
 class _Outline(Value, frozen=True):
@@ -169,7 +169,7 @@ class _Outline(Value, frozen=True):
     labels: tuple[_Label, ...]
     code: frozenset[int]
     fenced: frozenset[int]
-    """Those of the lines of code that stand in fences."""
+    """The lines of code that are in fences."""
     written: frozenset[int]
     """Lines of text that is neither heading nor rule nor comment."""
     ends: dict[int, int]
@@ -270,7 +270,7 @@ def _title(outline: _Outline) -> _Heading | None:
     return next((heading for heading in outline.headings if heading.level == 1), None)
 
 
-def _named(outline: _Outline, name: str) -> list[_Section]:
+def _places_of(outline: _Outline, name: str) -> list[_Section]:
     """The headings and labels of a name, in the order of the text."""
     asked = _key(name)
     places: list[_Section] = [*outline.headings, *outline.labels]
@@ -280,13 +280,13 @@ def _named(outline: _Outline, name: str) -> list[_Section]:
 
 @lru_cache(maxsize=1024)
 def _keys(name: str) -> tuple[str, str]:
-    """What a name is compared by: with its number and without."""
+    """The forms in which a name is compared: with its number and without."""
     plain = _plain(name)
     return _key(plain), _key(_NUMBER.sub("", plain, count=1) if _NUMBER.match(plain) else plain)
 
 
 def _key(name: str) -> str:
-    folded = composed(" ".join(name.split())).casefold()
+    folded = as_nfc(" ".join(name.split())).casefold()
     return folded.rstrip(":： ")
 
 
@@ -315,23 +315,23 @@ def _text_of(outline: _Outline, place: _Section) -> str | None:
 def _under_heading(outline: _Outline, heading: _Heading) -> str | None:
     following = _after(outline.headings, heading.start)
     ends = (other.start for other in following if other.level <= heading.level)
-    return _written(outline, heading.end, next(ends, len(outline.lines)))
+    return _text_between(outline, heading.end, next(ends, len(outline.lines)))
 
 
 def _after_label(outline: _Outline, label: _Label) -> str | None:
     stop = _stop_of(outline, label)
     blank = _first(outline, label.start + 1, stop, blank=True)
-    following = _written(outline, label.start + 1, blank)
+    following = _text_between(outline, label.start + 1, blank)
     if not _is_blank(label.rest):
         return "\n".join([label.rest, following] if following else [label.rest])
     if following:
         return following
     start = _first(outline, blank, stop, blank=False)
-    return _written(outline, start, min(stop, outline.ends.get(start, stop)))
+    return _text_between(outline, start, min(stop, outline.ends.get(start, stop)))
 
 
 def _stop_of(outline: _Outline, label: _Label) -> int:
-    """Where the text of a label ends at the latest: a label inside it does not end it."""
+    """The latest end of a label's text: a label inside it does not end it."""
     headings = (heading.start for heading in _after(outline.headings, label.start))
     labels = _after(outline.labels, label.start)
     beside = (other.start for other in labels if other.depth <= label.depth)
@@ -339,19 +339,19 @@ def _stop_of(outline: _Outline, label: _Label) -> int:
 
 
 def _after(places: Sequence[_Place], start: int) -> Iterator[_Place]:
-    """Those of the places, which are in order, that start later."""
+    """The places that start later; `places` are in order."""
     first = bisect_right(places, start, key=lambda place: place.start)
     return (places[at] for at in range(first, len(places)))
 
 
 def _first(outline: _Outline, start: int, stop: int, *, blank: bool) -> int:
-    """The first line from `start` on that is blank, or is not; a blank line of code is not."""
+    """The first blank or non-blank line from `start` on; a blank line of code is not blank."""
     lines = range(start, stop)
     is_blank = (not outline.lines[at].strip() and at not in outline.code for at in lines)
     return next((at for at, found in zip(lines, is_blank, strict=True) if found is blank), stop)
 
 
-def _written(outline: _Outline, start: int, stop: int) -> str | None:
+def _text_between(outline: _Outline, start: int, stop: int) -> str | None:
     """The lines without their common indentation, if there is text among them."""
     if not any(at in outline.written for at in range(start, stop)):
         return None

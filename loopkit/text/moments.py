@@ -10,7 +10,7 @@ from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 LONGEST_S = 366 * 86_400.0
-"""The longest wait that is believed."""
+"""The longest plausible wait."""
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _UNITS = r"ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d|weeks?|w"
 _SECONDS = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
@@ -32,7 +32,7 @@ _LATE_S = 300.0
 
 
 def seconds_in(text: str) -> float | None:
-    """The length of a wait: `3600`, `1m3.5s`, `2 days 17 hours 14 minutes`; none for all else."""
+    """The seconds of a wait: `3600`, `1m3.5s`, `2 days 17 hours 14 minutes`; none for all else."""
     text = text.strip()
     if _SECONDS.fullmatch(text):
         return float(text)
@@ -53,7 +53,7 @@ def _unit(word: str) -> str:
 def moment_in(text: str, now: datetime) -> datetime | None:
     """The moment that a text names: Unix time, ISO 8601, an HTTP date, or the next such hour.
 
-    What has no zone is of that of `now`.
+    A moment without a zone is in the zone of `now`.
     """
     readers: tuple[Callable[[str], datetime], ...] = (
         _unix, parsedate_to_datetime, datetime.fromisoformat, partial(_at_hour, now=now),
@@ -68,7 +68,7 @@ def moment_in(text: str, now: datetime) -> datetime | None:
 
 
 def wait_in(text: str, now: datetime) -> float | None:
-    """Seconds of the wait, or until the moment, that a text names; none where none is believed."""
+    """Seconds of the wait, or until the moment, that a text names; none if it is not plausible."""
     moment = moment_in(text, now)
     wait = seconds_in(text) if moment is None else max((moment - now).total_seconds(), 0.0)
     return wait if wait is not None and wait <= LONGEST_S else None
@@ -83,23 +83,23 @@ def _unix(text: str) -> datetime:
 
 def _at_hour(text: str, now: datetime) -> datetime:
     """The next time that a clock shows this, on the day that is named or any; raises ValueError."""
-    said = _CLOCK.fullmatch(text)
-    if said is None or not (said["minute"] or said["half"]):
+    clock = _CLOCK.fullmatch(text)
+    if clock is None or not (clock["minute"] or clock["half"]):
         raise ValueError(f"no time of a clock: {text}")
-    here = now.astimezone(ZoneInfo(said["zone"])) if said["zone"] else now
-    at = here.replace(hour=_hour(said), minute=int(said["minute"] or 0), second=0, microsecond=0)
-    if said["month"]:
-        month = _MONTHS.index(said["month"].lower()) + 1
-        at = at.replace(year=int(said["year"] or at.year), month=month, day=int(said["day"]))
-        is_next_year = not said["year"] and at < here - timedelta(days=LONGEST_S / 86_400 / 2)
+    here = now.astimezone(ZoneInfo(clock["zone"])) if clock["zone"] else now
+    at = here.replace(hour=_hour(clock), minute=int(clock["minute"] or 0), second=0, microsecond=0)
+    if clock["month"]:
+        month = _MONTHS.index(clock["month"].lower()) + 1
+        at = at.replace(year=int(clock["year"] or at.year), month=month, day=int(clock["day"]))
+        is_next_year = not clock["year"] and at < here - timedelta(days=LONGEST_S / 86_400 / 2)
         return at.replace(year=at.year + 1) if is_next_year else at
     return at if at >= here - timedelta(seconds=_LATE_S) else at + timedelta(days=1)
 
 
-def _hour(said: re.Match[str]) -> int:
-    hour = int(said["hour"])
-    if not said["half"]:
+def _hour(clock: re.Match[str]) -> int:
+    hour = int(clock["hour"])
+    if not clock["half"]:
         return hour
     if not 1 <= hour <= NOON:
         raise ValueError(f"no hour of half a day: {hour}")
-    return hour % NOON + (NOON if said["half"][0] in "pP" else 0)
+    return hour % NOON + (NOON if clock["half"][0] in "pP" else 0)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 10_000
 MAX_SIZE = 50_000
-"""How long a pattern may be with its repetitions written out, as it is when it is compiled."""
+"""The maximum length of a pattern with its repetitions written out, as in its compiled form."""
 TIME_LIMIT_S = 2.0
-"""How long a pattern may search one text."""
+"""The time limit for searching one text with a pattern, in seconds."""
 
 
 _OPERATORS = frozenset(".^$*+?{}[]|()\\")
@@ -89,7 +89,7 @@ def _size(pattern: str) -> int:
             case ")" if len(groups) > 1:
                 last += groups.pop()
             case "{" if part[1]:
-                # Of zero repetitions one is compiled, too.
+                # For zero repetitions one is compiled, too.
                 last *= max(1, int(part[1][:9]))
             case _:
                 groups[-1] += last
@@ -106,14 +106,14 @@ def is_plain(pattern: str) -> bool:
 def count_of(
     pattern: str, text: str, named: Mapping[str, str] | None = None, *, most: int | None = None
 ) -> int:
-    """How often a pattern, or the name of one, matches; counted to `most`, where that is given.
+    """The number of matches of a pattern, or of the name of one; counted up to `most`, if given.
 
     Raises as `occurrences` does.
     """
     source = named.get(pattern, pattern) if named else pattern
     if not is_plain(source):
         return sum(1 for _ in islice(occurrences(source, text), most))
-    # What is found by itself needs neither an expression nor a limit.
+    # A plain text is counted without an expression, so it needs no limit.
     if most == 1:
         return int(source in text)
     return text.count(source) if most is None else min(text.count(source), most)

@@ -12,7 +12,7 @@ KEY_WIDTH = 40
 
 
 def root_of(run: str) -> str:
-    """The run that nobody began: this one, or the one that its family goes back to."""
+    """The root of the run's family: this run, or the ancestor that no other run began."""
     return run.partition(BELOW)[0]
 
 
@@ -28,6 +28,6 @@ def ancestors_of(run: str) -> Iterator[str]:
 
 
 def place_of(state: str, key: str, within: str = "") -> str:
-    """Where a child belongs: `tasks[1.2]`, or `review` where its state has only one."""
+    """The place of a child in its parent: `tasks[1.2]`, or `review` if its state has only one."""
     item = f"{state}[{one_line(key, KEY_WIDTH)}]" if key else state
     return f"{within}{BELOW}{item}" if within else item

@@ -26,7 +26,7 @@ def events_of(transcript: str) -> Iterator[Event]:
 
 
 def _value(text: str) -> object:
-    """The JSON value that a text is; none where it is no JSON."""
+    """The JSON value of a text; none if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -34,7 +34,7 @@ def _value(text: str) -> object:
 
 
 def messages_of(printed: str) -> tuple[str, ...]:
-    """What the assistant wrote in a transcript; a text that is no transcript is one message."""
+    """The messages of the assistant; a text that is not a transcript is one message."""
     events = list(events_of(printed))
     is_transcript = any(_role(event) or event.get("type") == "result" for event in events)
     return assistant_texts(events) if is_transcript else (printed,)
@@ -49,7 +49,7 @@ def result_of(events: Iterable[Event]) -> Event:
 
 
 def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:
-    """What the assistant wrote, message by message, without blank ones; its result comes last.
+    """The messages of the assistant, without blank ones; its result comes last.
 
     What tools gave back, what users wrote and what an assistant of the assistant wrote is left
     out, and so is what an assistant thinks or hands to a tool.
@@ -74,7 +74,7 @@ def _message(event: Event) -> Event:
 
 
 def _role(event: Event) -> str:
-    """Who wrote a message, if the event is one."""
+    """The author of a message, if the event is one."""
     role = _message(event).get("role", event.get("type"))
     return role if role in ROLES else ""
 

@@ -91,8 +91,8 @@ def findings_of(
     for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
         level = rule.severity or texts.severities.ungraded
         if fault.severity:
-            # The severity that the check knows, capped at that of the rule.
-            level = texts.severities.capped(fault.severity, rule.severity)
+            # The severity that the check knows, with_cap at that of the rule.
+            level = texts.severities.with_cap(fault.severity, rule.severity)
         # An artifact that can't be read is one defect, whichever rule tries to.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(

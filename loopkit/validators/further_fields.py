@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from loopkit.text import shortened
+from loopkit.text import shorten
 from loopkit.validators.answer import storable
 
 ITEM_CHARS = 8_000
@@ -23,7 +23,7 @@ def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, o
         if name in own:
             continue
         if isinstance(value, str):
-            value = shortened(value, TEXT_CHARS)
+            value = shorten(value, TEXT_CHARS)
         text = json.dumps(value, ensure_ascii=False)
         if len(name) + len(text) <= room:
             room -= len(name) + len(text)

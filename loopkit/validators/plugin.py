@@ -15,7 +15,7 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.outside.python_workers import worker_command, worker_environment
-from loopkit.outside.redaction import redacted
+from loopkit.outside.redaction import redact_data
 from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.plugins import Finding
 from loopkit.text import one_line
@@ -114,6 +114,6 @@ def _fault(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
         severity=finding.severity,
         code=setting.redact(one_line(finding.code)),
         key=setting.redact(one_line(finding.key)),
-        fields=further_fields(redacted(finding.fields, setting.redact), ()),
+        fields=further_fields(redact_data(finding.fields, setting.redact), ()),
         value=message,
     )

@@ -9,7 +9,7 @@ from loopkit.language import RequireRule
 from loopkit.language.guard import parse_requirement, select
 from loopkit.language.guard.requirement import Known
 from loopkit.machine.known import over
-from loopkit.text import shortened
+from loopkit.text import shorten
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -48,7 +48,7 @@ async def check_require(
 
 def _fault(rule: RequireRule, location: str, item: object, index: int) -> Fault:
     place = f"{location}: " if location else ""
-    text = shortened(json.dumps(item, ensure_ascii=False), MOST_CHARS)
+    text = shorten(json.dumps(item, ensure_ascii=False), MOST_CHARS)
     shown = f", it is {text}" if rule.each is not None else ""
     message = f"{place}`{rule.require}` is required{shown}"
     return Fault(message, rule.require, location, value=item, item=item, index=index)

@@ -11,11 +11,11 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.reclassification import short_ids
 from loopkit.engine.revisions import find_full_counter, most_of
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import described, parse_record
+from loopkit.language.datatypes import describe_type, parse_record
 from loopkit.language.facts import UNANSWERED
 from loopkit.machine.edges import Edge
 from loopkit.machine.report_items import ReportItems
-from loopkit.text import indented, item, one_line, or_empty, printable
+from loopkit.text import indent_lines, item, one_line, or_empty, printable
 from loopkit.views.amounts import moment
 from loopkit.views.history import (
     change_lines,
@@ -96,7 +96,7 @@ def report_lines(
     yield f"Verdict of {judged_by or report.state}: {verdict_text(report)}{_stalling(report)}"
     yield from (_finding(finding, items) for finding in report.findings)
     if report.reason:
-        yield indented(report.reason, "  ")
+        yield indent_lines(report.reason, "  ")
 
 
 def _finding(finding: Finding, items: ReportItems | None, history: str = "", name: str = "") -> str:
@@ -191,7 +191,7 @@ def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
 def option_lines(question: Waiting, *, has_origins: bool = False) -> Iterator[str]:
     """The options of `loopkit answer` for this question, besides the choice."""
     for name, field in (parse_record(question.form).fields or {}).items():
-        yield f"  --form {name}=…   ({described(field)})"
+        yield f"  --form {name}=…   ({describe_type(field)})"
     if question.edit is not None:
         yield f"  --edit FILE   (your version of {question.edit})"
     if has_origins:

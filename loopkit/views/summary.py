@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.machine.report_items import ReportItems
-from loopkit.text import indented, one_line, or_empty
+from loopkit.text import indent_lines, one_line, or_empty
 from loopkit.text.command_lines import resume_line
 from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import duration, usage_text
@@ -89,4 +89,4 @@ def _results(state: RunState) -> Iterator[str]:
     for name, value in state.finished.result.items():
         label = version_suffix(state.finished.picked[name])
         shown = text_or_json(value)
-        yield f"result {name}{label}:\n{indented(or_empty(shown), '  ')}"
+        yield f"result {name}{label}:\n{indent_lines(or_empty(shown), '  ')}"

@@ -33,7 +33,7 @@ from loopkit.language.severities import Severities
 from loopkit.language.template import parse as parse_template
 from loopkit.language.template.filters import FILTERS
 from loopkit.language.template.meter import fresh_budget
-from loopkit.text import composed, indented, one_line, printable
+from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
 from loopkit.text.transcript import messages_of
@@ -110,10 +110,10 @@ def verdict(**reading: Any) -> Callable[[str], object]:
 
 SCANNERS: dict[str, Callable[[str], object]] = {
     "normalised": lambda text: normalise(Artifact(name="a", author="a", attempt=1, text=text)),
-    "composed": composed,
+    "composed": as_nfc,
     "printable": printable,
     "one_line": one_line,
-    "indented": lambda text: indented(text, "  "),
+    "indented": lambda text: indent_lines(text, "  "),
     "finding_id": lambda text: finding_id("v", "r", text, text),
     "without_code": without_code,
     "without_fences": without_fences,

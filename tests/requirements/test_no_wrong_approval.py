@@ -72,7 +72,7 @@ def test_a_level_that_nobody_declared_counts_as_the_worst() -> None:
     """X.17."""
     levels = Severities(("critical", "high", "low"), blocking="high")
     assert levels.blocks("urgent")
-    assert levels.capped("urgent", "low") == "low"
+    assert levels.with_cap("urgent", "low") == "low"
 
 
 OUTVOTED = """

@@ -148,7 +148,7 @@ def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tup
 
     For each such model, the parts of a sentence: who, what, what to do.
     """
-    for who, one in agent.named_in_turn(name):
+    for who, one in agent.labelled_in_turn(name):
         option = f", or `--price {name}=USD`" if one is agent else ""
         for what, remedy in _missing_prices(one, option, is_limited=is_limited):
             yield who, what, remedy

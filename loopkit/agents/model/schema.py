@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.language.json_schema.local import part_at, parts, rewritten, steps_of
+from loopkit.language.json_schema.local import part_at, parts, rewrite, steps_of
 from loopkit.text.json_text import NoJson, parse_json
 
 STRICT = frozenset(
@@ -81,7 +81,7 @@ def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         }
         return {**kept, "properties": nullable, "required": list(fields)}
 
-    strict: Mapping[str, Any] = rewritten(schema, change)
+    strict: Mapping[str, Any] = rewrite(schema, change)
     return strict if is_closed(strict) else schema
 
 

@@ -24,7 +24,7 @@ from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.secrets import warn_of_secrets
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
-from loopkit.cli.wrapping import columns_of, shown
+from loopkit.cli.wrapping import columns_of, fit_to_terminal
 from loopkit.drive.account import Account
 from loopkit.journal.folder import state_folder
 from loopkit.language import Machine
@@ -62,7 +62,7 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
-    """Raise Stop where an option is given that only a batch has."""
+    """Raise Stop if an option is given that only a batch has."""
     given = {"--parallel": parallel, "--key": key, "-o": results}
     if stray := next((option for option, value in given.items() if value), None):
         remedy = "add `--batch FILE`"
@@ -72,7 +72,7 @@ def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -
 
 
 def refuse_with_batch(record_file: Path | None, output: str) -> None:
-    """Raise Stop where an option is given that a batch has not."""
+    """Raise Stop if an option is given that a batch does not have."""
     if record_file is not None:
         raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
     if output == "jsonl":
@@ -80,7 +80,7 @@ def refuse_with_batch(record_file: Path | None, output: str) -> None:
 
 
 class BatchProgress(Watcher):
-    """One line that says where the batch stands: drawn again at a terminal, else now and then."""
+    """One line with the progress of the batch: redrawn at a terminal, else printed now and then."""
 
     def __init__(self, driver: BatchDriver, *, is_live: bool) -> None:
         self._driver = driver
@@ -123,7 +123,7 @@ def run_batch(
     output: str,
     notifier: tuple[str, ...],
 ) -> int:
-    """Run what is left of a batch; the exit code."""
+    """Run the unfinished lines of a batch; the exit code."""
     if not batch.inputs.is_file():
         what = (
             "is not a regular file, but has to be read twice"
@@ -170,7 +170,7 @@ async def _drive(
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
-        exit_codes.say(shown(line, sys.stderr))
+        exit_codes.say(fit_to_terminal(line, sys.stderr))
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _refuse_shared_files(machine: Machine) -> None:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
         told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
-        exit_codes.say(shown(told, sys.stderr))
+        exit_codes.say(fit_to_terminal(told, sys.stderr))
 
 
 def _code(driver: BatchDriver) -> int:

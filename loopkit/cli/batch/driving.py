@@ -18,21 +18,21 @@ from loopkit.journal import RunBusy, RunUnreadable
 from loopkit.language.load import Loaded
 
 MOST_TOLD = 20
-"""How many lines are named at a time of which something is said."""
+"""The maximum number of lines named in one report."""
 
 
 @dataclass
 class Tally:
-    """What has become of the lines so far."""
+    """The results of the lines so far."""
 
     lines: int = 0
     refused: int = 0
     ended: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """By outcome, and whether that is a success."""
     before: int = 0
-    """How many had ended when the batch was run."""
+    """The number of lines that had ended before the batch was run."""
     elsewhere: int = 0
-    """How many of those had another definition of the machine."""
+    """The number of those that had another definition of the machine."""
     stopped: Counter[str] = field(default_factory=Counter)
     """Runs that did not end, by `waiting` or the reason of their suspension."""
     _news: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Tally:
             self._news.append(f"line {number}: {told}")
 
     def news(self) -> list[str]:
-        """What was said about lines since this was asked last; of very many the first ones."""
+        """The messages about lines since the last call; of very many the first ones."""
         news, more = self._news, self._told - len(self._news)
         self._news, self._told = [], 0
         return [*news, f"and {more:,} more"] if more else news
@@ -61,7 +61,7 @@ class Tally:
 
 
 class BatchDriver:
-    """Runs what is left of a batch. It can be stopped like a run."""
+    """Runs the unfinished lines of a batch. It can be stopped like a run."""
 
     def __init__(
         self,
@@ -84,22 +84,22 @@ class BatchDriver:
 
     @property
     def running(self) -> int:
-        """How many lines are in hand."""
+        """The number of lines that are running."""
         return len(self._driven)
 
     def stop(self) -> None:
-        """Begin no line any more, and stop the runs in hand as one is stopped."""
+        """Start no further line, and stop the running ones as a single run is stopped."""
         self.stopping = True
         for active in self._driven.values():
             active.stop()
 
     async def survey(self) -> None:
-        """Go through all lines before anything is spent: what is wrong, and what was spent before.
+        """Check all lines before anything is spent: their faults, and what was spent before.
 
         Raises OSError and JournalError.
         """
         for result in self._results.known.values():
-            # Also of lines that are there no more: their money is spent.
+            # Includes lines that were removed since: their money is spent.
             self.account.book(result.usage)
         for line in self._batch.lines():
             self.tally.lines += 1
@@ -107,7 +107,7 @@ class BatchDriver:
                 self.tally.refuse(line.number, line.reason)
             elif (known := self._results.known.get(line.run)) is not None:
                 if known.digest != line.digest:
-                    self.tally.refuse(line.number, _changed(line))
+                    self.tally.refuse(line.number, _change_message(line))
                     continue
                 self.tally.before += 1
                 self.tally.elsewhere += known.definition != self._loaded.digest
@@ -124,7 +124,7 @@ class BatchDriver:
             return
         self.account.book(await self._app.commitment_of(state))
         if digest_of_input(state.input) != line.digest:
-            self.tally.refuse(line.number, _changed(line))
+            self.tally.refuse(line.number, _change_message(line))
 
     async def drive(self, parallel: int) -> None:
         """Run every line that has not ended, so many at a time; raises what stopped the batch."""
@@ -142,7 +142,7 @@ class BatchDriver:
                 try:
                     await self._run(line)
                 except Exception:
-                    # What others have in hand is finished first: it may be paid already.
+                    # Running lines are finished first: their calls may be paid for already.
                     self.stop()
                     raise
 
@@ -194,7 +194,7 @@ class BatchDriver:
             self.tally.stopped[state.status] += 1
 
 
-def _changed(line: Line) -> str:
+def _change_message(line: Line) -> str:
     what = "its inputs have" if line.key == str(line.number) else f"the inputs of `{line.key}` have"
     return (
         f"{what} changed since its run {line.run} began; restore them, or run the batch "

@@ -29,13 +29,13 @@ class Line:
     number: int
     """The first one is 1; empty lines count."""
     key: str
-    """What `--key` names in it; without that its number."""
+    """The value of `--key` in it, or else its number."""
     run: str
     """The id of its run."""
     input: dict[str, Any]
     """The complete input, defaults included."""
     digest: str
-    """Of that input."""
+    """The digest of that input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class RefusedLine:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is run: the same files with the same key are the same batch, whenever it is run."""
+    """The identity of a batch: the same files with the same key are the same batch at any time."""
 
     machine: Machine
     inputs: Path
     results: Path | None
     """None for standard output."""
     shared: Mapping[str, Any]
-    """Inputs of all lines; what a line says itself goes before."""
+    """The inputs of all lines; those in a line take precedence."""
     key: str = ""
     """The dotted path of the input by which lines are known, instead of by their numbers."""
 
     @property
     def name(self) -> str:
-        """What the ids of all its runs begin with."""
+        """The prefix of the ids of all its runs."""
         places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
         # Escaped, because the name of a file need not be UTF-8.
         digest = digest_of(ascii((*places, self.key)))
@@ -98,11 +98,11 @@ class Batch:
 
 
 class _Unfit(Exception):
-    """A line that is no input; the message says why."""
+    """A line that is not a valid input; the message says why."""
 
 
 def digest_of_input(complete: Mapping[str, Any]) -> str:
-    """What tells one input from another, whatever the order of its keys."""
+    """A digest of the input that does not depend on the order of its keys."""
     return digest_of(json.dumps(complete, sort_keys=True))[:DIGEST_CHARS]
 
 

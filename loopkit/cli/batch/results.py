@@ -24,11 +24,11 @@ to start has it open for a moment longer."""
 
 
 class Result(Record, frozen=True, kw_only=True):
-    """What a batch has to know of a line that ended."""
+    """The facts that a batch needs about a line that ended."""
 
     run: str
     digest: str
-    """Of the line's input."""
+    """The digest of the line's input."""
     definition: str
     """Digest of the definition with which the run ended."""
     outcome: str | None
@@ -42,11 +42,11 @@ class UnfitResults(Exception):
 
 
 class Results:
-    """Where results go, and which of them are there already."""
+    """The destination of results, and those that are there already."""
 
     def __init__(self, stream: BinaryIO, known: Mapping[str, Result]) -> None:
         self.known = known
-        """By run, what was there when the batch began."""
+        """The results that were there when the batch began, by run."""
         self._stream = stream
 
     def add(self, line: Line, state: RunState) -> None:
@@ -86,7 +86,7 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
         _lock(path, stream)
-        yield Results(stream, _known(path, stream, batch))
+        yield Results(stream, _read_results(path, stream, batch))
 
 
 def _lock(path: Path, stream: BinaryIO) -> None:
@@ -102,8 +102,8 @@ def _lock(path: Path, stream: BinaryIO) -> None:
             time.sleep(LET_GO_S / 100)
 
 
-def _known(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
-    """The results in a file. One that was cut off while it was written is taken away."""
+def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
+    """The results in a file. A last line that was cut off while it was written is removed."""
     known: dict[str, Result] = {}
     stream.seek(0)
     for number, raw in enumerate(stream, 1):

@@ -19,7 +19,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_files(machine: Machine) -> Iterator[SharedFile]:
-    """The states of which two at a time get in each other's way, or may do."""
+    """The states whose runs at the same time overwrite each other's files, or may do."""
     for name in writers(machine):
         state = machine.states[name]
         if state.child is not None:

@@ -1,4 +1,4 @@
-"""What is said of a batch: one line while it runs, and a few when it stops."""
+"""The texts about a batch: one line while it runs, and a few when it stops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAITING = "waiting"
 
 
 def status(driver: BatchDriver, elapsed_s: float) -> str:
-    """Where a running batch stands: lines, outcomes, cost, rate."""
+    """The progress of a running batch: lines, outcomes, cost, rate."""
     tally, done = driver.tally, _done(driver.tally)
     parts = _lines(tally)
     if driver.running:
@@ -31,7 +31,7 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
 
 
 def last_lines(driver: BatchDriver) -> Iterator[str]:
-    """What became of a batch, and how to go on."""
+    """The result of a batch, and how to resume it."""
     tally = driver.tally
     yield from tally.news()
     yield " · ".join((*_lines(tally), usage_text(driver.account.used)))
@@ -50,9 +50,9 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
 
 
 def _lines(tally: Tally) -> list[str]:
-    """How many lines there are, and what became of them."""
+    """The number of lines, and their results."""
     count = f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"
-    return [count, *_outcomes(tally), *_stopped(tally)]
+    return [count, *_outcomes(tally), *_count_stopped(tally)]
 
 
 def _done(tally: Tally) -> int:
@@ -64,14 +64,14 @@ def _outcomes(tally: Tally) -> list[str]:
     return told + ([f"{tally.refused:,} refused"] if tally.refused else [])
 
 
-def _stopped(tally: Tally) -> list[str]:
-    told: list[str] = []
+def _count_stopped(tally: Tally) -> list[str]:
+    counts: list[str] = []
     if waiting := tally.stopped[WAITING]:
-        told.append(f"{waiting:,} waiting for a person")
+        counts.append(f"{waiting:,} waiting for a person")
     if suspended := tally.stopped.total() - waiting:
         reasons = ", ".join(sorted(reason for reason in tally.stopped if reason != WAITING))
-        told.append(f"{suspended:,} suspended ({reasons})")
-    return told
+        counts.append(f"{suspended:,} suspended ({reasons})")
+    return counts
 
 
 def _rate(a_second: float) -> str:

@@ -221,7 +221,7 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
     """The answer with the rule's code and origin, no finding worse than the rule's severity."""
     findings: list[Finding] = []
     for finding in answer.findings:
-        level = severities.capped(finding.severity, rule.severity)
+        level = severities.with_cap(finding.severity, rule.severity)
         code, origins = finding.code or rule.code, finding.origins or rule.origin
         coded = finding.replace(code=code, origins=origins)
         findings.append(coded.with_level(level, blocking=severities.blocks(level)))

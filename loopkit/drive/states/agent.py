@@ -36,7 +36,7 @@ from loopkit.language.datatypes import DataType, facts_of
 from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
 from loopkit.text import one_line
-from loopkit.text.markdown import fenced
+from loopkit.text.markdown import as_code_block
 from loopkit.values import Value
 
 NO_CHANGE = "So far, nothing is changed."
@@ -287,10 +287,10 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
         return f"Your {which} has {len(version):,} characters, too many to be shown here."
     printed = printed.strip("\n")
     if last is not None and last.tree:
-        return f"Your changes so far:\n\n{fenced(printed)}" if printed else NO_CHANGE
+        return f"Your changes so far:\n\n{as_code_block(printed)}" if printed else NO_CHANGE
     if printed.strip():
         by = ", as a reviewer has changed it" if last is not None and last.edited else ""
-        return f"Your {which}{by}:\n\n{fenced(printed)}"
+        return f"Your {which}{by}:\n\n{as_code_block(printed)}"
     is_there = active.state.attempts.get(active.state.state, 0) > 0
     return f"Your {which} was empty." if is_there else ""
 

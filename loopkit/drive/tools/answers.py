@@ -14,7 +14,7 @@ from loopkit.language import ModelAgent
 from loopkit.machine.asked import DRAFT
 from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.text.json_text import parse_json
-from loopkit.text.markdown import fenced
+from loopkit.text.markdown import as_code_block
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
@@ -104,7 +104,7 @@ def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) ->
     if is_over:
         return Answered(last.reply, NOT_VALIDATED, _errors_in_draft(required, given))
     return (
-        f"`{required}` says of this draft:\n\n{fenced(given.text)}\n\n"
+        f"`{required}` says of this draft:\n\n{as_code_block(given.text)}\n\n"
         "Mend what it found, and answer with the whole draft."
     )
 

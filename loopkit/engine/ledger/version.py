@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from loopkit.engine.events import Artifact
 from loopkit.engine.state import RunState
 from loopkit.machine.program import Program
-from loopkit.text import composed
+from loopkit.text import as_nfc
 from loopkit.values import Value
 
 
@@ -48,7 +48,7 @@ def normalise(artifact: Artifact) -> str:
     """The text that equal versions have in common: see "The findings ledger" of the language."""
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    text = composed(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
+    text = as_nfc(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join([_squeeze(line) for line in text.split("\n") if line.strip()])
 
 

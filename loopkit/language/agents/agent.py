@@ -77,40 +77,40 @@ class AgentBase(Noun):
         return ()
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with the models that a table has under the names that it and others have."""
+        """The agent with each model name of the table `models` replaced by its models."""
         return self
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What its provider is told with each call."""
+        """The options that its provider gets with each call."""
         return {}
 
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
-        """Who is asked for one answer until somebody gives it: the agent, then its fallbacks."""
+        """The agents to ask, in order, until one answers: this one, then its fallbacks."""
         return ()
 
-    def named_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
-        """The same, each with what messages call it."""
+    def labelled_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
+        """The agent, then its fallbacks, each with its label for messages."""
         yield from ()
 
     @property
     def most_tries(self) -> int:
-        """Calls that one answer takes at most."""
+        """The maximum number of calls for one answer."""
         return sum(one.retry.attempts for one in self.in_turn)
 
     @property
     def knows_only_what_it_is_told(self) -> bool:
-        """Whether its answer depends on nothing but what it is sent."""
+        """Whether its answer depends only on the prompt that it gets."""
         return False
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
-        """What it may call while it writes."""
+        """The tools that it may call while it writes."""
         return {}
 
-    def placed_in(self, folder: Path) -> Self:
-        """The agent with the paths of its tools from the folder of the machine file on."""
+    def with_paths_from(self, folder: Path) -> Self:
+        """The agent with the paths of its tools resolved from the folder of the machine file."""
         return self
 
     @property
@@ -120,17 +120,17 @@ class AgentBase(Noun):
 
     @property
     def most_rounds(self) -> int:
-        """Calls that one answer takes beside its first, because the agent calls tools."""
+        """The calls beyond the first that one answer takes because the agent calls tools."""
         return 0
 
     @property
     def most_tool_calls(self) -> int:
-        """Calls of tools that are made for one answer at most."""
+        """The maximum number of tool calls for one answer."""
         return 0
 
     @property
     def without_tools(self) -> frozenset[int]:
-        """Which of those in turn leave calls of tools to loopkit; 0 is the agent itself."""
+        """Indexes in `in_turn` of the agents that leave tool calls to loopkit; 0 is this agent."""
         return frozenset()
 
     @property
@@ -140,12 +140,12 @@ class AgentBase(Noun):
 
     @property
     def usual_calls(self) -> int:
-        """Calls that one answer takes where nothing goes wrong."""
+        """The number of calls for one answer when nothing fails."""
         return 1
 
     @property
     def call_usd(self) -> float | None:
-        """USD that one call costs at most, where the machine says so."""
+        """The maximum cost of one call in USD, where the machine states it."""
         return None
 
     @property
@@ -155,32 +155,32 @@ class AgentBase(Noun):
 
     @property
     def system_prompt(self) -> str:
-        """What it is told before anything else."""
+        """Its system prompt."""
         return ""
 
     @property
     def own_names(self) -> Mapping[str, object]:
-        """What its templates know of itself."""
+        """The names that its templates know under `agent`."""
         return {}
 
     @property
     def goes_on(self) -> bool:
-        """Whether what it calls keeps a conversation itself, under an id."""
+        """Whether its program keeps the conversation itself, under an id."""
         return False
 
     @property
     def error_rules(self) -> tuple[ErrorRule, ...]:
-        """Which end of a call means which class of error."""
+        """The rules that map the end of a call to a class of error."""
         return ()
 
     @property
     def templates(self) -> Written:
-        """What is filled in for each call; what goes on with a conversation is under `resume`."""
+        """The templates filled in for each call; those for a kept session are under `resume`."""
         yield from ()
 
     @property
     def plain_texts(self) -> Written:
-        """What is sent as it is written."""
+        """Its texts that are sent unchanged, without being filled in."""
         yield from ()
 
 
@@ -201,6 +201,6 @@ class CalledAgent(AgentBase):
     def in_turn(self) -> tuple[Self, ...]:
         return (self,)
 
-    def named_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
+    def labelled_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
         for index, asked in enumerate(self.in_turn):
             yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked

@@ -10,13 +10,13 @@ from loopkit.language.agents.calls import ErrorRule
 from loopkit.language.noun import FROM_LIST, Argv, Noun, Text, Texts, Written
 
 
-def _listed(value: object) -> object:
+def _split_at_commas(value: object) -> object:
     return (
         tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
     )
 
 
-Tools = Annotated[Texts, BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+Tools = Annotated[Texts, BeforeValidator(_split_at_commas, json_schema_input_type=str | list[str])]
 """Names in a list, or in one text with commas, as coding programs write them."""
 
 

@@ -163,7 +163,7 @@ class ModelAgent(CalledAgent):
 
     @property
     def in_turn(self) -> tuple[Self, ...]:
-        return (self, *(self.replaced(fallback) for fallback in self.fallbacks))
+        return (self, *(self.with_model_of(fallback) for fallback in self.fallbacks))
 
     @property
     def knows_only_what_it_is_told(self) -> bool:
@@ -173,10 +173,10 @@ class ModelAgent(CalledAgent):
     def callable_tools(self) -> Mapping[str, Tool]:
         return self.tools
 
-    def placed_in(self, folder: Path) -> Self:
+    def with_paths_from(self, folder: Path) -> Self:
         if not self.tools:
             return self
-        tools = {name: tool.placed_in(folder) for name, tool in self.tools.items()}
+        tools = {name: tool.with_paths_from(folder) for name, tool in self.tools.items()}
         return self.model_copy(update={"tools": tools})
 
     @property
@@ -221,12 +221,13 @@ class ModelAgent(CalledAgent):
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
         fallbacks = tuple(
-            one.model_copy(update={"model": _looked_up(one.model, table)}) for one in self.fallbacks
+            one.model_copy(update={"model": _resolve_names(one.model, table)})
+            for one in self.fallbacks
         )
-        models = _looked_up(self.model, table)
+        models = _resolve_names(self.model, table)
         return self.model_copy(update={"model": models, "fallbacks": fallbacks})
 
-    def replaced(self, by: Fallback) -> Self:
+    def with_model_of(self, by: Fallback) -> Self:
         """The agent with another model, and without fallbacks.
 
         What belongs to the replaced model goes with it: its price, and where the provider or the
@@ -241,7 +242,7 @@ class ModelAgent(CalledAgent):
         return self.model_copy(update={**dict.fromkeys(lost), **own, "fallbacks": ()})
 
 
-def _looked_up(models: Iterable[str], table: Mapping[str, str]) -> tuple[str, ...]:
+def _resolve_names(models: Iterable[str], table: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(table.get(model, model) for model in models)
 
 

@@ -18,7 +18,7 @@ _NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
 
 @cache
 def known_providers() -> frozenset[str]:
-    """What may stand before the slash of a model; empty where LiteLLM keeps that elsewhere."""
+    """Provider names allowed before the slash of a model; empty if LiteLLM keeps them elsewhere."""
     # A pattern would look at each line before the class, of which there are thousands.
     _, _, after = _text(NAMES).partition(_CLASS)
     body = _INDENTED.match(after)

@@ -42,12 +42,12 @@ class ToolBase(Noun):
 
     @property
     def validators(self) -> Sequence[str]:
-        """Those of the machine that look at a draft."""
+        """The machine's validators that judge a draft."""
         return ()
 
     @property
     def templates(self) -> Written:
-        """What is filled in for each call."""
+        """The templates filled in for each call."""
         yield from ()
 
     @property
@@ -62,11 +62,11 @@ class ToolBase(Noun):
 
     @property
     def accepts(self) -> DataType | None:
-        """What it is called with; none where the tool itself does not say it."""
+        """The type of its arguments; none if the tool does not declare it."""
         return None
 
-    def placed_in(self, folder: Path) -> Self:
-        """The tool with its paths from the folder of the machine file on."""
+    def with_paths_from(self, folder: Path) -> Self:
+        """The tool with its paths resolved from the folder of the machine file."""
         return self
 
 
@@ -228,7 +228,7 @@ class PythonTool(ToolBase):
     def accepts(self) -> DataType:
         return parse_record(self.input)
 
-    def placed_in(self, folder: Path) -> Self:
+    def with_paths_from(self, folder: Path) -> Self:
         placed = (folder / (self.folder or ".")).resolve()
         return self.model_copy(update={"folder": str(placed)})
 

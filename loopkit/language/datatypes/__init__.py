@@ -7,11 +7,11 @@ templates may know about it without running anything.
 """
 
 from loopkit.language.datatypes.common import common_type
-from loopkit.language.datatypes.conformance import conform, fault_texts, first_misfit, salvaged
+from loopkit.language.datatypes.conformance import conform, fault_texts, first_misfit, salvage
 from loopkit.language.datatypes.datatype import (
     DataType,
     NotationError,
-    described,
+    describe_type,
     facts_of,
     misfit,
     single_values,
@@ -35,7 +35,7 @@ __all__ = [
     "common_type",
     "conform",
     "default_places",
-    "described",
+    "describe_type",
     "facts_of",
     "fault_texts",
     "field_place",
@@ -47,7 +47,7 @@ __all__ = [
     "parse_fields",
     "parse_record",
     "parse_type",
-    "salvaged",
+    "salvage",
     "schema_faults",
     "single_values",
     "what_it_takes",

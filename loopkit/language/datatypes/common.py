@@ -9,7 +9,7 @@ from loopkit.language.datatypes.datatype import DataType
 
 
 def common_type(types: Iterable[DataType]) -> DataType:
-    """What is known of data that is of one of these types, of which there is at least one."""
+    """The common type of data that has one of these types; there is at least one."""
     return reduce(_either, types)
 
 

@@ -18,11 +18,11 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     can be judged again.
     """
     unstorable = list(_unstorable(value, ""))
-    return filled(value, datatype), unstorable or schema_faults(value, datatype.schema)
+    return with_defaults(value, datatype), unstorable or schema_faults(value, datatype.schema)
 
 
 def first_misfit(value: object, datatype: DataType) -> str:
-    """Why a value is not of a type, for a person; nothing where it is. Raises NotJudged."""
+    """Why a value does not fit a type, for a person; "" if it fits. Raises NotJudged."""
     _, faults = conform(value, datatype)
     if not faults:
         return ""
@@ -34,26 +34,26 @@ def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{where}: {what}" if where else what for where, what in faults]
 
 
-def filled(value: object, datatype: DataType) -> object:
-    """The value with defaults, and none for what may be none, wherever nothing was given."""
+def with_defaults(value: object, datatype: DataType) -> object:
+    """The value with defaults, or none for optional fields, wherever a field is missing."""
     if isinstance(value, Mapping) and datatype.fields is not None:
         given = {
-            name: inner if (known := datatype.field(name)) is None else filled(inner, known)
+            name: inner if (known := datatype.field(name)) is None else with_defaults(inner, known)
             for name, inner in value.items()
         }
         missing = {
-            name: filled(inner.default, inner)
+            name: with_defaults(inner.default, inner)
             for name, inner in datatype.fields.items()
             if name not in value and not inner.required and not inner.is_left_out
         }
         return given | missing
     if isinstance(value, list) and datatype.items is not None:
-        return [filled(item, datatype.items) for item in value]
+        return [with_defaults(item, datatype.items) for item in value]
     return value
 
 
-def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
-    """What of a record fits, with the rest of it empty, and the names of what is empty."""
+def salvage(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
+    """The record with empty values in place of faulty fields, and the names of these fields."""
     fields = datatype.fields
     if not isinstance(value, Mapping) or fields is None:
         return value, frozenset()
@@ -61,7 +61,7 @@ def salvaged(value: object, datatype: DataType) -> tuple[object, frozenset[str]]
     wrong = (value.keys() - finite.keys()) | broken_fields(finite, datatype.schema)
     kept = {name: inner for name, inner in value.items() if name not in wrong}
     missing = {n: _empty(t) for n, t in fields.items() if n not in kept and t.required}
-    return filled({**kept, **missing}, datatype), frozenset(wrong | missing.keys())
+    return with_defaults({**kept, **missing}, datatype), frozenset(wrong | missing.keys())
 
 
 def _empty(datatype: DataType) -> Any:
@@ -79,7 +79,7 @@ def _empty(datatype: DataType) -> Any:
 
 
 def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
-    """What no JSON in UTF-8 can hold."""
+    """Faults of values that JSON in UTF-8 cannot hold."""
     match value:
         case float() if not math.isfinite(value):
             yield location, "not a finite number"

@@ -37,7 +37,7 @@ class DataType(Value, frozen=True):
     """A type as both sides need it: JSON Schema for data, facts for the checks."""
 
     schema: Mapping[str, Any]
-    """Whole in itself: it needs nothing of what it is a part of."""
+    """Complete in itself: it refers to nothing outside."""
     scalar: str | None = None
     """`str`, `int`, `num` or `bool`; none for lists, mappings and what may be anything."""
     values: tuple[str, ...] = ()
@@ -45,14 +45,14 @@ class DataType(Value, frozen=True):
     optional: bool = False
     """It may be none, or not there, which reads as none."""
     is_left_out: bool = False
-    """Where it is not given it stays so, because its schema does not take null."""
+    """A missing value stays missing, because the schema does not allow null."""
     default: Any = None
     has_default: bool = False
     minimum: float | None = None
     maximum: float | None = None
     fields: Mapping[str, DataType] | None = None
     others: DataType | None = None
-    """What fields besides these may hold; without it there are no others."""
+    """The type of further fields; without it there are no others."""
     items: DataType | None = None
 
     @property
@@ -71,7 +71,7 @@ class DataType(Value, frozen=True):
         return [f"at {which} {end:g}" for which, end in ends if end is not None]
 
     def field(self, name: str) -> DataType | None:
-        """The type of a field; none where there is no such field, or nothing is known of it."""
+        """The type of a field; none if there is no such field or its type is unknown."""
         return (self.fields or {}).get(name, self.others)
 
     def at(self, steps: Iterator[str] | list[str]) -> DataType | None:
@@ -82,7 +82,7 @@ class DataType(Value, frozen=True):
         return found
 
 
-def described(datatype: DataType) -> str:
+def describe_type(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
     words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
     words += (
@@ -100,14 +100,14 @@ WORDS = {"int": "a whole number", "num": "a number", "bool": "true or false", "s
 
 
 def misfit(value: object, datatype: DataType) -> str:
-    """Why a value is no single value of a type, for a person; nothing for what may be one."""
+    """Why a value is not a single value of a type, for a person; "" if it is one."""
     if not default_fault(value, datatype):
         return ""
     return f"{what_it_takes(datatype)}; `{one_line(text_or_json(value))}` is not"
 
 
 def what_it_takes(datatype: DataType) -> str:
-    """What a single value of a type may be, for a person: `takes a whole number, at least 1`."""
+    """The values that a type of single values takes, for a person: `takes a whole number`."""
     kinds = " or ".join(f"`{one}`" for one in datatype.values) or WORDS[datatype.scalar or "str"]
     return f"takes {', '.join((kinds, *datatype.bounds_in_words))}"
 
@@ -128,7 +128,7 @@ def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, D
 
 
 def facts_of(data: object, datatype: DataType, prefix: str = "") -> dict[str, object]:
-    """The single values of data that conforms to a type, by dotted name; none where one is not."""
+    """The single values of conforming data by dotted name; a missing one is none."""
     return {f"{prefix}{name}": _at(data, name) for name, _ in single_values(datatype)}
 
 
@@ -139,9 +139,9 @@ def _at(data: object, dotted: str) -> object:
 
 
 def default_fault(default: object, datatype: DataType) -> str:
-    """Why a default is no single value of a type; told here, so that `check` needs no jsonschema.
+    """Why a default is not a single value of a type; here, so that `check` needs no jsonschema.
 
-    Nothing for what is no single value.
+    "" for a type that is not of single values.
     """
     kind = datatype.scalar
     if kind is None or (default is None and datatype.optional):

@@ -11,27 +11,27 @@ from loopkit.language.json_schema.local import part_at, steps_of
 from loopkit.values import Mutable, Value, field
 
 MOST_JOINED = 200
-"""How many parts are put together; what more of them say is left out: then less is known."""
+"""The maximum number of parts that are joined; the rest is left out, so that less is known."""
 MOST_FOLLOWED = 32
-"""How many references are followed one after the other."""
+"""The maximum number of references followed in a row."""
 
 
 class Part(Value, frozen=True):
-    """A schema in another one: where it stands, and what was followed to come there."""
+    """A schema inside another one: its place, and the references followed to reach it."""
 
     schema: Any
     steps: Path = ()
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
-    """How deep it is in the data."""
+    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
-        """What stands in it at the end of these steps."""
+        """The part at the end of these steps, at the same depth in the data."""
         return self.replace(schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
 
     def deeper(self, *steps: str | int) -> Part:
-        """The same where it is about a part of the data."""
+        """The part at the end of these steps, one level deeper in the data."""
         return self.inside(*steps).replace(depth=self.depth + 1)
 
     @property
@@ -46,25 +46,25 @@ class Part(Value, frozen=True):
 
 
 class Joined(Mutable):
-    """What is said of data by all who say something of it; the word of the first counts."""
+    """The keywords of all parts that describe the same data; of one keyword the first counts."""
 
     size: int = 0
-    """How many said it."""
+    """The number of these parts."""
     words: dict[str, Any] = field(default_factory=dict)
     properties: dict[str, Part] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
     items: Part | None = None
     others: Part | None = None
-    """Of fields that have no name there, where something is said of them."""
+    """The part for further fields, if there is one."""
     is_closed: bool = False
     lets_null: bool = True
-    """As far as none of its own words keeps null out."""
+    """Whether its own keywords allow null."""
     forms: tuple[Part, ...] = ()
-    """Of which one is the form of the data."""
+    """The parts of which one describes the data."""
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
-        """What a part of a schema says, with what it refers to in the same one."""
+        """A part of a schema, joined with the parts of the same schema that it refers to."""
         parts = list(islice(_speaking(part, root), MOST_JOINED))
         followed = frozenset[str]().union(*(one.followed for one in parts))
         joined = cls(len(parts))

@@ -11,19 +11,24 @@ from typing import Any
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.language.datatypes.joined import Joined, Part
 from loopkit.language.json_schema import NotJudged, schema_faults, schema_problem
-from loopkit.language.json_schema.local import made_local, moved, refers, standing_alone
+from loopkit.language.json_schema.local import (
+    refers,
+    relocate,
+    standing_alone,
+    with_local_references,
+)
 from loopkit.values import Mutable, field
 
 MOST_PARTS = 10_000
-"""How many parts of a schema are looked at; of those behind them nothing is known."""
+"""The maximum number of parts of a schema that are read; nothing is known of the rest."""
 MOST_DEPTH = 64
-"""How deep in the data anything is known."""
+"""The maximum depth in the data at which types are known."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
 JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 def from_schema(notation: Mapping[str, Any]) -> DataType:
-    """The type that a JSON Schema is; raises NotationError."""
+    """The data type that a JSON Schema describes; raises NotationError."""
     return _read(json.dumps(notation, ensure_ascii=False))
 
 
@@ -32,7 +37,7 @@ def _read(text: str) -> DataType:
     schema: dict[str, Any] = json.loads(text)
     if problem := schema_problem(schema):
         raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
-    whole = made_local(schema)
+    whole = with_local_references(schema)
     found = _Reader(whole).type_of(Part(whole)).replace(schema=whole)
     is_mapping = found.fields is None and _kinds(Joined.of(Part(whole), whole).words) == {"object"}
     return found.replace(fields={}, others=DataType({})) if is_mapping else found
@@ -53,7 +58,7 @@ class _Reader(Mutable, dict=True):
         kept: dict[str, Any] = {
             word: said.words[word] for word in ("description", "enum") if word in said.words
         }
-        found = self._known(said).replace(schema={**self._alone(part), **kept})
+        found = self._type_by_kinds(said).replace(schema={**self._alone(part), **kept})
         return (
             _with_default(found, said.words["default"], part) if "default" in said.words else found
         )
@@ -61,7 +66,7 @@ class _Reader(Mutable, dict=True):
     @cached_property
     def _whole(self) -> Mapping[str, Any] | None:
         """The root as a part of something else, where its parts may need it."""
-        return moved(self.root, ("$defs", "whole")) if refers(self.root) else None
+        return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
         """The schema of a part, whole in itself."""
@@ -69,7 +74,7 @@ class _Reader(Mutable, dict=True):
             return standing_alone(self._whole, part.steps)
         return part.schema if isinstance(part.schema, Mapping) else {}
 
-    def _known(self, said: Joined) -> DataType:
+    def _type_by_kinds(self, said: Joined) -> DataType:
         kinds = _kinds(said.words)
         if not kinds:
             return self._one_of(said)
@@ -108,7 +113,7 @@ class _Reader(Mutable, dict=True):
         return found.replace(optional=True, is_left_out=not takes_null)
 
     def _one_of(self, said: Joined) -> DataType:
-        """What is known of data that has one of several forms."""
+        """The common type of data that has one of several forms."""
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
         optional = said.lets_null and (
@@ -132,7 +137,7 @@ def _common(forms: Sequence[DataType]) -> DataType:
 
 def _kinds(words: Mapping[str, Any]) -> frozenset[str]:
     """The JSON types that data may have; none where nothing says so."""
-    listed = list(_listed(words))
+    listed = list(_enum_values(words))
     found = {_json_name(value) for value in listed}
     kind = words.get("type")
     named = {kind} if isinstance(kind, str) else set(kind or ())
@@ -145,8 +150,8 @@ def _json_name(value: object) -> str:
     return JSON_NAMES.get(type(value), "array" if isinstance(value, list) else "object")
 
 
-def _listed(words: Mapping[str, Any]) -> Iterator[Any]:
-    """The values that there are, where they are listed."""
+def _enum_values(words: Mapping[str, Any]) -> Iterator[Any]:
+    """The values that `const` or `enum` lists."""
     if "const" in words:
         yield words["const"]
     else:
@@ -154,13 +159,13 @@ def _listed(words: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _single(kind: str, words: Mapping[str, Any], *, optional: bool) -> DataType:
-    texts = tuple(v for v in _listed(words) if isinstance(v, str)) if kind == "str" else ()
+    texts = tuple(v for v in _enum_values(words) if isinstance(v, str)) if kind == "str" else ()
     low, high = _ends(words, whole=kind == "int") if kind in ("int", "num") else (None, None)
     return DataType({}, kind, texts, optional, minimum=low, maximum=high)
 
 
 def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float | None]:
-    numbers = [value for value in _listed(words) if _json_name(value) in ("integer", "number")]
+    numbers = [value for value in _enum_values(words) if _json_name(value) in ("integer", "number")]
     lows = [words["minimum"]] if "minimum" in words else []
     highs = [words["maximum"]] if "maximum" in words else []
     if numbers:
@@ -178,7 +183,7 @@ def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float
 
 
 def _with_default(found: DataType, default: object, part: Part) -> DataType:
-    """The type with a default that fits; null beside a type that has none is no default."""
+    """The type with a default that fits; null is not a default for a type without null."""
     fault = default_fault(default, found)
     try:
         if found.scalar is None:

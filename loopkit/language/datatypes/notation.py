@@ -12,7 +12,7 @@ from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.language.datatypes.known import from_schema
 from loopkit.language.json_schema import schema_faults
-from loopkit.language.json_schema.local import moved
+from loopkit.language.json_schema.local import relocate
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -26,7 +26,7 @@ OTHER_WORDS = {
     "float": "num",
     "double": "num",
 }
-"""What other notations call the single values, and what they are called here."""
+"""The words of other notations for single values, and those of this language."""
 WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
 FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
 
@@ -52,12 +52,12 @@ def parse_fields(notation: Mapping[str, Any]) -> DataType:
         text = json.dumps(notation)
     except (TypeError, ValueError):
         return _root(notation)  # which tells what of it is no JSON
-    return _known_root(text)
+    return _root_from_json(text)
 
 
 @lru_cache(maxsize=256)
-def _known_root(text: str) -> DataType:
-    """A notation is read again wherever it is needed, and means the same each time."""
+def _root_from_json(text: str) -> DataType:
+    """Cached, because the same notation is parsed at every place that needs its type."""
     return _root(json.loads(text))
 
 
@@ -66,7 +66,7 @@ def _root(notation: Mapping[str, Any]) -> DataType:
 
 
 def parse_record(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root that is a mapping whatever it is, as under `input:`."""
+    """The type at a root that must be a mapping, as under `input:`."""
     datatype = parse_fields(notation)
     if datatype.fields is None:
         raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
@@ -74,7 +74,7 @@ def parse_record(notation: Mapping[str, Any]) -> DataType:
 
 
 def is_json_schema(notation: Mapping[str, Any]) -> bool:
-    """Whether a mapping is JSON Schema, by a word that nothing else has."""
+    """Whether a mapping is JSON Schema: it has a keyword that the notation lacks."""
     kind = notation.get("type")
     kinds = kind if isinstance(kind, list) and kind else [kind]
     if all(isinstance(word, str) and word in JSON_TYPES for word in kinds):
@@ -84,7 +84,7 @@ def is_json_schema(notation: Mapping[str, Any]) -> bool:
 
 
 def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Where a field of the type at a root is written."""
+    """The place of a field of the type at a root."""
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 
@@ -99,7 +99,7 @@ def file_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str
 
 
 def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int, Any]]:
-    """What stands for a type inside a notation, each with its step; a default is a value."""
+    """The notations inside a notation, each with its step; a default is not one of them."""
     match notation:
         case [inner]:
             yield 0, inner
@@ -150,7 +150,7 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
         _refuse_mixed(notation)
         return from_schema(notation)
     if "type" in notation and set(notation) <= DETAILS:
-        return _described(notation)
+        return _with_details(notation)
     return _record_with_type(notation) if "type" in notation else _record_of(notation)
 
 
@@ -186,7 +186,7 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
         raise
 
 
-def _described(notation: Mapping[str, Any]) -> DataType:
+def _with_details(notation: Mapping[str, Any]) -> DataType:
     datatype = _at(notation["type"], "type")
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
@@ -231,21 +231,21 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     others = types.pop(OTHERS, None)
     schema = {
         "type": "object",
-        "properties": {name: moved(t.schema, ("properties", name)) for name, t in types.items()},
+        "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
         "required": [name for name, inner in types.items() if inner.required],
         "additionalProperties": False
         if others is None
-        else moved(others.schema, ("additionalProperties",)),
+        else relocate(others.schema, ("additionalProperties",)),
     }
     return DataType(schema, fields=types, others=others)
 
 
 def _list_of(inner: DataType) -> DataType:
-    return DataType({"type": "array", "items": moved(inner.schema, ("items",))}, items=inner)
+    return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 
 def _optional(inner: DataType) -> DataType:
-    forms = [moved(inner.schema, ("anyOf", 0)), {"type": "null"}]
+    forms = [relocate(inner.schema, ("anyOf", 0)), {"type": "null"}]
     return inner.replace(schema={"anyOf": forms}, optional=True)
 
 

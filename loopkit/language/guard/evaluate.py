@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from loopkit.language.guard.tree import Guard, at_place_of, placed, rebuilt
+from loopkit.language.guard.tree import Guard, at_place_of, rebuild, set_place
 
 
 def compile_guard(guard: Guard) -> Callable[[Mapping[str, object]], bool]:
@@ -18,7 +18,7 @@ def compile_guard(guard: Guard) -> Callable[[Mapping[str, object]], bool]:
     facts = ast.arguments(
         posonlyargs=[], args=[parameter], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
-    function = placed(ast.Lambda(facts, rebuilt(guard.tree, _fact)), 0, len(guard.text))
+    function = set_place(ast.Lambda(facts, rebuild(guard.tree, _fact)), 0, len(guard.text))
     # The tree can hold nothing but comparisons of facts and values: see tree.py.
     holds: Callable[[Mapping[str, object]], bool] = eval(  # noqa: S307
         compile(ast.Expression(function), "<guard>", "eval"), {"__builtins__": {}}

@@ -8,17 +8,17 @@ from contextlib import suppress
 
 from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.tokens import GuardError, GuardProblem
-from loopkit.language.guard.tree import Guard, at_place_of, end_of, names_in, rebuilt
+from loopkit.language.guard.tree import Guard, at_place_of, end_of, names_in, rebuild
 from loopkit.values import Value
 
 MAX_DEPTH = 100
-"""How deep the parts of an expanded guard may be nested."""
+"""The maximum depth of nested parts in an expanded guard."""
 MAX_PARTS = 2_000
-"""How many operators, names and values an expanded guard may have."""
+"""The maximum number of operators, names and values in an expanded guard."""
 
 
 class _Extent(Value, frozen=True):
-    """How large an expression becomes when the named guards in it are put in."""
+    """The size of an expression after its named guards are expanded."""
 
     parts: int
     levels: int
@@ -28,7 +28,7 @@ _UNNAME = "write one of them without naming another"
 
 
 def readable(texts: Mapping[str, str]) -> dict[str, Guard]:
-    """Those that can be read; what is wrong with the others is for the checks to tell."""
+    """The guards that can be parsed; the checks report what is wrong with the others."""
     named: dict[str, Guard] = {}
     for name, text in texts.items():
         with suppress(GuardError):
@@ -48,13 +48,13 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
     extent = _Measure(named).extent(guard.tree, (), 0)
     if extent.parts > MAX_PARTS:
         message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
-        raise _refused(guard.tree, message, "use fewer named guards in it")
-    tree = _inlined(guard.tree, named, None)
+        raise _error(guard.tree, message, "use fewer named guards in it")
+    tree = _inline(guard.tree, named, None)
     return Guard(guard.text, tree, names_in(tree))
 
 
 class _Measure:
-    """Measures without building anything: what it measures may be exponentially large."""
+    """Measures without building the expanded guard, which may be exponentially large."""
 
     def __init__(self, named: Mapping[str, Guard]) -> None:
         self._named = named
@@ -77,7 +77,7 @@ class _Measure:
         names = [name.id for name in trail]
         if node.id in names:
             circle = " -> ".join([*names[names.index(node.id) :], node.id])
-            raise _refused(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
+            raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
         if node.id not in self._known:
             inner = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
             # A name for a name makes no part, but it is a step on the way.
@@ -92,20 +92,20 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
 
 
-def _inlined(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
+def _inline(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
     def stand_in(name: ast.Name) -> ast.expr:
         at = place or name
         if name.id in named:
-            return _inlined(named[name.id].tree, named, at)
+            return _inline(named[name.id].tree, named, at)
         return at_place_of(at, ast.Name(name.id, ast.Load()))
 
-    return rebuilt(tree, stand_in, place)
+    return rebuild(tree, stand_in, place)
 
 
 def _too_deep(node: ast.expr) -> GuardError:
-    return _refused(node, f"the named guards are nested more than {MAX_DEPTH} deep", _UNNAME)
+    return _error(node, f"the named guards are nested more than {MAX_DEPTH} deep", _UNNAME)
 
 
-def _refused(node: ast.expr, message: str, remedy: str) -> GuardError:
+def _error(node: ast.expr, message: str, remedy: str) -> GuardError:
     length = max(1, end_of(node) - node.col_offset)
     return GuardError(GuardProblem(node.col_offset + 1, length, "named-guard", message, remedy))

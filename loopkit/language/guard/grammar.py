@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from loopkit.language.guard.tokens import GuardError, Token, no_arithmetic, refusal, tokenize
-from loopkit.language.guard.tree import Constant, Guard, end_of, names_in, placed
+from loopkit.language.guard.tree import Constant, Guard, end_of, names_in, set_place
 
 MAX_DEPTH = 30
 """How deep parentheses and `not` may be nested in one guard."""
@@ -58,7 +58,7 @@ _ESCAPED = {"\\": "\\", '"': '"', "'": "'", "n": "\n", "t": "\t"}
 
 
 class _Parser:
-    """Recursive descent over the tokens; each method takes what it is named for."""
+    """Recursive descent over the tokens; each method parses the construct that it is named for."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -67,11 +67,11 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> ast.expr:
-        if self._ended():
+        if self._is_at_end():
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
         tree = self._alternatives()
-        if not self._ended():
-            raise self._misplaced()
+        if not self._is_at_end():
+            raise self._token_error()
         return tree
 
     @property
@@ -82,7 +82,7 @@ class _Parser:
     def _previous(self) -> Token:
         return self._tokens[self._at - 1]
 
-    def _ended(self) -> bool:
+    def _is_at_end(self) -> bool:
         return self._next.kind == "end"
 
     def _take(self, word: str) -> bool:
@@ -103,16 +103,16 @@ class _Parser:
             parts.append(part())
         if len(parts) == 1:
             return parts[0]
-        return placed(ast.BoolOp(op, parts), parts[0].col_offset, end_of(parts[-1]))
+        return set_place(ast.BoolOp(op, parts), parts[0].col_offset, end_of(parts[-1]))
 
     def _condition(self) -> ast.expr:
         if not self._take("not"):
             return self._comparison()
         start = self._previous.start
-        operand = self._nested(self._condition)
-        return placed(ast.UnaryOp(ast.Not(), operand), start, end_of(operand))
+        operand = self._descend(self._condition)
+        return set_place(ast.UnaryOp(ast.Not(), operand), start, end_of(operand))
 
-    def _nested(self, part: Callable[[], ast.expr]) -> ast.expr:
+    def _descend(self, part: Callable[[], ast.expr]) -> ast.expr:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             token = self._previous
@@ -132,8 +132,8 @@ class _Parser:
         start, end = left.col_offset, end_of(right)
         sign = self._next
         if self._comparator() is not None:
-            raise self._chained(start, right, sign)
-        return placed(ast.Compare(left, [op], [right]), start, end)
+            raise self._chain_error(start, right, sign)
+        return set_place(ast.Compare(left, [op], [right]), start, end)
 
     def _comparator(self) -> ast.cmpop | None:
         for word, op in _COMPARISONS.items():
@@ -145,7 +145,7 @@ class _Parser:
             return ast.NotIn()
         return None
 
-    def _chained(self, start: int, middle: ast.expr, sign: Token) -> GuardError:
+    def _chain_error(self, start: int, middle: ast.expr, sign: Token) -> GuardError:
         shown = self._text[middle.col_offset : end_of(middle)]
         first = self._text[start : end_of(middle)]
         remedy = f"write `{first} and {shown} {sign.text} …`"
@@ -158,19 +158,19 @@ class _Parser:
         if token.kind in ("text", "number") or token.text == "-":
             return self._constant()
         if self._take("("):
-            return self._parenthesised(token)
-        raise self._no_operand(token)
+            return self._parentheses(token)
+        raise self._operand_error(token)
 
     def _name_or_value(self, token: Token) -> ast.expr:
         if token.text in _INSTEAD:
-            raise self._other_word(token)
+            raise self._word_error(token)
         if token.text in _NO_CONSTRUCT:
-            raise self._misplaced()
+            raise self._token_error()
         if token.text in _VALUES:
             return self._constant()
         self._at += 1
         self._refuse_after_name(token)
-        return placed(ast.Name(token.text, ast.Load()), token.start, token.end)
+        return set_place(ast.Name(token.text, ast.Load()), token.start, token.end)
 
     def _refuse_after_name(self, token: Token) -> None:
         after = self._next
@@ -189,23 +189,23 @@ class _Parser:
         if self._take("-"):
             return self._negative(token)
         if token.kind not in ("text", "number") and token.text not in _VALUES:
-            raise self._no_operand(token)
+            raise self._operand_error(token)
         self._at += 1
-        return placed(ast.Constant(_value(token)), token.start, token.end)
+        return set_place(ast.Constant(_value(token)), token.start, token.end)
 
     def _negative(self, sign: Token) -> ast.Constant:
         number = self._next
         if number.kind != "number":
             raise no_arithmetic(sign.start, sign.end)
         self._at += 1
-        return placed(ast.Constant(-_number(number)), sign.start, number.end)
+        return set_place(ast.Constant(-_number(number)), sign.start, number.end)
 
-    def _parenthesised(self, opening: Token) -> ast.expr:
-        inner = self._nested(self._alternatives)
+    def _parentheses(self, opening: Token) -> ast.expr:
+        inner = self._descend(self._alternatives)
         if self._next.text == "," and self._next.kind == "mark":
             raise refusal(opening.start, self._next.end, "this is not a list", "write `[…]`")
         if not self._take(")"):
-            raise self._unclosed(opening, ")")
+            raise self._bracket_error(opening, ")")
         return inner
 
     def _collection(self) -> ast.expr:
@@ -222,12 +222,12 @@ class _Parser:
         items: list[ast.expr] = []
         while not self._take("]"):
             if items and not self._take(","):
-                raise self._unclosed(opening, "]")
+                raise self._bracket_error(opening, "]")
             if not self._take("]"):
                 items.append(self._item())
                 continue
             break
-        return placed(ast.List(items, ast.Load()), opening.start, self._previous.end)
+        return set_place(ast.List(items, ast.Load()), opening.start, self._previous.end)
 
     def _item(self) -> ast.Constant:
         token = self._next
@@ -235,23 +235,23 @@ class _Parser:
             remedy = f'a text needs quotes: "{token.text}"'
             raise refusal(token.start, token.end, "a list holds values, not names", remedy)
         if token.text in _INSTEAD and token.kind == "name":
-            raise self._other_word(token)
+            raise self._word_error(token)
         return self._constant()
 
-    def _unclosed(self, opening: Token, closing: str) -> GuardError:
-        if not self._ended():
-            return self._misplaced()
+    def _bracket_error(self, opening: Token, closing: str) -> GuardError:
+        if not self._is_at_end():
+            return self._token_error()
         message = f"this `{opening.text}` is never closed"
         return refusal(opening.start, opening.end, message, f"add `{closing}`")
 
-    def _other_word(self, token: Token) -> GuardError:
+    def _word_error(self, token: Token) -> GuardError:
         remedy = f"write `{_INSTEAD[token.text]}`"
         following = self._tokens[self._at + 1 : self._at + 2]
         if token.text == "is" and following and following[0].text == "not":
             remedy = "write `!=`"
         return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
 
-    def _no_operand(self, token: Token) -> GuardError:
+    def _operand_error(self, token: Token) -> GuardError:
         if token.kind == "end":
             message = f"a value is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
@@ -263,11 +263,11 @@ class _Parser:
         message = f"expected a name or a value here, not `{token.text}`"
         return refusal(token.start, token.end, message, "put text in quotes")
 
-    def _misplaced(self) -> GuardError:
-        """Return the error for a token after a complete expression, or a word that starts none."""
+    def _token_error(self) -> GuardError:
+        """Return the error for a token that follows a complete expression or cannot start one."""
         token = self._next
         if token.kind == "name" and token.text in _INSTEAD:
-            return self._other_word(token)
+            return self._word_error(token)
         if token.kind == "name" and token.text in _NO_CONSTRUCT:
             remedy = _NO_CONSTRUCT[token.text]
             return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)

@@ -1,4 +1,4 @@
-"""Three-valued truth of guards: what is known of a condition when only some facts are."""
+"""Three-valued truth of guards: what is known of a condition when only some facts are known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Held(frozenset[str]):
         return held
 
     def beside(self, other: Held) -> Held:
-        """What both tell together."""
+        """The knowledge of both combined."""
         return Held(self | other, self.absent | other.absent)
 
     def tells(self, text: object) -> bool | None:
@@ -65,12 +65,12 @@ def _value(node: ast.expr, facts: Mapping[str, object]) -> object:
     return UNKNOWN if read is None else read(node, facts)
 
 
-def _negated(node: ast.UnaryOp, facts: Mapping[str, object]) -> object:
+def _negation(node: ast.UnaryOp, facts: Mapping[str, object]) -> object:
     held = truth(node.operand, facts)
     return UNKNOWN if held is None else not held
 
 
-def _joined(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
+def _connective(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
     """`and` is decided by one false part, `or` by one true part."""
     decisive, is_told = isinstance(node.op, ast.Or), True
     for part in node.values:
@@ -84,12 +84,12 @@ def _joined(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
 def _comparison(node: ast.Compare, facts: Mapping[str, object]) -> object:
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compared(_value(left, facts), op, _value(right, facts))
+            return _compare(_value(left, facts), op, _value(right, facts))
         case _:
             return UNKNOWN
 
 
-def _compared(left: object, op: ast.cmpop, right: object) -> object:
+def _compare(left: object, op: ast.cmpop, right: object) -> object:
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
     if isinstance(op, ast.In | ast.NotIn) and isinstance(right, list | frozenset):
@@ -99,7 +99,7 @@ def _compared(left: object, op: ast.cmpop, right: object) -> object:
         return _OPERATIONS[type(op)](left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return ORDERS[type(op)](left, right)
-    # Nothing is less than none; what is evaluated has tested for it before.
+    # No value is less than none; an evaluated guard has tested for none before.
     return UNKNOWN
 
 
@@ -108,7 +108,7 @@ _READERS: dict[type[ast.expr], Callable[[Any, Mapping[str, object]], object]] = 
     ast.Name: lambda node, facts: facts.get(node.id, UNKNOWN),
     ast.Constant: lambda node, _: node.value,
     ast.List: lambda node, facts: [_value(item, facts) for item in node.elts],
-    ast.UnaryOp: _negated,
-    ast.BoolOp: _joined,
+    ast.UnaryOp: _negation,
+    ast.BoolOp: _connective,
     ast.Compare: _comparison,
 }

@@ -34,7 +34,7 @@ def select(path: str, data: object) -> list[tuple[str, object]]:
     """
     found: list[tuple[str, object]] = [("", data)]
     for step in parse_path(path):
-        found = [next_one for one in found for next_one in _stepped(*one, step)]
+        found = [next_one for one in found for next_one in _take_step(*one, step)]
     return found
 
 
@@ -50,7 +50,7 @@ def _steps(text: str) -> Iterator[str]:
         at = step.end()
 
 
-def _stepped(location: str, data: object, step: str) -> Iterator[tuple[str, object]]:
+def _take_step(location: str, data: object, step: str) -> Iterator[tuple[str, object]]:
     if step == ITEMS:
         if isinstance(data, (list, tuple)):
             for index, item in enumerate(data):

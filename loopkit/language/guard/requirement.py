@@ -61,7 +61,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 class _Data(Value, frozen=True):
-    """What a requirement is held against."""
+    """The data that a requirement is evaluated on."""
 
     value: object
     names: Mapping[str, object]
@@ -105,7 +105,7 @@ def _truth(node: ast.expr, data: _Data) -> bool:
         case ast.BoolOp(values=values):
             return any(_truth(value, data) for value in values)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compared(_operand(left, data), op, _operand(right, data), data)
+            return _compare(_operand(left, data), op, _operand(right, data), data)
         case _:
             return _operand(node, data) is True
 
@@ -122,7 +122,7 @@ def _operand(node: ast.expr, data: _Data) -> object:
             return _truth(node, data)
 
 
-def _compared(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
+def _compare(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
     match op:
         case ast.Eq():
             return _equal(left, right)
@@ -138,7 +138,7 @@ def _compared(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
 
 
 def _kind(value: object) -> type | None:
-    """Return the type that stands for all values comparable with this one; None for no scalar."""
+    """Return the type of all values comparable with this one; None if it is not a scalar."""
     if isinstance(value, bool) or value is None:
         return type(value)
     if isinstance(value, (int, float)):
@@ -152,7 +152,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _same_as(value: object) -> object:
-    """What equal single values have in common; nothing else has it."""
+    """A key that is the same for equal single values and for no others."""
     kind = _kind(value)
     # Large numbers may share one hash; as texts they do not.
     return None if kind is None else (kind, canonical(value) if kind is float else value)

@@ -15,7 +15,7 @@ Kind = Literal["name", "number", "text", "mark", "end"]
 
 
 class GuardProblem(Value, frozen=True):
-    """What is wrong with a guard, at which characters of its text, and what to do about it."""
+    """A mistake in a guard: the message, its characters in the text, and the remedy."""
 
     column: int
     """Where it starts in the guard's text, in characters from 1; line ends count as one."""
@@ -27,7 +27,7 @@ class GuardProblem(Value, frozen=True):
 
 
 class GuardError(Exception):
-    """The text is no guard; `problem` says where and why."""
+    """The text is not a guard; `problem` has the place and the reason."""
 
     def __init__(self, problem: GuardProblem) -> None:
         super().__init__(problem)

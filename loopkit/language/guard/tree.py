@@ -50,10 +50,10 @@ def constants(condition: ast.expr) -> Iterator[object]:
             yield node.value
 
 
-def rebuilt(
+def rebuild(
     node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
 ) -> ast.expr:
-    """Return the tree anew with what `stand_in` gives for each name; the old one stays as it is.
+    """Return a new tree in which `stand_in` replaces each name; the old tree is unchanged.
 
     Every node but those that stand in gets the place of `place`, where given, else its old one.
     """
@@ -61,14 +61,14 @@ def rebuilt(
         case ast.Name():
             return stand_in(node)
         case ast.BoolOp(op=op, values=values):
-            new: ast.expr = ast.BoolOp(op, [rebuilt(value, stand_in, place) for value in values])
+            new: ast.expr = ast.BoolOp(op, [rebuild(value, stand_in, place) for value in values])
         case ast.UnaryOp(op=op, operand=operand):
-            new = ast.UnaryOp(op, rebuilt(operand, stand_in, place))
+            new = ast.UnaryOp(op, rebuild(operand, stand_in, place))
         case ast.Compare(left=left, ops=ops, comparators=[right]):
-            sides = [rebuilt(side, stand_in, place) for side in (left, right)]
+            sides = [rebuild(side, stand_in, place) for side in (left, right)]
             new = ast.Compare(sides[0], ops, sides[1:])
         case ast.List(elts=items):
-            new = ast.List([rebuilt(item, stand_in, place) for item in items], ast.Load())
+            new = ast.List([rebuild(item, stand_in, place) for item in items], ast.Load())
         case ast.Constant(value=value):
             new = ast.Constant(value)
         case _:
@@ -77,12 +77,12 @@ def rebuilt(
 
 
 def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
-    """Return the new node with the place of another one noted on it."""
-    return placed(node, place.col_offset, end_of(place))
+    """Give the new node the place of another one, and return it."""
+    return set_place(node, place.col_offset, end_of(place))
 
 
-def placed(node: _Expr, start: int, end: int) -> _Expr:
-    """Return the node, new and not yet shared, with its place in the text noted on it."""
+def set_place(node: _Expr, start: int, end: int) -> _Expr:
+    """Note its place in the text on a node that is not shared yet, and return it."""
     node.lineno = node.end_lineno = 1
     node.col_offset, node.end_col_offset = start, end
     return node

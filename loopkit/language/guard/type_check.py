@@ -17,7 +17,7 @@ Kind = Literal["bool", "int", "num", "str", "texts"]
 
 
 class GuardType(Value, frozen=True):
-    """What a name of a guard can stand for."""
+    """The type of the values of a name in a guard."""
 
     kind: Kind
     """`texts` is a list of texts: it stands only on the right of `in`."""
@@ -31,11 +31,11 @@ class GuardType(Value, frozen=True):
     """The least that it can be, where that is known."""
     maximum: float | None = None
     closed: bool = False
-    """Of texts: there are no others than `values`, even where these are none."""
+    """For texts: only `values` are possible, even if there are none."""
 
 
 class _Known(Value, frozen=True):
-    """What is known where an expression stands. Without `types` a name may be anything."""
+    """The knowledge at the place of an expression. Without `types` a name may be anything."""
 
     types: Mapping[str, GuardType] | None
     present: frozenset[str] = frozenset()
@@ -66,12 +66,12 @@ def check(guard: Guard, names: Mapping[str, GuardType]) -> list[GuardProblem]:
 
 
 def check_untyped(tree: ast.expr) -> list[GuardProblem]:
-    """Return what is wrong whatever the names stand for: `1 < "a"`, `a or "b"`."""
+    """Return the mistakes that do not depend on the types of names: `1 < "a"`, `a or "b"`."""
     return list(_truth(tree, _Known(None)))
 
 
 def _truth(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
-    """Yield what is wrong with an expression that must be true or false."""
+    """Yield the mistakes in an expression that must be true or false."""
     match node:
         case ast.BoolOp(op=op, values=values):
             for value in values:
@@ -91,7 +91,7 @@ def _plain_truth(node: ast.expr, found: GuardType | None) -> Iterator[GuardProbl
         if is_none(node):
             yield _wrong(node, "none is neither true nor false", "compare a name with it")
     elif found.kind != "bool":
-        message = f"{_shown(node)} is {_noun(found)}, not true or false"
+        message = f"{_quote(node)} is {_noun(found)}, not true or false"
         yield _wrong(node, message, _condition_with(node, found))
     elif found.optional:
         name = _bare(node)
@@ -111,7 +111,7 @@ def _condition_with(node: ast.expr, found: GuardType) -> str:
 
 
 def _operand(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
-    """Yield what is wrong inside an operand, whatever it is compared with."""
+    """Yield the mistakes inside an operand, whatever it is compared with."""
     match node:
         case ast.Name(id=name):
             if known.types is not None and name not in known.types:
@@ -155,11 +155,11 @@ def _membership(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[Guar
     if found is None:
         return
     if found.kind != "texts":
-        message = f"{_shown(right)} is {_noun(found)}, not a list"
+        message = f"{_quote(right)} is {_noun(found)}, not a list"
         yield _wrong(right, message, 'write a list: `in ["a", "b"]`')
     elif not isinstance(left, ast.Constant) or not isinstance(left.value, str):
         remedy = f'write `"…" in {_bare(right)}`'
-        yield _wrong(left, f"only a quoted text can be looked up in {_shown(right)}", remedy)
+        yield _wrong(left, f"only a quoted text can be looked up in {_quote(right)}", remedy)
     elif (found.values or found.closed) and left.value not in found.values:
         yield _never(left, left.value, right, found)
 
@@ -172,7 +172,7 @@ def _equality(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardP
     first, second = known.type_of(left), known.type_of(right)
     for node, found in ((left, first), (right, second)):
         if found is not None and found.kind == "texts":
-            yield _wrong(node, f"{_shown(node)} is a list", f'write `"…" in {_bare(node)}`')
+            yield _wrong(node, f"{_quote(node)} is a list", f'write `"…" in {_bare(node)}`')
             return
     if first is None or second is None:
         return
@@ -192,13 +192,13 @@ def _none_test(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
 def _values(
     left: ast.expr, first: GuardType, right: ast.expr, second: GuardType
 ) -> Iterator[GuardProblem]:
-    """Yield what is wrong with two operands of one kind: values that cannot meet."""
+    """Yield the mistakes in two operands of one kind: values that can never be equal."""
     for node, found, other in ((left, first, right), (right, second, left)):
         if found.values and isinstance(other, ast.Constant) and other.value not in found.values:
             yield _never(other, other.value, node, found)
     if first.values and second.values and set(first.values) != set(second.values):
-        message = f"{_shown(left)} and {_shown(right)} have different values"
-        yield _wrong(right, message, f"{_shown(left)} is one of {_listed(first.values)}")
+        message = f"{_quote(left)} and {_quote(right)} have different values"
+        yield _wrong(right, message, f"{_quote(left)} is one of {_join_values(first.values)}")
     yield from _numbers(left, first, right, second)
 
 
@@ -208,7 +208,7 @@ def _numbers(
     names = isinstance(left, ast.Name) and isinstance(right, ast.Name)
     if names and _family(first) == "number" and not (first.bounded or second.bounded):
         remedy = "compare it with a number, or with an input that has a `minimum` and a `maximum`"
-        message = f"neither {_shown(left)} nor {_shown(right)} has bounds"
+        message = f"neither {_quote(left)} nor {_quote(right)} has bounds"
         yield _wrong(right, message, remedy)
 
 
@@ -216,7 +216,7 @@ def _order(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProb
     first, second = known.type_of(left), known.type_of(right)
     # Data is ordered by number or by text: dates are texts there.
     ordered = ("number",) if known.types is not None else ("number", "str")
-    wrong = [*_unordered(left, first, ordered), *_unordered(right, second, ordered)]
+    wrong = [*_check_orderable(left, first, ordered), *_check_orderable(right, second, ordered)]
     yield from wrong
     if wrong or first is None or second is None:
         return
@@ -225,13 +225,13 @@ def _order(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[GuardProb
     yield from _numbers(left, first, right, second)
 
 
-def _unordered(
+def _check_orderable(
     node: ast.expr, found: GuardType | None, ordered: tuple[str, ...]
 ) -> Iterator[GuardProblem]:
     if is_none(node):
         yield _wrong(node, "none is neither less nor more", "compare with `==` or `!=`")
     elif found is not None and _family(found) not in ordered:
-        message = f"{_shown(node)} is {_noun(found)}: it has no order"
+        message = f"{_quote(node)} is {_noun(found)}: it has no order"
         yield _wrong(node, message, "compare with `==`, `!=` or `in`")
     elif found is not None and found.optional:
         name = _bare(node)
@@ -239,8 +239,8 @@ def _unordered(
 
 
 def _unlike(left: ast.expr, first: GuardType, right: ast.expr, second: GuardType) -> GuardProblem:
-    message = f"{_shown(left)} is {_noun(first)} and {_shown(right)} is {_noun(second)}"
-    return _wrong(right, message, f"compare {_shown(left)} with {_noun(first)}")
+    message = f"{_quote(left)} is {_noun(first)} and {_quote(right)} is {_noun(second)}"
+    return _wrong(right, message, f"compare {_quote(left)} with {_noun(first)}")
 
 
 def _literal_type(value: object) -> GuardType | None:
@@ -277,10 +277,10 @@ def _family(found: GuardType) -> str:
 def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> GuardProblem:
     remedy = did_you_mean(str(value), [str(allowed) for allowed in found.values])
     holds = "never has" if found.kind == "texts" else "is never"
-    return _wrong(place, f"{_shown(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
+    return _wrong(place, f"{_quote(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
 
 
-def _listed(values: Iterable[Constant]) -> str:
+def _join_values(values: Iterable[Constant]) -> str:
     return ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
 
 
@@ -294,7 +294,7 @@ def _bare(node: ast.expr) -> str:
             return "this condition"
 
 
-def _shown(node: ast.expr) -> str:
+def _quote(node: ast.expr) -> str:
     return f"`{_bare(node)}`"
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from loopkit.language.json_schema.judging import Flaw, NotJudged
 from loopkit.language.json_schema.silence import Silence, silences
-from loopkit.text import shortened
+from loopkit.text import shorten
 
 MAX_FAULTS = 50
-"""How many faults are told of some data; what is wrong everywhere needs no longer list."""
+"""The maximum number of faults reported for some data; a mistake made everywhere needs no more."""
 MESSAGE_CHARS = 300
 
 
 def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What JSON data breaks in a JSON Schema, as (location such as `nodes[2].id`, message).
+    """The violations of a JSON Schema in JSON data, as (location such as `nodes[2].id`, message).
 
     The first 50 in the order of their locations. Raises NotJudged.
     """
@@ -31,8 +31,7 @@ def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, s
 
     found = errors(value, schema, most=MAX_FAULTS)
     return [
-        (location_of(error.absolute_path), shortened(error.message, MESSAGE_CHARS))
-        for error in found
+        (location_of(error.absolute_path), shorten(error.message, MESSAGE_CHARS)) for error in found
     ]
 
 
@@ -53,18 +52,18 @@ def fits(value: object, schema: Mapping[str, Any]) -> bool:
 
 
 def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
-    """Why a mapping is no JSON Schema that can be used."""
+    """The first mistake that makes a mapping unusable as a JSON Schema."""
     return next(iter(schema_problems(schema)), None)
 
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
-    """The first things for which a mapping is no JSON Schema that can be used."""
+    """The first mistakes that make a mapping unusable as a JSON Schema."""
     # A notation is read again wherever it is needed.
     return _problems_of(json.dumps(schema, default=str))
 
 
 def keywords() -> frozenset[str]:
-    """The words by which a JSON Schema judges data."""
+    """The keywords with which a JSON Schema judges data."""
     from loopkit.language.json_schema.validation import KEYWORDS  # noqa: PLC0415 - as above
 
     return KEYWORDS
@@ -86,7 +85,7 @@ def _problems_of(text: str) -> tuple[Flaw, ...]:
     from loopkit.language.json_schema.soundness import flaws  # noqa: PLC0415 - as above
 
     found = islice(flaws(json.loads(text)), MAX_FAULTS)
-    return tuple(flaw.replace(message=shortened(flaw.message, MESSAGE_CHARS)) for flaw in found)
+    return tuple(flaw.replace(message=shorten(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 __all__ = [

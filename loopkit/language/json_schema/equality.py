@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def canonical(value: object) -> str:
-    """The same text for equal values, and another for any other."""
+    """A text that is the same for equal values and different for all others."""
     return json.dumps(_normal(value), sort_keys=True)
 
 

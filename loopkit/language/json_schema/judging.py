@@ -13,18 +13,18 @@ MAX_DEPTH = 64
 """How deep data may be nested; a machine file has the same limit."""
 
 TIME_LIMIT_S = 1.0
-"""How long a judging may take, whatever it judges."""
+"""The minimum time limit of one judging, in seconds."""
 
 TIME_FOR_EACH_S = 0.000_1
 """And how much longer for each value in data and schema, so that large ones have their time."""
 
 
 class NotJudged(Exception):
-    """Data could not be held against a schema; the message is a clause with the cause."""
+    """Data could not be judged by a schema; the message is a clause with the cause."""
 
 
 class Flaw(Value, frozen=True):
-    """What is wrong with a schema, and the way to it."""
+    """A mistake in a schema, and its path."""
 
     message: str
     path: tuple[str | int, ...] = ()
@@ -41,11 +41,11 @@ class Judging(Mutable):
 
     limit_s: float
     ends_s: float
-    """By the time that this thread has worked: how busy a machine is makes no difference."""
+    """CPU time of this thread, so that a busy computer makes no difference."""
     known: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def look_at_clock(self) -> float:
-        """How many seconds are left; raises NotJudged without any."""
+        """The seconds left; raises NotJudged when there are none."""
         if (left_s := self.ends_s - time.thread_time()) > 0:
             return left_s
         raise NotJudged(
@@ -66,7 +66,7 @@ def judging() -> Judging:
 def judging_of(
     value: object, schema: object, each_s: float, limit_s: float = TIME_LIMIT_S
 ) -> Iterator[None]:
-    """Time to judge a value by a schema; raises NotJudged for a value that is nested too deep."""
+    """The time to judge a value by a schema; raises NotJudged if the value is nested too deep."""
     if (depth := len(sizes(value))) > MAX_DEPTH:
         raise NotJudged(f"the data is nested {depth:,} levels deep; {MAX_DEPTH} are allowed")
     limit_s += each_s * (sum(sizes(value)) + sum(sizes(schema)))
@@ -83,7 +83,7 @@ def judging_of(
 
 
 def sizes(value: object) -> list[int]:
-    """How many values stand at each level of one, from itself down."""
+    """The number of values at each level of nesting, from the value itself down."""
     numbers, level = [], [value]
     while level:
         numbers.append(len(level))

@@ -14,14 +14,14 @@ IN_VALUE = frozenset(
 )  # fmt: skip
 IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 DEFINITIONS = frozenset({"$defs", "definitions"})
-"""What stands there counts where a reference leads to it."""
+"""Schemas under these keywords count only where a reference leads to them."""
 IN_MAPPING = DEFINITIONS | {"dependentSchemas", "patternProperties", "properties"}
 
 Path = tuple[str | int, ...]
 
 
 def inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """The schemas that stand in one as the values of its keywords, each with the way to it."""
+    """The schemas inside a schema, as values of its keywords, each with its path."""
     for word, value in schema.items():
         if word in IN_VALUE:
             yield (word,), value

@@ -1,6 +1,6 @@
 """Local schemas: every reference in one leads to a part of the schema itself.
 
-That is the form of which everything can be known by walking it, and which providers take.
+Such a schema can be understood by walking it, and providers accept it.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def refers(schema: Any) -> bool:
     return isinstance(schema, list) and any(map(refers, schema))
 
 
-def made_local(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with local references alone, as far as it has none but to itself.
+def with_local_references(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema with all references made local, if it refers only to itself.
 
-    One with anchors, or with references to the schema of schemas, stays as it is.
+    A schema with anchors, or with references to the metaschema, stays as it is.
     """
     words = {word for part in parts(schema) for word in part}
     if words.isdisjoint(ADDRESSES):
@@ -67,12 +67,12 @@ def made_local(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         kept = {word: value for word, value in part.items() if word != "$id"}
         return {**kept, "$ref": next(waiting)} if "$ref" in kept else kept
 
-    local: Mapping[str, Any] = rewritten(schema, change)
+    local: Mapping[str, Any] = rewrite(schema, change)
     return local
 
 
-def moved(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
-    """A schema as it has to be written at this place of another one, to which it then belongs."""
+def relocate(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
+    """A schema rewritten to stand at this place of another schema, as a part of it."""
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
         reference = part.get("$ref")
@@ -81,8 +81,8 @@ def moved(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
         return {**part, "$ref": place + reference.removeprefix("#")}
 
     place = pointer(steps)
-    # What has an address of its own is referred to by that.
-    return rewritten(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
+    # References into a schema with its own address use that address, so they need no change.
+    return rewrite(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
 
 
 def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
     The `$defs` of the field's schema are at the root, the one place where providers look for them.
     """
-    field = moved(schema, ("properties", name))
+    field = relocate(schema, ("properties", name))
     whole = {"type": "object", "properties": {name: field}, "required": [name]}
     if "$defs" not in field or "$id" in field:
         return whole
@@ -102,35 +102,35 @@ def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
             return dict(part)
         return {**part, "$ref": "#/$defs" + reference.removeprefix(place)}
 
-    hoisted: dict[str, Any] = rewritten({**whole, "$defs": field.pop("$defs")}, change)
+    hoisted: dict[str, Any] = rewrite({**whole, "$defs": field.pop("$defs")}, change)
     return hoisted
 
 
 def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
     """The part of a schema at a place, with everything that it may refer to.
 
-    The schema is already moved to its place below.
+    The schema has already been relocated to its new place.
     """
     return {"$defs": {"whole": schema}, "$ref": pointer(("$defs", "whole", *steps))}
 
 
 def parts(schema: object) -> Iterator[Mapping[str, Any]]:
-    """A schema and all in it, but for those that are true or false."""
+    """A schema and all schemas in it, except `true` and `false`."""
     return (part for _, part, _ in _parts(schema))
 
 
 def _parts(
     schema: Any, path: Path = (), base: str = ""
 ) -> Iterator[tuple[Path, Mapping[str, Any], str]]:
-    """A schema and all in it, each with the way to it and the address that it is seen from."""
+    """A schema and all schemas in it, each with its path and base address."""
     if isinstance(schema, Mapping):
-        base = _joined(base, schema["$id"])[0] if isinstance(schema.get("$id"), str) else base
+        base = _resolve(base, schema["$id"])[0] if isinstance(schema.get("$id"), str) else base
         yield path, schema, base
         for step, inner in inner_schemas(schema):
             yield from _parts(inner, (*path, *step), base)
 
 
-def _joined(base: str, address: str) -> tuple[str, str]:
+def _resolve(base: str, address: str) -> tuple[str, str]:
     try:
         joined = urldefrag(urljoin(base, address))
     except ValueError:
@@ -139,23 +139,23 @@ def _joined(base: str, address: str) -> tuple[str, str]:
 
 
 def _local(base: str, reference: object, places: Mapping[str, Path]) -> str | None:
-    """Where a reference leads, by the way from the root; none where that can't be told."""
-    address, fragment = _joined(base, reference) if isinstance(reference, str) else ("", "")
+    """The target of a reference as a path from the root; none if that is unknown."""
+    address, fragment = _resolve(base, reference) if isinstance(reference, str) else ("", "")
     steps = steps_of(f"#{fragment}")
     known = address in places and steps is not None
     return pointer((*places[address], *(steps or ()))) if known else None
 
 
-def rewritten(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+def rewrite(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
     """The schema with each one in it changed, in the order of `_parts`."""
     if not isinstance(schema, Mapping):
         return schema
     made = change(schema)
     for word, value in made.items():
         if word in IN_VALUE:
-            made[word] = rewritten(value, change)
+            made[word] = rewrite(value, change)
         elif word in IN_LIST and isinstance(value, list):
-            made[word] = [rewritten(inner, change) for inner in value]
+            made[word] = [rewrite(inner, change) for inner in value]
         elif word in IN_MAPPING and isinstance(value, Mapping):
-            made[word] = {name: rewritten(inner, change) for name, inner in value.items()}
+            made[word] = {name: rewrite(inner, change) for name, inner in value.items()}
     return made

@@ -32,35 +32,35 @@ class LeadsNowhere(NotJudged):
 
 
 def look_up(validator: Any, reference: str) -> Any:
-    """What a reference leads to from where the validator stands; raises LeadsNowhere."""
+    """The target of a reference in the validator's current schema; raises LeadsNowhere."""
     judging().look_at_clock()
-    return found(validator._resolver, reference)  # noqa: SLF001 - the library offers no other way
+    return resolve_reference(validator._resolver, reference)  # noqa: SLF001 - the library offers no other way
 
 
-def found(resolver: Resolver, reference: str) -> Any:
+def resolve_reference(resolver: Resolver, reference: str) -> Any:
     """The contents that a reference leads to, and a resolver there; raises LeadsNowhere."""
     _have_room(ROOM)
     try:
         target = resolver.lookup(reference)
     except (Unresolvable, LookupError, ValueError, TypeError) as error:
-        raise LeadsNowhere(f"`$ref: {shown_reference(reference)}` leads nowhere") from error
+        raise LeadsNowhere(f"`$ref: {reference_excerpt(reference)}` leads nowhere") from error
     if not isinstance(target.contents, bool | Mapping):
-        raise LeadsNowhere(f"`$ref: {shown_reference(reference)}` leads to no schema")
+        raise LeadsNowhere(f"`$ref: {reference_excerpt(reference)}` leads to no schema")
     return target
 
 
 def _have_room(calls: int) -> None:
-    """Raise RecursionError where there is no room for so many calls inside each other."""
+    """Raise RecursionError if the stack has no room for this many nested calls."""
     if calls:
         _have_room(calls - 1)
 
 
-def shown_reference(reference: str) -> str:
+def reference_excerpt(reference: str) -> str:
     return excerpt(reference)[1:-1]
 
 
 def resolver_of(schema: Mapping[str, Any]) -> Resolver:
-    """What looks up references from the root of a schema; raises NotJudged."""
+    """A resolver at the root of a schema; raises NotJudged."""
     try:
         root = DRAFT202012.create_resource(schema)
         uri = root.id() or ""
@@ -70,12 +70,12 @@ def resolver_of(schema: Mapping[str, Any]) -> Resolver:
 
 
 def metaschema_resolver() -> Resolver:
-    """What looks up references from the root of the schema of schemas."""
+    """A resolver at the root of the metaschema."""
     return _metaschemas().resolver("https://json-schema.org/draft/2020-12/schema")
 
 
 def is_metaschema(resolver: Resolver) -> bool:
-    """Whether it stands in a schema of schemas, which is as it should be."""
+    """Whether the resolver stands in a metaschema, which needs no check."""
     return str(resolver._base_uri).startswith("https://json-schema.org/draft/")  # noqa: SLF001
 
 

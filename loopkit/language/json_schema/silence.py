@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.language.json_schema.layout import DEFINITIONS, Path, inner_schemas
-from loopkit.language.json_schema.local import made_local, part_at, steps_of
+from loopkit.language.json_schema.local import part_at, steps_of, with_local_references
 from loopkit.values import Value
 
 ABOUT_SCHEMA = frozenset(
@@ -29,15 +29,15 @@ class Silence(Value, frozen=True):
     referred_from: Path
     """The part whose `$ref` leads there; without one, the same."""
     words: frozenset[str]
-    """Those that no schema knows, and definitions."""
+    """Unknown keywords, and definitions."""
 
 
 def silences(schema: Mapping[str, Any], keywords: frozenset[str]) -> Iterator[Silence]:
-    """The silent ones of the schemas that data is held against, each once.
+    """The silent schemas among those that judge data, each once.
 
     References to anchors are not followed.
     """
-    whole = made_local(schema)
+    whole = with_local_references(schema)
     waiting: list[tuple[Path, Path]] = [((), ())]
     seen: set[Path] = set()
     while waiting:

@@ -9,8 +9,8 @@ from loopkit.language.json_schema.judging import Flaw, NotJudged
 from loopkit.language.json_schema.layout import REFERENCES, Path, inner_schemas
 from loopkit.language.json_schema.references import (
     LeadsNowhere,
-    found,
     is_metaschema,
+    resolve_reference,
     resolver_of,
     within,
 )
@@ -19,7 +19,7 @@ from loopkit.text.patterns import PatternError, compile_pattern
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
-    """Everything that keeps a schema from being used; of its form only the first."""
+    """All mistakes that make a schema unusable; of those in its form only the first."""
     try:
         for error in metaschema_errors(schema, most=1):
             yield Flaw(error.message, tuple(error.absolute_path))
@@ -37,7 +37,7 @@ def _inner_flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
         for word in REFERENCES:
             if word in inner:
                 try:
-                    targets.append(((*path, word), found(resolver, inner[word])))
+                    targets.append(((*path, word), resolve_reference(resolver, inner[word])))
                 except LeadsNowhere as error:
                     yield Flaw(str(error), (*path, word), _remedy(inner[word]), leads_nowhere=True)
     for path, target in targets:
@@ -51,7 +51,7 @@ def _remedy(reference: str) -> str:
 
 
 def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[Path, Any, Any]]:
-    """A schema and all that stand in it, each with the way to it and what resolves there."""
+    """A schema and all schemas in it, each with its path and its resolver."""
     waiting: list[tuple[Path, Any, Any]] = [((), schema, resolver)]
     while waiting:
         path, inner, resolver = waiting.pop()
@@ -64,7 +64,7 @@ def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[P
 
 
 def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
-    """What is wrong with what a reference leads to, where that stands in no keyword."""
+    """The mistakes in the target of a reference, if no keyword holds that target."""
     if id(target.contents) in seen or is_metaschema(target.resolver):
         return
     for error in metaschema_errors(target.contents, most=1):
@@ -73,7 +73,7 @@ def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
     for _, inner, resolver in _standing_in(target.contents, target.resolver, seen):
         for word in REFERENCES:
             if word in inner:
-                yield from _target_flaws(path, found(resolver, inner[word]), seen)
+                yield from _target_flaws(path, resolve_reference(resolver, inner[word]), seen)
 
 
 def _pattern_flaws(path: Path, schema: Mapping[str, Any]) -> Iterator[Flaw]:

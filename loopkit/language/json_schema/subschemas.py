@@ -24,7 +24,7 @@ def errors_in(
     path: str | int | None = None,
     resolver: Any = None,
 ) -> Errors:
-    """What a value, at a step of its own, breaks in an inner schema."""
+    """The violations of an inner schema in a value, below this step."""
     if schema is False:
         error = ValidationError(f"{excerpt(instance)} is not allowed here")
         if path is not None:
@@ -71,7 +71,7 @@ def _additional_properties(
             yield from errors_in(validator, instance[name], schema, path=name)
     elif extras := list(_additional(instance, holder)):
         message = "Additional properties are not allowed"
-        yield ValidationError(f"{message} ({unexpected(sorted(extras))})")
+        yield ValidationError(f"{message} ({extras_message(sorted(extras))})")
 
 
 def _additional(instance: Object, holder: Object) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _additional(instance: Object, holder: Object) -> Iterator[str]:
             yield name
 
 
-def unexpected(extras: Sequence[object]) -> str:
+def extras_message(extras: Sequence[object]) -> str:
     """`'a', 'b' were unexpected`, the first few of them."""
     return f"{join_excerpts(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
 

@@ -9,7 +9,7 @@ from jsonschema import ValidationError
 
 from loopkit.language.json_schema.judging import judging
 from loopkit.language.json_schema.references import look_up
-from loopkit.language.json_schema.subschemas import Object, Schema, is_valid, unexpected
+from loopkit.language.json_schema.subschemas import Object, Schema, extras_message, is_valid
 from loopkit.language.json_schema.value_keywords import Errors, Keyword, Validator, is_found
 
 
@@ -21,7 +21,7 @@ def _properties(validator: Validator, schema: Schema, instance: Any, holder: Obj
     wrong = [name for name in extras if not is_valid(validator, instance[name], schema)]
     if wrong:
         said = "allowed" if schema is False else "valid under the given schema"
-        yield ValidationError(f"Unevaluated properties are not {said} ({unexpected(wrong)})")
+        yield ValidationError(f"Unevaluated properties are not {said} ({extras_message(wrong)})")
 
 
 def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
@@ -34,7 +34,7 @@ def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) 
         if index not in known and not is_valid(validator, item, schema)
     ]
     if wrong:
-        yield ValidationError(f"Unevaluated items are not allowed ({unexpected(wrong)})")
+        yield ValidationError(f"Unevaluated items are not allowed ({extras_message(wrong)})")
 
 
 def _evaluated_names(validator: Validator, instance: Object, schema: Schema) -> set[str]:
@@ -51,7 +51,7 @@ def _evaluated_names(validator: Validator, instance: Object, schema: Schema) -> 
     for name, dependent in schema.get("dependentSchemas", {}).items():
         if name in instance:
             names |= _evaluated_names(validator, instance, dependent)
-    for holder, inner in _applied(validator, instance, schema):
+    for holder, inner in _applicable_schemas(validator, instance, schema):
         names |= _evaluated_names(holder, instance, inner)
     return names
 
@@ -67,15 +67,15 @@ def _evaluated_indexes(validator: Validator, instance: Any, schema: Schema) -> s
         if word in schema:
             inner = schema[word]
             indexes |= {i for i, item in enumerate(instance) if is_valid(validator, item, inner)}
-    for holder, inner in _applied(validator, instance, schema):
+    for holder, inner in _applicable_schemas(validator, instance, schema):
         indexes |= _evaluated_indexes(holder, instance, inner)
     return indexes
 
 
-def _applied(
+def _applicable_schemas(
     validator: Validator, instance: object, schema: Mapping[str, Any]
 ) -> Iterator[tuple[Validator, Schema]]:
-    """The schemas that hold for the same value, each with the validator to go on with."""
+    """The schemas that apply to the same value, each with the validator to continue with."""
     for word in ("$ref", "$dynamicRef"):
         if word in schema:
             found = look_up(validator, schema[word])

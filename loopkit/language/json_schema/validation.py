@@ -28,13 +28,13 @@ def errors(
     most: int | None,
     limit_s: float = TIME_LIMIT_S,
 ) -> list[ValidationError]:
-    """The first things that a value breaks in a schema, or all, in the order of their places."""
+    """The first violations of a schema in a value, or all of them, in the order of their places."""
     with judging_of(value, schema, TIME_FOR_EACH_S, limit_s):
         return _first(value, schema, resolver_of(schema), most)
 
 
 def metaschema_errors(schema: object, most: int) -> list[ValidationError]:
-    """The first things that a schema breaks in the schema of schemas."""
+    """The first violations of the metaschema in a schema."""
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
@@ -53,18 +53,18 @@ def _place(error: ValidationError) -> list[tuple[int, str]]:
     return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
 
 
-def _timed(keyword: Any) -> Keyword:
-    def timed(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+def _with_clock(keyword: Any) -> Keyword:
+    def call_in_time(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
         judging().look_at_clock()
         return keyword(validator, value, instance, schema)
 
-    return timed
+    return call_in_time
 
 
 _OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
 _KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
 KEYWORDS = frozenset(_KEYWORDS)
-"""The words by which data is judged."""
+"""The keywords with which data is judged."""
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, {word: _timed(keyword) for word, keyword in _KEYWORDS.items()}
+    Draft202012Validator, {word: _with_clock(keyword) for word, keyword in _KEYWORDS.items()}
 )

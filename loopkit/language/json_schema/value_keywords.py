@@ -68,7 +68,7 @@ def _multiple_of(validator: Validator, unit: float, instance: float, _: Any) -> 
 
 
 def _exact(number: float) -> Fraction:
-    """What is written, such as 0.1, rather than the nearest number that a machine has."""
+    """The exact decimal as written, such as 0.1, instead of the nearest binary float."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
@@ -89,7 +89,7 @@ def _at_least(kind: str, what: str) -> Keyword:
         if validator.is_type(instance, kind) and len(instance) < least:
             said = "should be non-empty" if least == 1 else what
             yield ValidationError(
-                f"{excerpt(instance)} {said}{_measured(instance, least, 'least')}"
+                f"{excerpt(instance)} {said}{_length_note(instance, least, 'least')}"
             )
 
     return keyword
@@ -99,13 +99,15 @@ def _at_most(kind: str, what: str) -> Keyword:
     def keyword(validator: Validator, most: int, instance: Any, _: Any) -> Errors:
         if validator.is_type(instance, kind) and len(instance) > most:
             said = "is expected to be empty" if most == 0 else what
-            yield ValidationError(f"{excerpt(instance)} {said}{_measured(instance, most, 'most')}")
+            yield ValidationError(
+                f"{excerpt(instance)} {said}{_length_note(instance, most, 'most')}"
+            )
 
     return keyword
 
 
-def _measured(instance: Any, bound: float, end: str) -> str:
-    """How long it is, where that is not plain."""
+def _length_note(instance: Any, bound: float, end: str) -> str:
+    """The length of the instance and its bound, as a note; "" if the bound is obvious."""
     return f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
 
 

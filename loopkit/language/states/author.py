@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, Field
 
 from loopkit.language.noun import Spelled, Written, one_or_more
-from loopkit.language.states.output import Output, OutputName, named_output
+from loopkit.language.states.output import Output, OutputName, output_from_name
 from loopkit.language.states.state import WorkingState
 
 NEED_PATTERN = r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
@@ -45,7 +45,7 @@ class AuthorState(WorkingState):
     def output_at(self, name: str) -> Output:
         if isinstance(self.output, Output):
             return self.output
-        return named_output(self.output or name)
+        return output_from_name(self.output or name)
 
 
 class TemplateState(AuthorState):
@@ -68,6 +68,6 @@ class TemplateState(AuthorState):
 
     @property
     def may_be_kept(self) -> bool:
-        # Of a file it is not known who else has written to it.
+        # A file may also have been written by somebody else.
         output = self.output
         return not (isinstance(output, Output) and output.is_left)

@@ -10,7 +10,7 @@ from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.noun import Noun, Place, Written
 from loopkit.language.states.author import AuthorState
-from loopkit.language.states.output import Output, named_output
+from loopkit.language.states.output import Output, output_from_name
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -74,7 +74,7 @@ class ChildrenState(AuthorState):
 
     @property
     def faults(self) -> tuple[ErrorClass, ...]:
-        """What a run makes may be no input of a child; what it was given is looked at before."""
+        """The run's artifacts may not fit a child's input; the run's input was checked before."""
         return () if self._names_read <= self.names_given else ("content",)
 
     @property
@@ -83,7 +83,7 @@ class ChildrenState(AuthorState):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """What can become of a child."""
+        """The possible outcomes of a child."""
         return tuple(self.child.finals)
 
     @property
@@ -105,7 +105,7 @@ class ChildrenState(AuthorState):
         return parse_record(RESULT)
 
     def output_at(self, name: str) -> Output:
-        return named_output(name)
+        return output_from_name(name)
 
 
 def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:

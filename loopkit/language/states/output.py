@@ -145,6 +145,6 @@ RenderOutputName = Annotated[
 
 
 @cache
-def named_output(name: str) -> Output:
-    """The output of a state that gives nothing but its name."""
+def output_from_name(name: str) -> Output:
+    """The output of a state that states only its name."""
     return Output(name=name)

@@ -101,7 +101,7 @@ class StateBase(Noun):
 
     @property
     def drawn_as(self) -> str:
-        """How a diagram shows it."""
+        """Its shape in a diagram."""
         return self.kind
 
     @property
@@ -121,12 +121,12 @@ class StateBase(Noun):
 
     @property
     def choice(self) -> AgentChoice | None:
-        """By what it chooses among them, where it does."""
+        """The choice among its agents, if it has one."""
         return None
 
     @property
     def work_template(self) -> str:
-        """The template that alone tells its work, where one does."""
+        """The one template that describes its work, if there is one."""
         return ""
 
     @property
@@ -192,7 +192,7 @@ class StateBase(Noun):
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
-        """What its work always leaves for guards."""
+        """The facts that its work always leaves for guards."""
         return {}
 
     @property

@@ -28,15 +28,15 @@ class TemplateError(Exception):
 
 @dataclass(eq=False)
 class Refusal(Exception):
-    """What is wrong, where its place is not known yet."""
+    """A mistake whose place is not known yet."""
 
     message: str
     help: str = ""
     code: str = "template-limit"
 
 
-def located(what: Refusal, text: str, line: int, words: str = "") -> TemplateError:
-    """Return the error placed at the dotted `words`, at the last of them, in line `line` of `text`.
+def error_at(what: Refusal, text: str, line: int, words: str = "") -> TemplateError:
+    """Return the error at the last of the dotted `words` in line `line` of `text`.
 
     Jinja knows lines only: of words that the line has twice, the first inside `{{ }}` or `{% %}`
     is taken; without them the place is the line.

@@ -29,8 +29,8 @@ _MAX_WIDTH = 1_000
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]{0,5}\d{0,3}(?:\.\d{1,3})?[sdifeEgGxXo])")
 
 
-def metered(function: Function, cost: Cost) -> Function:
-    """Return the function with its arguments paid for by `cost`, and its result paid for twice.
+def with_cost(function: Function, cost: Cost) -> Function:
+    """Return the function so that it spends `cost` for its arguments, and twice for its result.
 
     A missing value among the arguments raises what printing it would; iterators become lists.
     """
@@ -52,10 +52,10 @@ def metered(function: Function, cost: Cost) -> Function:
     return call
 
 
-def untrusted(text: str) -> str:
+def fence_as_data(text: str) -> str:
     """Return the text fenced as data, between two lines that it cannot contain.
 
-    An empty one is called that, since a fence round nothing looks like a fault of ours.
+    An empty text is named as empty, because a fence around nothing looks like a fault of ours.
     """
     text = or_empty(text)
     mark = mark_of(text)
@@ -70,13 +70,13 @@ def mark_of(text: str, digits: int = 12) -> str:
     return next(mark[:digits] for mark in marks if mark[:digits] not in text)
 
 
-def _replaced(text: str, old: object, new: object, count: int = -1) -> str:
+def _replace(text: str, old: object, new: object, count: int = -1) -> str:
     before, after = to_text(old), to_text(new)
     spend(2 * text.count(before) * len(after))
     return text.replace(before, after, count)
 
 
-def _indented(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     padding = width if isinstance(width, str) else " " * _width(width)
     lines = text.split("\n")
     spend(2 * len(lines) * len(padding))
@@ -84,26 +84,26 @@ def _indented(text: str, width: int | str = 4, first: bool = False, blank: bool 
     return "\n".join(padded if first else [lines[0], *padded[1:]])
 
 
-def _centred(text: str, width: int = 80) -> str:
+def _centre(text: str, width: int = 80) -> str:
     return text.center(_width(width))
 
 
-def _truncated(text: str, length: int = 255, killwords: bool = False, end: str = "...") -> str:
+def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = "...") -> str:
     if len(text) <= length:
         return text
     start = text[: max(0, length - len(end))]
     return (start if killwords else start.rsplit(" ", 1)[0]) + end
 
 
-def _trimmed(text: str, chars: str | None = None) -> str:
+def _trim(text: str, chars: str | None = None) -> str:
     return text.strip(chars)
 
 
-def _word_count(text: str) -> int:
+def _count_words(text: str) -> int:
     return sum(1 for _ in re.finditer(r"\w+", text))
 
 
-def _formatted(text: str, *values: object) -> str:
+def _format(text: str, *values: object) -> str:
     if "%" in _DIRECTIVE.sub("", text):
         raise Refusal("`format` takes directives such as %s, %d and %.2f", code="template-data")
     return text % tuple(
@@ -112,7 +112,7 @@ def _formatted(text: str, *values: object) -> str:
 
 
 @pass_environment
-def _joined(
+def _join(
     environment: Environment,
     values: Iterable[object],
     separator: object = "",
@@ -144,14 +144,14 @@ def _members(
         yield member
 
 
-def _batched(values: Sequence[object], size: int, fill: object = None) -> list[list[object]]:
+def _batch(values: Sequence[object], size: int, fill: object = None) -> list[list[object]]:
     groups = [list(values[at : at + size]) for at in range(0, len(values), _width(size))]
     if fill is not None and groups:
         groups[-1] += [fill] * (size - len(groups[-1]))
     return groups
 
 
-def _rounded(value: float, precision: int = 0, method: str = "common") -> float:
+def _round(value: float, precision: int = 0, method: str = "common") -> float:
     if not 0 <= precision <= 15:
         raise Refusal("`round` takes 0 to 15 digits", code="template-data")
     rounded: float = JINJA_FILTERS["round"](value, precision, method)
@@ -178,68 +178,71 @@ def of_text(function: Function) -> Function:
     return call
 
 
-def _nothing(_: object) -> int:
+def _least_cost(_: object) -> int:
     return NODE
 
 
-def _read(value: object) -> int:
+def _cost_of_reading(value: object) -> int:
     return 2 * shallow_units(value)
 
 
-def _read_slowly(value: object) -> int:
+def _cost_of_slow_reading(value: object) -> int:
     return 8 * shallow_units(value)
 
 
-def _listed(value: object) -> int:
+def _cost_of_items(value: object) -> int:
     """Each character of a text becomes an item of a list."""
     return NODE * len(value) if isinstance(value, str) else 2 * shallow_units(value)
 
 
-def _sorted(value: object) -> int:
-    return _listed(value) + 4 * deep_units(value)
+def _cost_of_sorting(value: object) -> int:
+    return _cost_of_items(value) + 4 * deep_units(value)
 
 
-def _compared(value: object) -> int:
+def _cost_of_comparing(value: object) -> int:
     return 4 * deep_units(value)
 
 
 _TEXT_FILTERS: Mapping[str, Function] = {
     "capitalize": str.capitalize,
-    "center": _centred,
-    "format": _formatted,
-    "indent": _indented,
+    "center": _centre,
+    "format": _format,
+    "indent": _indent,
     "lower": str.lower,
-    "replace": _replaced,
+    "replace": _replace,
     "string": str,
-    "trim": _trimmed,
-    "truncate": _truncated,
-    "untrusted": untrusted,
+    "trim": _trim,
+    "truncate": _truncate,
+    "untrusted": fence_as_data,
     "upper": str.upper,
 }
 _TAKEN_OVER: Sequence[tuple[str, Cost]] = (
-    ("abs count first last length", _nothing),
-    ("float int", _read),
-    ("items list map reject rejectattr reverse select selectattr", _listed),
-    ("dictsort groupby max min sort unique", _sorted),
+    ("abs count first last length", _least_cost),
+    ("float int", _cost_of_reading),
+    ("items list map reject rejectattr reverse select selectattr", _cost_of_items),
+    ("dictsort groupby max min sort unique", _cost_of_sorting),
 )
 _OWN_FILTERS: Mapping[str, tuple[Function, Cost]] = {
-    "batch": (_batched, _listed),
-    "join": (_joined, _sorted),
-    "round": (_rounded, _nothing),
-    "sum": (_total, _sorted),
-    "title": (of_text(JINJA_FILTERS["title"]), _read_slowly),
-    "tojson": (_json, _read),
-    "wordcount": (of_text(_word_count), _read_slowly),
+    "batch": (_batch, _cost_of_items),
+    "join": (_join, _cost_of_sorting),
+    "round": (_round, _least_cost),
+    "sum": (_total, _cost_of_sorting),
+    "title": (of_text(JINJA_FILTERS["title"]), _cost_of_slow_reading),
+    "tojson": (_json, _cost_of_reading),
+    "wordcount": (of_text(_count_words), _cost_of_slow_reading),
 }
 
 FILTERS: Mapping[str, Function] = {
-    # The only ones for which a missing value is as good as any.
+    # Only these filters accept a missing value.
     "d": JINJA_FILTERS["d"],
     "default": JINJA_FILTERS["default"],
-    **{name: metered(of_text(filter_), _read) for name, filter_ in _TEXT_FILTERS.items()},
-    **{name: metered(filter_, cost) for name, (filter_, cost) in _OWN_FILTERS.items()},
     **{
-        name: metered(JINJA_FILTERS[name], cost)
+        name: with_cost(of_text(filter_), _cost_of_reading)
+        for name, filter_ in _TEXT_FILTERS.items()
+    },
+    **{name: with_cost(filter_, cost) for name, (filter_, cost) in _OWN_FILTERS.items()},
+    **{
+        name: with_cost(JINJA_FILTERS[name], cost)
         for names, cost in _TAKEN_OVER
         for name in names.split()
     },
@@ -256,11 +259,11 @@ _COMPARING_TESTS = "eq equalto ge greaterthan gt in le lessthan lt ne"
 TESTS: Mapping[str, Function] = {
     "defined": JINJA_TESTS["defined"],
     "undefined": JINJA_TESTS["undefined"],
-    # What may be missing is none where it is missing, as in guards.
+    # A missing value is none, as in guards.
     "none": _is_none,
     **{
-        name: metered(JINJA_TESTS[name], _nothing)
+        name: with_cost(JINJA_TESTS[name], _least_cost)
         for name in f"{_KIND_TESTS} sequence string true".split()
     },
-    **{name: metered(JINJA_TESTS[name], _compared) for name in _COMPARING_TESTS.split()},
+    **{name: with_cost(JINJA_TESTS[name], _cost_of_comparing) for name in _COMPARING_TESTS.split()},
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jinja2 import TemplateSyntaxError, nodes
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.template.errors import Refusal, TemplateError, located
+from loopkit.language.template.errors import Refusal, TemplateError, error_at
 from loopkit.language.template.filters import FILTERS, TESTS
 from loopkit.language.template.sandbox import SANDBOX
 
@@ -101,13 +101,13 @@ def _parse(text: str) -> nodes.Template:
         raise _too_deep(text, 1) from error
     except ValueError as error:  # Python reads no number of thousands of digits
         too_long = Refusal("a number has too many digits", code="template-syntax")
-        raise located(too_long, text, 1) from error
+        raise error_at(too_long, text, 1) from error
 
 
 def _syntax_error(error: TemplateSyntaxError, text: str) -> TemplateError:
     said = error.message or "the template cannot be read"
     if said.startswith("Unexpected end of template"):
-        return _unclosed(text, error.lineno)
+        return _missing_end(text, error.lineno)
     char = re.fullmatch(r"(unexpected char '.*') at (\d+)", said, re.DOTALL)
     if char:
         column = int(char[2]) - text.rfind("\n", 0, int(char[2]))
@@ -119,7 +119,7 @@ def _syntax_error(error: TemplateSyntaxError, text: str) -> TemplateError:
     first = re.split(r"\.\s|\.$", said)[0]
     message = first[:1].lower() + first[1:]
     words = quoted[-1] if quoted and " " not in quoted[-1] else ""
-    return located(Refusal(message, _HOW, "template-syntax"), text, error.lineno, words)
+    return error_at(Refusal(message, _HOW, "template-syntax"), text, error.lineno, words)
 
 
 def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
@@ -128,10 +128,10 @@ def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
     else:
         near = "elif" if tag in ("elseif", "elsif") else tag
         message, remedy = f"unknown tag `{tag}`", did_you_mean(near, _TAGS)
-    return located(Refusal(message, remedy, "template-syntax"), text, line, tag)
+    return error_at(Refusal(message, remedy, "template-syntax"), text, line, tag)
 
 
-def _unclosed(text: str, line: int) -> TemplateError:
+def _missing_end(text: str, line: int) -> TemplateError:
     """Return the error for a block that is still open at the end, at the tag that opened it."""
     opened: list[tuple[str, int]] = []
     for tag in _TAG.finditer(text):
@@ -143,7 +143,7 @@ def _unclosed(text: str, line: int) -> TemplateError:
     name, line = opened[-1] if opened else ("", line)
     message = f"`{{% {name} %}}` is never closed" if name else "the template ends too early"
     remedy = f"add `{{% end{name} %}}`" if name else "close what is open"
-    return located(Refusal(message, remedy, "template-syntax"), text, line, name)
+    return error_at(Refusal(message, remedy, "template-syntax"), text, line, name)
 
 
 def _refuse_foreign(tree: nodes.Template, text: str) -> None:
@@ -152,10 +152,10 @@ def _refuse_foreign(tree: nodes.Template, text: str) -> None:
             raise _too_deep(text, node.lineno)
         if parts > MAX_PARTS:
             much = Refusal(f"the template has more than {MAX_PARTS:,} parts", "split it")
-            raise located(much, text, node.lineno)
+            raise error_at(much, text, node.lineno)
         wrong = _foreign(node)
         if wrong:
-            raise located(wrong[0], text, node.lineno, wrong[1])
+            raise error_at(wrong[0], text, node.lineno, wrong[1])
 
 
 def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
@@ -174,14 +174,14 @@ def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
 
 def _too_deep(text: str, line: int) -> TemplateError:
     message = f"the template is nested more than {MAX_DEPTH} deep, or {MAX_LOOPS} loops deep"
-    return located(Refusal(message, "split it with `{% set %}`"), text, line)
+    return error_at(Refusal(message, "split it with `{% set %}`"), text, line)
 
 
 _Wrong = tuple[Refusal, str]
 
 
 def _foreign(node: nodes.Node) -> _Wrong | None:
-    """Return what is wrong with this node alone, and at which word."""
+    """Return the mistake in this node alone, and its word."""
     if not isinstance(node, _ALLOWED):
         word = _NAMED.get(type(node).__name__, type(node).__name__.lower())
         remedy = "templates have values, filters, `if`, `for`, `set` and `filter`"

@@ -18,7 +18,7 @@ NODE = 24
 
 
 class _Meter:
-    """What is left."""
+    """The remaining budget."""
 
     iterations = MAX_ITERATIONS
     work = MAX_WORK
@@ -28,7 +28,7 @@ _current: ContextVar[_Meter] = ContextVar("meter of the rendering")
 
 
 class fresh_budget:  # noqa: N801 - read as a verb: `with fresh_budget():`
-    """Give what runs inside a full budget of its own."""
+    """Give the code that runs inside a full budget of its own."""
 
     __slots__ = ("_token",)
 
@@ -69,10 +69,10 @@ def shallow_units(value: object) -> int:
 def deep_units(value: object) -> int:
     """Return the units for reading all of `value`, which may hold one thing exponentially often.
 
-    Stops when there are more than the rendering has left.
+    Stops when there are more than the rendering has budget.
     """
-    units, waiting, left = 0, [value], _current.get().work
-    while waiting and units <= left:
+    units, waiting, budget = 0, [value], _current.get().work
+    while waiting and units <= budget:
         item = waiting.pop()
         if isinstance(item, str):
             units += len(item)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from jinja2 import nodes
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.template.errors import Refusal, TemplateError, located
+from loopkit.language.template.errors import Refusal, TemplateError, error_at
 from loopkit.language.template.sandbox import LOOP_FIELDS
 from loopkit.language.template.shapes import (
     Anything,
@@ -35,7 +35,7 @@ _ASKING_TESTS = frozenset(("defined", "undefined", "none"))
 
 
 class Scope(Value, frozen=True):
-    """What is known where a part of the template stands."""
+    """The knowledge at the place of a part of the template."""
 
     local: Mapping[str, Shape] = field(default_factory=dict)
     """Names that the template has set itself."""
@@ -63,7 +63,7 @@ def path_of(node: nodes.Node | None) -> Path | None:
 
 
 def steps_of(node: nodes.Node | None) -> tuple[str | int, ...]:
-    """Return the same with the numbers of items in it; nothing for what is no path."""
+    """Return the path of a node with the numbers of items in it; () if it is not a path."""
     steps: list[str | int] = []
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         step = _step(node)
@@ -114,7 +114,7 @@ class Survey:
         self.paths: set[Path] = set()
 
     def block(self, body: Iterable[nodes.Node], scope: Scope) -> Scope:
-        """Follow the statements; return what is known after them."""
+        """Follow the statements; return the scope after them."""
         for statement in body:
             scope = self._statement(statement, scope)
         return scope
@@ -145,20 +145,20 @@ class Survey:
             ends.append(self.block(branch.body, scope.having(present_if(branch.test, True))))
             scope = scope.having(present_if(branch.test, False))
         ends.append(self.block(node.else_, scope))
-        return self._merged(ends)
+        return self._merge(ends)
 
-    def _merged(self, ends: list[Scope]) -> Scope:
-        """Return what is known after branches of which one was taken."""
+    def _merge(self, ends: list[Scope]) -> Scope:
+        """Return the scope after branches of which one was taken."""
         local: dict[str, Shape] = {}
         for name in {name for end in ends for name in end.local}:
-            shapes = [self._known(name, end) or Anything(optional=True) for end in ends]
+            shapes = [self._shape_of(name, end) or Anything(optional=True) for end in ends]
             shape = shapes[0]
             for other in shapes[1:]:
                 shape = either(shape, other)
             local[name] = shape
         return Scope(local, frozenset.intersection(*(end.sure for end in ends)))
 
-    def _known(self, name: str, scope: Scope) -> Shape | None:
+    def _shape_of(self, name: str, scope: Scope) -> Shape | None:
         if name in scope.local:
             return scope.local[name]
         return Anything() if self._names is None else self._names.get(name)
@@ -189,15 +189,15 @@ class Survey:
             case nodes.Getattr() | nodes.Getitem():
                 return self._member(node, scope, asking=asking)
             case nodes.Filter():
-                return self._filtered(node, scope)
+                return self._filter(node, scope)
             case nodes.And() | nodes.Or():
                 return self._either_side(node, scope, asking=asking)
             case nodes.CondExpr():
                 return self._conditional(node, scope, asking=asking)
             case _:
-                return self._made(node, scope)
+                return self._computation(node, scope)
 
-    def _made(self, node: nodes.Node, scope: Scope) -> Shape:
+    def _computation(self, node: nodes.Node, scope: Scope) -> Shape:
         """Return the shape of what the template builds or computes."""
         if isinstance(node, nodes.Not | nodes.Test):
             asked = isinstance(node, nodes.Not) or node.name in _ASKING_TESTS
@@ -233,7 +233,7 @@ class Survey:
         unmet = scope.having(present_if(node.test, False))
         return either(shape, self._value(node.expr2, unmet, asking=asking))
 
-    def _filtered(self, node: nodes.Filter, scope: Scope) -> Shape:
+    def _filter(self, node: nodes.Filter, scope: Scope) -> Shape:
         defaulting = node.name in ("default", "d")
         source = self._value(node.node, scope, asking=defaulting) if node.node else Scalar()
         arguments = [self._value(part, scope) for part in node.args]
@@ -277,7 +277,7 @@ class Survey:
         if path[0] not in scope.local:
             self.free.add(path[0])
             self.paths.add(path)
-        shape = self._known(path[0], scope)
+        shape = self._shape_of(path[0], scope)
         if shape is None:
             remedy = did_you_mean(path[0], sorted({*(self._names or ()), *scope.local}))
             self._problem("unknown-name", f"unknown name `{path[0]}`", remedy, node, path[:1])
@@ -316,4 +316,4 @@ class Survey:
 
     def _problem(self, code: str, message: str, remedy: str, node: nodes.Node, words: Path) -> None:
         what = Refusal(message, remedy, code)
-        self.problems.append(located(what, self._text, node.lineno, ".".join(filter(None, words))))
+        self.problems.append(error_at(what, self._text, node.lineno, ".".join(filter(None, words))))

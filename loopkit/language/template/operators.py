@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from loopkit.language.template.errors import Refusal
-from loopkit.language.template.filters import metered
+from loopkit.language.template.filters import with_cost
 from loopkit.language.template.meter import deep_units, shallow_units, spend, step
 from loopkit.language.template.plain_data import to_text
 
@@ -31,21 +31,21 @@ def _numbers_only(sign: str, function: Callable[[Any, Any], Any]) -> Callable[..
     return calculate
 
 
-def _added(left: Any, right: Any) -> Any:
+def _add(left: Any, right: Any) -> Any:
     texts = isinstance(left, str) and isinstance(right, str)
     if texts or (isinstance(left, list) and isinstance(right, list)):
         return left + right
     return _numbers_only("+", operator.add)(left, right)
 
 
-def _multiplied(left: Any, right: Any) -> Any:
+def _multiply(left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, int):
         spend(2 * len(left) * max(0, right))
         return left * right
     return _numbers_only("*", operator.mul)(left, right)
 
 
-def _concatenated(values: list[object]) -> str:
+def _concatenate(values: list[object]) -> str:
     return "".join(map(to_text, values))
 
 
@@ -70,7 +70,7 @@ def _holds(left: object, *rest: object) -> bool:
     return True
 
 
-def _sliced(value: Any, start: object, stop: object, step_: object) -> Any:
+def _slice(value: Any, start: object, stop: object, step_: object) -> Any:
     return value[slice(start, stop, step_)]
 
 
@@ -85,22 +85,22 @@ def _itself(value: object) -> object:
     return value
 
 
-def _read_twice(value: object) -> int:
+def _cost_of_new(value: object) -> int:
     return 2 * deep_units(value)
 
 
 OPERATORS: Mapping[str, Callable[..., Any]] = {
-    "+": metered(_added, shallow_units),
-    "-": metered(_numbers_only("-", operator.sub), shallow_units),
-    "*": metered(_multiplied, shallow_units),
-    "/": metered(_numbers_only("/", operator.truediv), shallow_units),
-    "//": metered(_numbers_only("//", operator.floordiv), shallow_units),
-    "%": metered(_numbers_only("%", operator.mod), shallow_units),
-    "~": metered(_concatenated, deep_units),
-    "compare": metered(_holds, deep_units),
-    "[:]": metered(_sliced, shallow_units),
-    "range()": metered(_range, shallow_units),
+    "+": with_cost(_add, shallow_units),
+    "-": with_cost(_numbers_only("-", operator.sub), shallow_units),
+    "*": with_cost(_multiply, shallow_units),
+    "/": with_cost(_numbers_only("/", operator.truediv), shallow_units),
+    "//": with_cost(_numbers_only("//", operator.floordiv), shallow_units),
+    "%": with_cost(_numbers_only("%", operator.mod), shallow_units),
+    "~": with_cost(_concatenate, deep_units),
+    "compare": with_cost(_holds, deep_units),
+    "[:]": with_cost(_slice, shallow_units),
+    "range()": with_cost(_range, shallow_units),
     # A list written in a template may hold another one many times, in many levels.
-    "new": metered(_itself, _read_twice),
+    "new": with_cost(_itself, _cost_of_new),
     "step": step,
 }

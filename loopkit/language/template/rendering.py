@@ -11,13 +11,13 @@ import jinja2
 from jinja2 import UndefinedError, nodes
 from jinja2.runtime import Context
 
-from loopkit.language.template.errors import Refusal, TemplateError, located
+from loopkit.language.template.errors import Refusal, TemplateError, error_at
 from loopkit.language.template.grammar import tree_of
 from loopkit.language.template.meter import fresh_budget
 from loopkit.language.template.names import Path, Scope, Survey, path_of
 from loopkit.language.template.parts import Hole, parts_of
-from loopkit.language.template.rewriting import bounded
-from loopkit.language.template.sandbox import SANDBOX, printed_value
+from loopkit.language.template.rewriting import rewrite_tree
+from loopkit.language.template.sandbox import SANDBOX, print_value
 from loopkit.language.template.shapes import Shape
 from loopkit.values import Value
 
@@ -56,9 +56,9 @@ class Template(Value, frozen=True, eq=False):
         if self.constant is not None:
             return self.constant
         if self.parts is not None:
-            texts = _of_texts(self.parts, names)
-            return _filled(self.text, self.parts, names) if texts is None else texts
-        return self._run(_compiled(self.text), names, _rendered)
+            texts = _fill_with_texts(self.parts, names)
+            return _fill(self.text, self.parts, names) if texts is None else texts
+        return self._run(_compile(self.text), names, _print)
 
     def value(self, names: Mapping[str, object]) -> object:
         """Return the value itself where the template is one `{{ … }}`, else the text.
@@ -70,19 +70,19 @@ class Template(Value, frozen=True, eq=False):
             return self.render(names) if isinstance(found, jinja2.Undefined) else found
         if not self.is_expression:
             return self.render(names)
-        return self._run(_calculating(self.text), names, _calculated)
+        return self._run(_compile_expression(self.text), names, _evaluate)
 
     def _run(self, template: jinja2.Template, names: Mapping[str, object], take: Take[T]) -> T:
-        """What is taken of a template that runs."""
+        """Run a template within a budget, and return what `take` reads from it."""
         used = {name: names[name] for name in self.names if name in names}
         context = template.new_context(used)
         try:
             with fresh_budget():
                 return take(template, context)
-        # Whatever filters and operators raise on data of the wrong kind: there is no list of it.
+        # Filters and operators may raise any exception on data of the wrong kind.
         except Exception as error:
             line = _line(template, error.__traceback__)
-            raise _failed(error, self.text, line) from error
+            raise _error_of(error, self.text, line) from error
 
 
 @lru_cache(maxsize=512)
@@ -131,41 +131,41 @@ def _constant(tree: nodes.Template) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> jinja2.Template:
+def _compile(text: str) -> jinja2.Template:
     # Parsed again: rewriting changes the tree in place.
-    code = SANDBOX.compile(bounded(SANDBOX.parse(text)))
+    code = SANDBOX.compile(rewrite_tree(SANDBOX.parse(text)))
     return SANDBOX.template_class.from_code(SANDBOX, code, {})
 
 
 @lru_cache(maxsize=512)
-def _calculating(text: str) -> jinja2.Template:
-    """The same, with the value of its lone expression kept instead of printed."""
+def _compile_expression(text: str) -> jinja2.Template:
+    """Compile a template of one expression so that it stores the value instead of printing it."""
     tree = SANDBOX.parse(text)
     expression = _lone(tree)
     assert expression is not None
     line = expression.lineno
     kept = nodes.Assign(nodes.Name(VALUE, "store", lineno=line), expression, lineno=line)
     tree.body = [kept]
-    return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(bounded(tree)), {})
+    return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(rewrite_tree(tree)), {})
 
 
-def _rendered(template: jinja2.Template, context: Context) -> str:
-    return _printed(template.root_render_func(context))
+def _print(template: jinja2.Template, context: Context) -> str:
+    return _join(template.root_render_func(context))
 
 
-def _calculated(template: jinja2.Template, context: Context) -> object:
+def _evaluate(template: jinja2.Template, context: Context) -> object:
     for _ in template.root_render_func(context):
         pass
     value = context.vars[VALUE]
     if isinstance(value, jinja2.Undefined):
-        # Which says what is missing.
+        # This raises an error that names the missing value.
         str(value)
     # Some filters give their items one by one.
     return list(value) if isinstance(value, Iterator | range) else value
 
 
-def _of_texts(parts: Iterable[str | Hole], names: Mapping[str, object]) -> str | None:
-    """What a template prints whose holes are texts in plain data, as most are; else None.
+def _fill_with_texts(parts: Iterable[str | Hole], names: Mapping[str, object]) -> str | None:
+    """The text of a template whose holes are all texts or whole numbers, as in most; else None.
 
     There is nothing to measure but the length of the result.
     """
@@ -183,7 +183,7 @@ def _of_texts(parts: Iterable[str | Hole], names: Mapping[str, object]) -> str |
 
 
 def _plainly_at(path: Iterable[str | int], value: object) -> object:
-    """What a path leads to through fields and lists; none where it is anything else."""
+    """The value at a path through fields and lists; none where the path meets anything else."""
     for step in path:
         if isinstance(value, dict):
             value = value.get(step)
@@ -194,8 +194,8 @@ def _plainly_at(path: Iterable[str | int], value: object) -> object:
     return value
 
 
-def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:
-    """What Jinja would print, of which such a template needs nothing but the sandbox."""
+def _fill(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:
+    """Fill the holes as Jinja would; such a template needs only the sandbox."""
     printed: list[str] = []
     line = 1
     try:
@@ -203,21 +203,21 @@ def _filled(text: str, parts: Iterable[str | Hole], names: Mapping[str, object])
             for part in parts:
                 if isinstance(part, Hole):
                     line = part.line
-                    printed.append(printed_value(SANDBOX.at(part.path, names)))
+                    printed.append(print_value(SANDBOX.at(part.path, names)))
                 else:
                     printed.append(part)
             line = 1
-            return _printed(["".join(printed)])
+            return _join(["".join(printed)])
     except Exception as error:
-        raise _failed(error, text, line) from error
+        raise _error_of(error, text, line) from error
 
 
-def _printed(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     pieces: list[str] = []
-    left = MAX_OUTPUT
+    room = MAX_OUTPUT
     for piece in texts:
-        left -= len(piece)
-        if left < 0:
+        room -= len(piece)
+        if room < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"
             raise Refusal(message, "print less, or hand over a file")
         pieces.append(piece)
@@ -234,7 +234,7 @@ def _line(template: jinja2.Template, trace: TracebackType | None) -> int:
     return line
 
 
-def _failed(error: Exception, text: str, line: int) -> TemplateError:
+def _error_of(error: Exception, text: str, line: int) -> TemplateError:
     match error:
         case Refusal(code=code, message=message, help=remedy):
             pass
@@ -247,4 +247,4 @@ def _failed(error: Exception, text: str, line: int) -> TemplateError:
         case _:
             code, message = "template-data", f"the template does not fit its data: {error}"
             remedy = "check what the names in this line stand for"
-    return located(Refusal(message, remedy, code), text, line)
+    return error_at(Refusal(message, remedy, code), text, line)

@@ -12,7 +12,7 @@ from jinja2.visitor import NodeTransformer
 from loopkit.language.template.meter import NODE
 
 
-def bounded(tree: nodes.Template) -> nodes.Template:
+def rewrite_tree(tree: nodes.Template) -> nodes.Template:
     """Return the tree rewritten, in place."""
     _Bounding().visit(tree)
     return tree
@@ -74,8 +74,8 @@ class _Bounding(NodeTransformer):
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:  # noqa: N802
         return self._new(node) if node.ctx == "load" else node
 
-    def _calculated(self, node: nodes.BinExpr) -> nodes.Filter:
+    def _operator(self, node: nodes.BinExpr) -> nodes.Filter:
         self.generic_visit(node)
         return _filter(node.operator, node.left, node.right)
 
-    visit_Add = visit_Sub = visit_Mul = visit_Div = visit_FloorDiv = visit_Mod = _calculated  # noqa: N815
+    visit_Add = visit_Sub = visit_Mul = visit_Div = visit_FloorDiv = visit_Mod = _operator  # noqa: N815

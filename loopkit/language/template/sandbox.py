@@ -55,7 +55,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return False
 
     def at(self, path: Sequence[str | int], names: Mapping[str, object]) -> Any:
-        """What a path leads to; its first step is a name."""
+        """The value at a path; its first step is a name."""
         name, *steps = path
         value = names[str(name)] if name in names else self.undefined(name=str(name))
         for step in steps:
@@ -93,8 +93,8 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
     return dict(zip(names, holder, strict=True)) if names and isinstance(holder, tuple) else {}
 
 
-def printed_value(value: object) -> str:
-    """Return what a template prints of a value, and spend for it."""
+def print_value(value: object) -> str:
+    """Return the text that a template prints for a value, and spend for it."""
     text = to_text(value)
     spend(2 * len(text))
     return text
@@ -103,7 +103,7 @@ def printed_value(value: object) -> str:
 # Taking the context keeps Jinja from printing constants while it compiles.
 @pass_context
 def _finalize(_: Context, value: object) -> str:
-    return printed_value(value)
+    return print_value(value)
 
 
 def _sandbox() -> Sandbox:

@@ -28,7 +28,7 @@ class Fields(Value, frozen=True):
     """It may have other fields too."""
     optional: bool = False
     others: Shape | None = None
-    """What fields that have no name here hold, where there can be some."""
+    """The shape of further fields, if there can be some."""
 
 
 class Items(Value, frozen=True):
@@ -42,7 +42,7 @@ Shape = Anything | Scalar | Fields | Items
 
 
 def either(first: Shape, second: Shape) -> Shape:
-    """Return the shape of what is one or the other."""
+    """Return the shape of data that has one of two shapes."""
     optional = first.optional or second.optional
     first, second = present(first), present(second)
     shape = first if first == second else Anything()
@@ -50,12 +50,12 @@ def either(first: Shape, second: Shape) -> Shape:
 
 
 def present(shape: Shape) -> Shape:
-    """Return the shape of the same data where it is there."""
+    """Return the shape of data that is known to be present."""
     return shape.replace(optional=False) if shape.optional else shape
 
 
 def absent(shape: Shape) -> Shape:
-    """Return the shape of the same data where it may be missing."""
+    """Return the shape of data that may be missing."""
     return shape if shape.optional else shape.replace(optional=True)
 
 
@@ -71,7 +71,7 @@ def member(shape: Shape, name: str) -> Shape | None:
 
 
 def item_of(shape: Shape) -> Shape:
-    """Return the shape of what a loop over the data goes through."""
+    """Return the shape of each item in a loop over the data."""
     match shape:
         case Items(item=item):
             return item

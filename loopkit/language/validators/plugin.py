@@ -71,14 +71,14 @@ class PythonRule(FixedRule):
 
     @property
     def mentions(self) -> Iterator[str]:
-        """The whole input, which it gets, and what it sees besides."""
+        """The names that it reads: the whole input, and those under `sees`."""
         yield "input"
         yield from self.sees
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"
 
-    def placed_in(self, folder: Path) -> Self:
+    def with_paths_from(self, folder: Path) -> Self:
         placed = (folder / (self.folder or ".")).resolve()
         return self.model_copy(update={"folder": str(placed)})
 

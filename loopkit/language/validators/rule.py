@@ -15,7 +15,7 @@ from loopkit.language.validators.verdict import VerdictReading
 from loopkit.values import Value, field
 
 Matching = Callable[[str, int], str]
-"""Makes a text that a pattern, or the name of one, matches so often; empty where nobody can."""
+"""Makes a text that a pattern, or the name of one, matches this often; "" if none can be made."""
 
 
 class Breach(Value, frozen=True):
@@ -24,9 +24,9 @@ class Breach(Value, frozen=True):
     is_left_out: bool = False
     """Nothing is put in for its sake."""
     more: str = ""
-    """What is put in besides."""
+    """The text to insert."""
     least_chars: int = 0
-    """How long the text is made."""
+    """The length to which the text is brought."""
 
 
 class Example(Value, frozen=True):
@@ -38,7 +38,7 @@ class Example(Value, frozen=True):
     agents: Mapping[str, Any] = field(default_factory=dict)
     """The agents whom it asks."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What has to stand beside its machine file."""
+    """The files that must exist beside its machine file."""
 
 
 class RuleBase(Noun):
@@ -81,7 +81,7 @@ class RuleBase(Noun):
 
     @property
     def most_samples(self) -> int:
-        """How often it judges one artifact at most."""
+        """The maximum number of times that it judges one artifact."""
         return 1
 
     @property
@@ -121,7 +121,7 @@ class RuleBase(Noun):
 
     @property
     def most_findings(self) -> float:
-        """How many findings it gives at most."""
+        """The maximum number of findings that it gives."""
         return inf
 
     @property
@@ -194,7 +194,7 @@ class RuleBase(Noun):
 
     @property
     def least_chars(self) -> int:
-        """How long a text has to be to keep it."""
+        """The minimum length of a text that keeps the rule."""
         return 0
 
     @property
@@ -203,19 +203,19 @@ class RuleBase(Noun):
         return None
 
     def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
-        """What a text needs to keep it; `sentence` is one to fill it with."""
+        """Parts that make a text keep the rule; `sentence` is a filler sentence."""
         yield from ()
 
     def breaches(self, matching: Matching) -> Iterator[Breach]:
-        """Ways to break it."""
+        """Ways to break the rule in a text."""
         yield Breach(is_left_out=True)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
-        """What it wants of an artifact, for whoever writes one."""
+        """The rule's demand on an artifact, in words for its author."""
         return "it is accepted"
 
-    def placed_in(self, folder: Path) -> Self:
-        """The rule with folders beside its machine file, which lies in this one, written out."""
+    def with_paths_from(self, folder: Path) -> Self:
+        """The rule with its paths resolved from the folder of the machine file."""
         return self
 
 

@@ -15,11 +15,11 @@ from loopkit.outside.python_workers import worker_command, worker_environment
 
 WORKER = worker_command("loopkit.outside.mcp.worker")
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What a worker needs to know of the network; a program that it starts is told none of it."""
+"""The network variables that a worker needs; a program that it starts gets none of them."""
 _START_S = 10.0
-"""How long a worker may take to start, before its time to connect begins."""
+"""The time that a worker may take to start, before its time to connect begins."""
 _SPARE_S = 1.0
-"""How much later than its time a worker may answer."""
+"""The delay after its time limit with which a worker may still answer."""
 MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
 
 
@@ -31,7 +31,7 @@ class Program:
     env: Mapping[str, str]
     """The whole of its environment."""
     folder: Path | None
-    """Where it works."""
+    """Its working folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """What a call of a tool gave."""
+    """The result of a tool call."""
 
     text: str
     """At most the first 200,000 characters."""
     left_out: int
-    """How many followed."""
+    """How many characters were cut off."""
     is_error: bool
 
 
 class ServerFailed(Exception):
-    """A server did not do what it is there for.
+    """A server failed.
 
     A transient fault may be gone at the next try, which starts the connection anew.
     """
@@ -97,23 +97,23 @@ class Connection:
 
     async def tools(self, names: Sequence[str]) -> dict[str, OfferedTool]:
         """The tools of these names, as they are now; raises ServerFailed where one is missing."""
-        offered = await self._asked({"list": list(names)}, self._timeout_s)
+        offered = await self._ask({"list": list(names)}, self._timeout_s)
         return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def every_tool(self) -> list[OfferedTool]:
-        """All that it offers, in its order."""
-        offered = await self._asked({"list": None}, self._timeout_s)
+        """All tools of the server, in its order."""
+        offered = await self._ask({"list": None}, self._timeout_s)
         return [OfferedTool(**tool) for tool in offered["tools"]]
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], digest: str, timeout_s: float
     ) -> ToolText:
-        """What a tool answers, an error that it reports included.
+        """The result of a tool, which may be an error that the tool reports.
 
         Raises ServerFailed, also where the tool is no longer the one with this digest.
         """
         asked = {"call": tool, "arguments": arguments, "digest": digest}
-        return ToolText(**await self._asked(asked, timeout_s))
+        return ToolText(**await self._ask(asked, timeout_s))
 
     async def close(self) -> None:
         """End the connection and, where it is a program, the server."""
@@ -121,7 +121,7 @@ class Connection:
         if dialogue is not None:
             await dialogue.end()
 
-    async def _asked(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    async def _ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         async with self._turn:
             try:
                 if self._dialogue is None:
@@ -137,7 +137,7 @@ class Connection:
 
     async def _connect(self) -> None:
         if find_spec("mcp") is None:
-            raise self._failed(MISSING, transient=False)
+            raise self._failure(MISSING, transient=False)
         kind = "program" if isinstance(self._address, Program) else "website"
         names = () if isinstance(self._address, Program) else _NETWORK
         allowed = (*names, *map(str.lower, names))
@@ -145,7 +145,7 @@ class Connection:
             self._dialogue = await Dialogue.start(WORKER, worker_environment(allowed))
         except OSError as error:
             reason = f"its worker was not started: {error.strerror}"
-            raise self._failed(reason, transient=True) from error
+            raise self._failure(reason, transient=True) from error
         request = {kind: asdict(self._address), "timeout_s": self._timeout_s}
         try:
             await self._answer(request, self._timeout_s, _START_S)
@@ -158,25 +158,25 @@ class Connection:
     ) -> dict[str, Any]:
         dialogue = self._dialogue
         if dialogue is None:
-            raise self._failed("the connection was closed", transient=True)
+            raise self._failure("the connection was closed", transient=True)
         text = json.dumps(request, default=str)
         try:
             async with asyncio.timeout(timeout_s + spare_s):
                 answer: dict[str, Any] = json.loads(await dialogue.ask(text))
         except TimeoutError as error:
-            raise self._failed(f"no answer within {timeout_s:g} s", transient=True) from error
+            raise self._failure(f"no answer within {timeout_s:g} s", transient=True) from error
         except (Ended, ValueError) as error:
             reason = "its worker ended and gave no answer"
-            raise self._failed(reason, transient=True) from error
+            raise self._failure(reason, transient=True) from error
         if (fault := answer.get("fault")) is not None:
-            raise self._failed(fault, transient=answer["transient"])
+            raise self._failure(fault, transient=answer["transient"])
         return answer
 
     async def _abandon(self) -> None:
-        """End what may not listen any more, without waiting for it."""
+        """Kill a worker that may not respond any more, without waiting for it."""
         dialogue, self._dialogue = self._dialogue, None
         if dialogue is not None:
             await dialogue.end(grace_s=0)
 
-    def _failed(self, reason: str, *, transient: bool) -> ServerFailed:
+    def _failure(self, reason: str, *, transient: bool) -> ServerFailed:
         return ServerFailed(f"MCP server `{self._name}`: {reason}", transient=transient)

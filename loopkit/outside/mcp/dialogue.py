@@ -63,7 +63,7 @@ class Dialogue:
         return answer.decode()
 
     async def end(self, grace_s: float = 4.0) -> None:
-        """Let it close what it has open within `grace_s`, then kill what is left."""
+        """Give the process `grace_s` seconds to close its connections, then kill its group."""
         try:
             if grace_s:
                 with suppress(TimeoutError, OSError):

@@ -18,7 +18,7 @@ LONGEST_STREAM = 20 * LONGEST_MESSAGE
 @asynccontextmanager
 async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of messages of a server on the network."""
-    # Times are kept by whoever asks. Packed responses would have no bounded size.
+    # The caller keeps the time. Compressed responses would have no bounded size.
     headers = {"Accept-Encoding": "identity", **address["headers"]}
     async with (
         httpx2.AsyncClient(
@@ -34,7 +34,7 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
 
 
 class _Bounded:
-    """Notes the status of responses, and stops reading one that does not end."""
+    """Notes the status of responses, and stops reading a response that does not end."""
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard

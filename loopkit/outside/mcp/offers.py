@@ -1,4 +1,4 @@
-"""What a server offers, as it is told to a model, and what a call of a tool gave, as text."""
+"""The tools of a server as a model sees them, and the result of a tool call as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SCHEMA = 100_000
 
 
 def offer(tool: types.Tool) -> dict[str, Any]:
-    """A tool as models are told of it."""
+    """A tool as models see it."""
     described = {
         "name": tool.name,
         "description": tool.description or tool.title or "",
@@ -29,7 +29,7 @@ def offer(tool: types.Tool) -> dict[str, Any]:
 
 
 def unknown(name: str, known: list[str]) -> str:
-    """What is said of a tool that is not there."""
+    """The message about a tool that does not exist."""
     near = get_close_matches(name, known, 1)
     listed = ", ".join(f"`{one:.60}`" for one in known[:20]) or "none"
     remedy = f"did you mean `{near[0]}`?" if near else f"it has {listed}"
@@ -45,7 +45,7 @@ def result(given: types.CallToolResult) -> dict[str, Any]:
 
 
 def answer(text: str, *, is_error: bool) -> dict[str, Any]:
-    """A text as it is handed on, cut where it is too long."""
+    """A text, cut if it is too long."""
     told = text[:MAX_TEXT].encode(errors="replace").decode()
     return {"text": told, "left_out": len(text) - len(told), "is_error": is_error}
 

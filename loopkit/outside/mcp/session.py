@@ -25,11 +25,11 @@ T = TypeVar("T")
 MAX_PAGES = 100
 _REFUSED = {401: "it wants to know who asks", 403: "it lets nobody in who asks like this"}
 _GONE = {404, 408, 425, 429}
-"""Statuses of what a new connection may help against, such as a session that has ended."""
+"""Statuses after which a new connection may help, such as that of an ended session."""
 
 
 class Fault(Exception):
-    """Why something was not done."""
+    """The reason why a request failed."""
 
     def __init__(self, message: str, *, transient: bool) -> None:
         super().__init__(message)
@@ -52,10 +52,10 @@ class Session:
         kind = next(kind for kind in kinds if kind in request)
         transport = kinds[kind](request[kind], self._heard)
         self._owner = asyncio.create_task(self._hold(mcp.Client(transport, cache=None)))
-        await self._within(request["timeout_s"], self._connected(), "it did not connect")
+        await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
         return {"connected": True}
 
-    async def _connected(self) -> mcp.Client:
+    async def _wait_for_client(self) -> mcp.Client:
         return await asyncio.shield(self._ready)
 
     async def _hold(self, client: mcp.Client) -> None:
@@ -81,7 +81,7 @@ class Session:
         return {"tools": [offer(offered[name]) for name in names]}
 
     async def _every_tool(self) -> dict[str, types.Tool]:
-        client, offered, cursor = await self._connected(), dict[str, types.Tool](), None
+        client, offered, cursor = await self._wait_for_client(), dict[str, types.Tool](), None
         for _ in range(MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             offered |= {tool.name: tool for tool in page.tools}
@@ -93,7 +93,7 @@ class Session:
     async def call(
         self, call: str, arguments: dict[str, Any], digest: str, timeout_s: float
     ) -> dict[str, Any]:
-        """What a tool gives, if it is still the one with this digest."""
+        """The result of a tool, if it still has this digest."""
         within = f"`{call}` gave no answer"
         return await self._within(timeout_s, self._call(call, arguments, digest), within)
 
@@ -109,7 +109,7 @@ class Session:
             )
         if wrong := _wrong(tool.input_schema, arguments):
             return answer(wrong, is_error=True)
-        client = await self._connected()
+        client = await self._wait_for_client()
         try:
             given = await client.session.call_tool(name, arguments, allow_input_required=True)
         except MCPError as error:
@@ -129,7 +129,7 @@ class Session:
         return is_closed or status in _REFUSED or status in _GONE or status >= 500
 
     async def _within(self, timeout_s: float, work: Coroutine[Any, Any, T], late: str) -> T:
-        """What some work gives; raises Fault where that takes too long, or the connection ends."""
+        """The result of some work; raises Fault if it takes too long or the connection ends."""
         if self._owner is None:
             raise Fault("nobody has connected yet", transient=False)
         self._heard.status = 0
@@ -141,7 +141,7 @@ class Session:
                 await asyncio.wait({task}, timeout=0.1)
             return await self._outcome(task, f"{late} within {timeout_s:g} s")
         except MCPError as error:
-            raise self._lost(error) from error
+            raise self._connection_fault(error) from error
         finally:
             task.cancel()
 
@@ -149,12 +149,12 @@ class Session:
         if task.done():
             return task.result()
         if self._owner is not None and self._owner.done():
-            raise self._lost(self._owner.exception())
+            raise self._connection_fault(self._owner.exception())
         heard = str(self._heard)
         raise Fault(f"{late}; {heard}" if heard else late, transient=True)
 
-    def _lost(self, error: BaseException | None) -> Fault:
-        """Why the connection ended, in words."""
+    def _connection_fault(self, error: BaseException | None) -> Fault:
+        """The fault that says why the connection ended."""
         cause = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
@@ -173,7 +173,7 @@ class Session:
 
 
 def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """What is wrong with arguments, which servers need not check."""
+    """The mistakes in the arguments of a call, which servers need not check."""
     try:
         errors = list(Draft202012Validator(schema).iter_errors(arguments))[:10]
     except Exception:  # noqa: BLE001 - a schema that can't be used is the server's own matter
@@ -182,8 +182,10 @@ def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 
 def _question(given: types.InputRequiredResult) -> str:
-    """What is said of a tool that asks a person."""
+    """The message about a tool that asks a person."""
     requests = (given.input_requests or {}).values()
     asked = [getattr(request.params, "message", "") for request in requests]
-    said = "; ".join(str(text) for text in asked if text)
-    return f"it wants to ask a person, which is not possible here: {said or 'no question'}"[:2_000]
+    messages = "; ".join(str(text) for text in asked if text)
+    return f"it wants to ask a person, which is not possible here: {messages or 'no question'}"[
+        :2_000
+    ]

@@ -20,41 +20,43 @@ from mcp_types import jsonrpc_message_adapter
 LONGEST_MESSAGE = 32_000_000
 """Bytes of one message."""
 MAX_GARBAGE = 1_000
-"""Lines that are no message, after which nobody listens any more."""
+"""The number of lines that are not messages after which reading stops."""
 LEAVING_S = 1.0
 """How long the program may take to end once its stdin is closed."""
 _PRINTED = 2_000
 
 
 class Heard:
-    """What is known of a server beside its messages, for whoever is told that it failed."""
+    """Facts about a server besides its messages, for the message that it failed."""
 
     def __init__(self) -> None:
         self._stderr: deque[bytes] = deque(maxlen=20)
         self.garbage = ""
-        """The first line on stdout that is no message."""
+        """The first line on stdout that is not a message."""
         self.fault = ""
-        """Why nobody listens to it any more."""
+        """The reason why its messages are not read any more."""
         self.exit_code: int | None = None
         self.status = 0
-        """Of the last response over HTTP."""
+        """The status of the last response over HTTP."""
 
     async def listen(self, stream: asyncio.StreamReader | None) -> None:
-        """Keep the end of what is written to stderr."""
+        """Keep the end of the program's stderr."""
         while stream is not None and (data := await stream.read(_PRINTED)):
             self._stderr.append(data)
 
     def __str__(self) -> str:
-        """How it ended, and what it printed."""
-        said = [self.fault] if self.fault else []
+        """The program's end and its output, in words."""
+        facts = [self.fault] if self.fault else []
         if self.exit_code is not None and not self.fault:
             code = self.exit_code
-            said.append(f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}")
+            facts.append(
+                f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"
+            )
         if self.garbage:
-            said.append(f"on stdout, where only messages belong, it printed {self.garbage!r}")
+            facts.append(f"on stdout, where only messages belong, it printed {self.garbage!r}")
         if printed := b"".join(self._stderr).decode(errors="replace").strip()[-_PRINTED:]:
-            said.append(f"it printed:\n{printed}")
-        return "; ".join(said)
+            facts.append(f"it printed:\n{printed}")
+        return "; ".join(facts)
 
 
 _Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -103,7 +105,7 @@ async def _read(process: asyncio.subprocess.Process, incoming: _Incoming, heard:
                 if garbage > MAX_GARBAGE:
                     heard.fault = "it writes something else than messages"
                     return
-            # Known here, so that whoever misses an answer can say why.
+            # Noted here, so that a call without an answer can state the reason.
             if await _has_ended(process):
                 heard.exit_code = process.returncode
 

@@ -24,7 +24,7 @@ CLOSING_S = 3.0
 
 
 async def answer_requests(sock: socket.socket) -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the input ends."""
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
     session = Session()
     try:
@@ -54,7 +54,7 @@ async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
 
 def main() -> None:
     """Answer requests on stdin, and leave nothing to wait for."""
-    # What the client logs of a server is said in the answers.
+    # The answers contain what the client would log about a server.
     logging.disable(logging.CRITICAL)
     with socket.socket(fileno=os.dup(0)) as sock:
         with open(os.devnull, "rb") as nothing:

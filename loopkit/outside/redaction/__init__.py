@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from loopkit.outside.redaction.forms import SHORTEST, forms_of, squeezed
+from loopkit.outside.redaction.forms import SHORTEST, forms_of, without_white_space
 from loopkit.outside.redaction.occurrences import Occurrences
 from loopkit.outside.redaction.secrets import credentials_in, key_in, names_secret
 
@@ -14,7 +14,7 @@ __all__ = [
     "Redact",
     "names_secret",
     "ordinary_values",
-    "redacted",
+    "redact_data",
     "redactor",
     "secret_finder",
 ]
@@ -31,7 +31,7 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
     fewer than 8 characters, stay: they would be found in ordinary words. The work is linear in
     the text, and hardly grows with the number of secrets.
     """
-    known = _known(environment, names)
+    known = _names_by_form(environment, names)
     if not known:
         return str
     occurrences = Occurrences(known)
@@ -47,15 +47,15 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
     return redact
 
 
-def redacted(value: Any, redact: Redact) -> Any:
-    """Data with every text in it redacted."""
+def redact_data(value: Any, redact: Redact) -> Any:
+    """The data with every text in it redacted."""
     match value:
         case str():
             return redact(value)
         case Mapping():
-            return {redact(str(key)): redacted(item, redact) for key, item in value.items()}
+            return {redact(str(key)): redact_data(item, redact) for key, item in value.items()}
         case list() | tuple():
-            return [redacted(item, redact) for item in value]
+            return [redact_data(item, redact) for item in value]
         case _:
             return value
 
@@ -69,24 +69,24 @@ def ordinary_values(environment: Mapping[str, str], names: Iterable[str] = ()) -
 def secret_finder(
     environment: Mapping[str, str], names: Iterable[str] = ()
 ) -> Callable[[str], str | None]:
-    """A function that says what a text holds that nobody should write down; None for nothing.
+    """A function that names the secret in a text, or returns None if there is none.
 
     That is the secret of a variable, or a key that is known by how its provider lets it begin.
     """
-    known = _known(environment, names)
+    known = _names_by_form(environment, names)
     occurrences = Occurrences(known)
 
-    def found(text: str) -> str | None:
+    def find_secret(text: str) -> str | None:
         for _start, _end, secret in occurrences.within(text):
             return f"the value of `{known[secret]}`"
         begins = key_in(text)
         return begins and f"a key that begins with `{begins}`"
 
-    return found
+    return find_secret
 
 
-def _known(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Each way in which a secret may be written, with the name of its variable."""
+def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Each form in which a secret may be written, with the name of its variable."""
     known: dict[str, str] = {}
     for name, value in _secrets(environment, names):
         if not _is_ordinary(value):
@@ -107,5 +107,5 @@ def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[t
 
 
 def _is_ordinary(value: str) -> bool:
-    """Whether a value would be found where nobody wrote a secret."""
-    return value.isalpha() or len(squeezed(value)) < SHORTEST
+    """Whether a value is so common that it also occurs in texts without the secret."""
+    return value.isalpha() or len(without_white_space(value)) < SHORTEST

@@ -23,7 +23,7 @@ def forms_of(value: str) -> Iterator[str]:
         *(text.replace("/", "\\/") for text in in_json),
     )
     cased = (cased for form in written for cased in _in_both_cases(form))
-    yield from dict.fromkeys(squeezed(form) for form in (*cased, *_in_base64(raw)))
+    yield from dict.fromkeys(without_white_space(form) for form in (*cased, *_in_base64(raw)))
 
 
 def _in_both_cases(form: str) -> Iterator[str]:
@@ -33,13 +33,13 @@ def _in_both_cases(form: str) -> Iterator[str]:
     yield _ESCAPED.sub(lambda digits: digits[0].upper(), form)
 
 
-def squeezed(text: str) -> str:
+def without_white_space(text: str) -> str:
     """The text without white space, with which a secret may have been broken over lines."""
     return "".join(text.split())
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """What every Base64 of a text has that holds these bytes somewhere, as in `user:secret`.
+    """The part common to the Base64 of all texts with these bytes, as in `user:secret`.
 
     Three bytes are four characters, so there are three ways to stand in it. Characters that what
     stands before or behind decides about as well are left out.

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from loopkit.outside.redaction.forms import SHORTEST, squeezed
+from loopkit.outside.redaction.forms import SHORTEST, without_white_space
 
 GRAM = 4
 """Characters that are looked up at once."""
@@ -28,10 +28,10 @@ class Occurrences:
     def within(self, text: str) -> list[_Span]:
         """(start, end, word) of each place, in order; of those that overlap the whole and the
         longest word."""
-        joined = _joined(sorted(self._found(squeezed(text))))
-        return list(_placed(text, joined)) if joined else []
+        joined = _join_overlaps(sorted(self._find(without_white_space(text))))
+        return list(_restore_places(text, joined)) if joined else []
 
-    def _found(self, text: str) -> Iterator[_Span]:
+    def _find(self, text: str) -> Iterator[_Span]:
         # One look at every fifth place is enough, whatever the number of words.
         known = self._by_gram
         for at in range(0, len(text), STEP):
@@ -41,7 +41,7 @@ class Occurrences:
                     yield start, start + len(word), word
 
 
-def _joined(spans: Iterable[_Span]) -> list[_Span]:
+def _join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
     joined: list[_Span] = []
     for start, end, word in spans:
         if joined and start < joined[-1][1]:
@@ -51,17 +51,17 @@ def _joined(spans: Iterable[_Span]) -> list[_Span]:
     return joined
 
 
-def _placed(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Spans of the text without white space as they stand in the text with it."""
+def _restore_places(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Spans in the text without white space, converted to spans in the original text."""
     chunks = [match.span() for match in re.finditer(r"\S+", text)]
     starts, length = [], 0
     for first, last in chunks:
         starts.append(length)
         length += last - first
 
-    def placed(at: int) -> int:
+    def original_place(at: int) -> int:
         chunk = bisect_right(starts, at) - 1
         return chunks[chunk][0] + at - starts[chunk]
 
     for start, end, word in spans:
-        yield placed(start), placed(end - 1) + 1, word
+        yield original_place(start), original_place(end - 1) + 1, word

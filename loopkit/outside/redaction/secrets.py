@@ -26,7 +26,7 @@ _KNOWN = re.compile(
     r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
     r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
-"""Keys that their providers made recognisable."""
+"""Keys that have a recognisable form."""
 
 
 @lru_cache(1024)
@@ -42,17 +42,17 @@ def key_in(text: str) -> str | None:
 
 
 def credentials_in(value: str) -> Iterator[str]:
-    """Of each URL in a text `user:password` and the password, as they are written and meant."""
+    """The `user:password` and the password of each URL in a text, as written and decoded."""
     for rest in value.split("://")[1:]:
         url = (rest.split() or [""])[0]
         authority = re.split(r"[/?#]", url, maxsplit=1)[0]
-        written = authority.rpartition("@")[0] or _unescaped(url, authority)
+        written = authority.rpartition("@")[0] or _raw_credentials(url, authority)
         password = written.partition(":")[2]
         if password:
             yield from dict.fromkeys((written, unquote(written), password, unquote(password)))
 
 
-def _unescaped(url: str, authority: str) -> str:
-    """What stands before the host where a password has a sign that should have been escaped."""
+def _raw_credentials(url: str, authority: str) -> str:
+    """The credentials of a URL whose password has an unescaped special character; else ""."""
     _host, colon, port = authority.rpartition(":")
     return url.rpartition("@")[0] if colon and port and not port.isdecimal() else ""

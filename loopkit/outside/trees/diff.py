@@ -13,7 +13,7 @@ Load = Callable[[str], bytes]
 MODES = {"file": "100644", "program": "100755", "link": "120000", "other": "000000"}
 NOWHERE = "/dev/null"
 MOST_BYTES = 10_000_000
-"""Of a file that is compared line by line."""
+"""The maximum size of a file that is compared line by line."""
 
 
 class TooLong(Exception):
@@ -27,24 +27,24 @@ def changed_paths(before: Tree, after: Tree) -> list[str]:
     return sorted(found, key=os.fsencode)
 
 
-def shown_path(path: str) -> str:
-    """A path as text: what is no UTF-8 or would break a line is escaped."""
+def printable_path(path: str) -> str:
+    """A path as text; bytes that are not UTF-8 and characters that break a line are escaped."""
     whole = os.fsencode(path).decode(errors="backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
 
 
 def diff(before: Tree, after: Tree, load: Load, most: int, within: str = "") -> str:
-    """How one tree becomes another; binary files are named alone.
+    """The changes from one tree to another; binary files are only named.
 
     `within` is what precedes every path. Raises TooLong where that has more than `most` characters.
     """
     lines: list[str] = []
-    left = most
+    room = most
     for path in changed_paths(before, after):
         old, new = before.entries.get(path), after.entries.get(path)
-        for line in _of_file(shown_path(within + path), old, new, load):
-            left -= len(line) + 1
-            if left < 0:
+        for line in _of_file(printable_path(within + path), old, new, load):
+            room -= len(line) + 1
+            if room < 0:
                 raise TooLong
             lines.append(line)
     return "".join(f"{line}\n" for line in lines)

@@ -21,11 +21,11 @@ class CannotIsolate(Exception):
 
 
 def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
-    """Make a tree at `place` that is what the folder `source` is now; where to work in it.
+    """Make a tree at `place` with the present content of `source`; the folder to work in.
 
     A copy has everything in the folder but `without`, which may be inside it. A worktree is one
     of the whole repository, with the tracked files and those that git does not ignore, as they
-    are. What stands at `place` goes before. Raises CannotIsolate.
+    are. Anything at `place` is removed first. Raises CannotIsolate.
     """
     drop(place)
     try:
@@ -43,7 +43,7 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
 
 
 def _cause(error: Exception) -> object:
-    """Why a copy failed: of many files the first."""
+    """The reason why a copy failed: that of the first file."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         return error.args[0][0][-1]
     return error
@@ -129,9 +129,9 @@ def _copy_file(path: Path, target: Path) -> None:
 
 
 def _copy(source: Path, place: Path, without: Path) -> None:
-    """Everything in a folder, links as links."""
+    """Copy everything in a folder, links as links."""
 
-    def left_out(folder: str, names: list[str]) -> set[str]:
+    def ignore(folder: str, names: list[str]) -> set[str]:
         found = {name for name in names if Path(folder, name) == without}
         # A file of this name leads to a repository elsewhere, whose index and branch are not the
         # copy's to change.
@@ -140,4 +140,4 @@ def _copy(source: Path, place: Path, without: Path) -> None:
     def copy(path: str, target: str) -> None:
         _copy_file(Path(path), Path(target))
 
-    shutil.copytree(source, place, symlinks=True, ignore=left_out, copy_function=copy)
+    shutil.copytree(source, place, symlinks=True, ignore=ignore, copy_function=copy)

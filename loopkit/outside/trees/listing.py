@@ -16,7 +16,7 @@ from loopkit.outside.processes import command_environment
 MOST_TREES = 100
 """Repositories inside one another."""
 GIT_SECONDS = 60
-# What a repository names as its monitor is a program, which nobody asked us to start.
+# The monitor of a repository is a program, which must not be started.
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")
 
 
@@ -25,7 +25,7 @@ class TooLarge(Exception):
 
 
 class NoGit(Exception):
-    """Git gave no answer: it is not there, or the folder is in no tree of its own."""
+    """Git gave no answer: it is not installed, or the folder is not in a git tree."""
 
 
 def list_files(top: bytes, origin: bytes | None = None) -> Iterator[bytes]:
@@ -41,10 +41,10 @@ def list_files(top: bytes, origin: bytes | None = None) -> Iterator[bytes]:
         try:
             listed = _list_by_git(folder)
         except NoGit:
-            yield from _walked(folder, origin)
+            yield from _walk(folder, origin)
             continue
         paths = [os.path.join(folder, name.rstrip(b"/")) for name in listed]
-        # Of a repository in the repository git names the folder alone.
+        # Git lists a repository inside the repository only as a folder.
         trees += [path for path in paths if _is_folder(path)]
         yield from (path for path in paths if os.path.lexists(path) and not _is_folder(path))
 
@@ -66,7 +66,7 @@ def _list_by_git(folder: bytes) -> list[bytes]:
 def ask_git(
     folder: bytes, *arguments: str, stdin: bytes = b"", ok: Iterable[int] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """What git says in a folder; raises NoGit where it can't be started or is too slow.
+    """The output of git in a folder; raises NoGit if it can't be started or is too slow.
 
     With `ok` also for any other exit code, with what git printed.
     """
@@ -87,15 +87,15 @@ def ask_git(
     return result
 
 
-def _walked(top: bytes, origin: bytes | None) -> Iterator[bytes]:
-    """All files, one level of folders after the other, without what `origin` ignores."""
+def _walk(top: bytes, origin: bytes | None) -> Iterator[bytes]:
+    """All files, one level of folders after the other, without those that `origin` ignores."""
     if origin is not None and _ignores(origin):
         # A folder that is ignored as a whole is taken as it is.
         origin = None
     level = [top]
     while level:
         entries = [entry for folder in level for entry in _entries(folder)]
-        ignored = _ignored(origin, top, entries) if origin is not None else frozenset()
+        ignored = _find_ignored(origin, top, entries) if origin is not None else frozenset()
         kept = [entry for entry in entries if entry.path not in ignored]
         yield from (entry.path for entry in kept if not entry.is_dir(follow_symlinks=False))
         level = [
@@ -120,17 +120,19 @@ def _ignores(folder: bytes) -> bool:
         return True
 
 
-def _ignored(origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]) -> frozenset[bytes]:
-    """Which of some entries git would ignore at the same place in another folder."""
+def _find_ignored(
+    origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]
+) -> frozenset[bytes]:
+    """The entries that git would ignore at the same place in another folder."""
     named = {os.path.relpath(entry.path, top): entry.path for entry in entries}
     if not named:
         return frozenset()
     try:
-        asked = b"".join(name + b"\0" for name in named)
-        told = ask_git(origin, "check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
+        names = b"".join(name + b"\0" for name in named)
+        answer = ask_git(origin, "check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
     except NoGit:
         return frozenset()
-    return frozenset(named[name] for name in told.stdout.split(b"\0") if name in named)
+    return frozenset(named[name] for name in answer.stdout.split(b"\0") if name in named)
 
 
 def _ignores_itself(folder: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Merging trees: what two sides have made of one base as one tree, and a folder made to be it."""
+"""Merging trees: two changed versions of one base as one tree, written to a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopkit.outside.trees.tree import Entry, Kind, Tree, digest_of, entry_at
 
 @dataclass(frozen=True)
 class Merge:
-    """What comes of two sides."""
+    """The result of merging two sides."""
 
     tree: Tree
     made: tuple[bytes, ...] = ()
@@ -25,11 +25,11 @@ class Merge:
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
 
 
-def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
-    """What both sides have made of the base.
+def merge_trees(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
+    """Merge the changes of both sides to the base.
 
-    What one side has not changed is taken from the other; what both have changed is merged line
-    by line.
+    A file that one side has not changed is taken from the other; a file that both have changed is
+    merged line by line.
     """
     entries, conflicts = dict(ours.entries), list[str]()
     made: list[bytes] = []
@@ -38,7 +38,7 @@ def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
         if mine == other:
             continue
         try:
-            found = other if mine == old else _merged_file(old, mine, other, load, made)
+            found = other if mine == old else _merge_file(old, mine, other, load, made)
         except _Conflict:
             conflicts.append(path)
             continue
@@ -46,7 +46,7 @@ def merged(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
             del entries[path]
         else:
             entries[path] = found
-    conflicts += _nested(entries, theirs)
+    conflicts += _blocking_files(entries, theirs)
     return Merge(Tree(entries), tuple(made), tuple(sorted(set(conflicts), key=os.fsencode)))
 
 
@@ -54,10 +54,10 @@ class _Conflict(Exception):
     """Two sides exclude each other."""
 
 
-def _merged_file(
+def _merge_file(
     old: Entry | None, mine: Entry | None, other: Entry | None, load: Load, made: list[bytes]
 ) -> Entry:
-    """What both sides have made of one file; a content that is new is `made`; raises _Conflict."""
+    """Merge both sides of one file; new content is added to `made`; raises _Conflict."""
     if old is None or mine is None or other is None:
         raise _Conflict
     if {old.kind, mine.kind, other.kind} - {"file", "program"}:
@@ -70,31 +70,31 @@ def _merged_file(
     contents = [load(entry.digest) for entry in (mine, old, other)]
     if any(b"\0" in content for content in contents):
         raise _Conflict
-    content = _merged_lines(*contents)
+    content = _merge_lines(*contents)
     made.append(content)
     return Entry(kind, digest_of(content))
 
 
 def _kind(old: Entry, mine: Entry, other: Entry) -> Kind:
-    """That of the side that has changed it."""
+    """The kind of the side that has changed it."""
     return other.kind if mine.kind == old.kind else mine.kind
 
 
-def _merged_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
+def _merge_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
     with TemporaryDirectory(prefix="loopkit-merge-") as folder:
         names = ("mine", "old", "other")
         for name, content in zip(names, (mine, old, other), strict=True):
             Path(folder, name).write_bytes(content)
         try:
-            told = ask_git(os.fsencode(folder), "merge-file", "-p", "-q", *names)
+            answer = ask_git(os.fsencode(folder), "merge-file", "-p", "-q", *names)
         except NoGit as error:
             raise _Conflict from error
-    if told.returncode != 0:
+    if answer.returncode != 0:
         raise _Conflict
-    return told.stdout
+    return answer.stdout
 
 
-def _nested(entries: Mapping[str, Entry], theirs: Tree) -> Iterator[str]:
+def _blocking_files(entries: Mapping[str, Entry], theirs: Tree) -> Iterator[str]:
     """Files of one side in whose place the other has a folder."""
     for path in entries:
         for parent in map(str, Path(path).parents[:-1]):
@@ -111,7 +111,7 @@ class Conflicts(Exception):
 
 
 def write_tree(folder: Path, before: Tree, after: Tree, load: Load) -> list[str]:
-    """Make the files of a folder those of a tree; the paths of what changed.
+    """Write a tree to a folder; the paths of the files that changed.
 
     What differs between the trees has to be in the folder as one or the other says: what is
     written already is left. Else raises Conflicts, and OSError where a file can't be written.
@@ -134,7 +134,7 @@ def write_tree(folder: Path, before: Tree, after: Tree, load: Load) -> list[str]
 
 
 def _is_barred(folder: Path, path: str, going: set[str]) -> bool:
-    """Whether something that stays stands where a folder of the path has to be."""
+    """Whether a remaining entry blocks a folder of the path."""
     parts = Path(path).parents[:-1]
     return any(
         os.path.lexists(folder / parent)

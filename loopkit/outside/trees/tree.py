@@ -22,11 +22,11 @@ KINDS: Mapping[bytes, Kind] = {
     b"link": "link",
     b"other": "other",
 }
-"""What stands at a path: a file, one that can be executed, a symlink, or neither."""
+"""The kind of an entry: a file, an executable file, a symlink, or something else."""
 
 
 class Entry(NamedTuple):
-    """What stands at one path."""
+    """The entry at one path."""
 
     kind: Kind
     digest: str
@@ -39,7 +39,7 @@ class Tree:
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     times: str = field(default="", compare=False)
-    """A digest that is another one if any file was written since."""
+    """A digest that changes whenever any file is written."""
 
     @cached_property
     def manifest(self) -> bytes:
@@ -57,7 +57,7 @@ class Tree:
 
     @classmethod
     def of_manifest(cls, manifest: bytes) -> Tree:
-        """The tree of its bytes; raises ValueError where they are none."""
+        """The tree of its manifest; raises ValueError if the bytes are not a manifest."""
         lines = (line.split(b" ", 2) for line in manifest.split(b"\0") if line)
         known = {os.fsdecode(path): (KINDS.get(kind), digest) for kind, digest, path in lines}
         entries = {
@@ -137,7 +137,7 @@ def files_digest(
 
 
 class _Room:
-    """How much may still be read."""
+    """The number of files and bytes that may still be read."""
 
     def __init__(self, files: int, size: int) -> None:
         self._files = files
@@ -162,7 +162,7 @@ def _entry(path: bytes, info: os.stat_result) -> Entry:
 
 
 def entry_at(folder: Path, path: str) -> Entry | None:
-    """What stands at a path of a folder; none where nothing or a folder does; raises OSError."""
+    """The entry at a path; none if nothing or a folder is there; raises OSError."""
     place = os.path.join(os.fsencode(folder), os.fsencode(path))
     try:
         info = os.lstat(place)
@@ -172,7 +172,7 @@ def entry_at(folder: Path, path: str) -> Entry | None:
 
 
 def content_at(folder: Path, path: str, entry: Entry) -> bytes:
-    """What stands at a path of a tree now; raises OSError."""
+    """The present content at a path of a tree; raises OSError."""
     place = os.path.join(os.fsencode(folder), os.fsencode(path))
     if entry.kind == "link":
         return os.readlink(place)  # noqa: PTH115 - bytes
@@ -183,5 +183,5 @@ def content_at(folder: Path, path: str, entry: Entry) -> bytes:
 
 
 def _open(name: str, flags: int) -> int:
-    # Whatever somebody puts there meanwhile is neither followed nor waited for.
+    # A link or pipe put there meanwhile is neither followed nor waited for.
     return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

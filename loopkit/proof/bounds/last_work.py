@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection
 
 from loopkit.language.guard import Guard
-from loopkit.language.guard.tree import at_place_of, names_in, rebuilt
+from loopkit.language.guard.tree import at_place_of, names_in, rebuild
 from loopkit.machine.graph import Graph
 from loopkit.machine.guard_names import own_names
 
@@ -20,7 +20,7 @@ def facts_of_last_work(graph: Graph, name: str, read: Collection[str]) -> list[s
 def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
     """A guard of a state that reads the facts of its last work instead of those of the new work."""
     elsewhere = _name_elsewhere(graph, name)
-    tree = rebuilt(
+    tree = rebuild(
         guard.tree, lambda node: at_place_of(node, ast.Name(elsewhere(node.id), ast.Load()))
     )
     return Guard(guard.text, tree, names_in(tree))

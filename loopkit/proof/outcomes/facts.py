@@ -9,7 +9,7 @@ from loopkit.language import EachState
 from loopkit.language.facts import CODES, COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
-from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuilt
+from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuild
 from loopkit.machine.edges import Edge
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.analysis import Analysis
@@ -128,7 +128,7 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
             name = f"{name} elsewhere"
         return at_place_of(node, ast.Name(name, ast.Load()))
 
-    tree = rebuilt(guard.tree, stand_in)
+    tree = rebuild(guard.tree, stand_in)
     return Guard(guard.text, tree, names_in(tree))
 
 

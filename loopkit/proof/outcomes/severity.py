@@ -8,7 +8,7 @@ from loopkit.language.severities import Severities
 
 def levels_at(machine: Machine, state: ValidateState) -> Severities:
     """The severities as a state counts them."""
-    return machine.levels.counted_from(state.block)
+    return machine.levels.blocking_from(state.block)
 
 
 def may_block(rule: Rule, levels: Severities) -> bool:

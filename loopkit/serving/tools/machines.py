@@ -15,7 +15,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.stored_runs import open_children
 from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput
-from loopkit.outside.redaction import Redact, redacted
+from loopkit.outside.redaction import Redact, redact_data
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.tools.arguments import (
     refuse_unknown,
@@ -131,7 +131,7 @@ class MachineToolbox:
             raise CallRefused(self._redact(str(error))) from error
         if isinstance(answer, UserAsked):
             return UserAsked(self._redact(answer.message), answer.schema, answer.matter)
-        plain: dict[str, Any] = redacted(answer, self._redact)
+        plain: dict[str, Any] = redact_data(answer, self._redact)
         return plain
 
     async def _dispatch(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopkit.engine.events import HumanAnswer, Waiting
-from loopkit.language.datatypes import DataType, described, parse_record
+from loopkit.language.datatypes import DataType, describe_type, parse_record
 from loopkit.language.datatypes.datatype import SCALARS
 
 CHOICE = "choice"
@@ -38,7 +38,7 @@ def _field(field: DataType) -> dict[str, Any]:
     """A field in the part of JSON Schema that clients support."""
     shown: dict[str, Any] = {
         "type": SCALARS[field.scalar or "str"],
-        "description": described(field),
+        "description": describe_type(field),
     }
     if field.values:
         shown["enum"] = list(field.values)

@@ -11,7 +11,7 @@ from loopkit.app import App
 from loopkit.drive.standalone import NoReport
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.language.json_schema import NotJudged
-from loopkit.outside.redaction import Redact, redacted
+from loopkit.outside.redaction import Redact, redact_data
 from loopkit.serving.tools.arguments import refuse_unknown_tool
 from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, ServedTool
 from loopkit.serving.tools.validator_tools import ValidatorTool
@@ -60,5 +60,5 @@ class ValidatorToolbox:
         return report_diagnostics(report, tool.machine.limits.feedback_items)
 
     def _plain(self, result: dict[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = redacted(result, self._redact)
+        plain: dict[str, Any] = redact_data(result, self._redact)
         return plain

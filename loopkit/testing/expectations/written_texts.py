@@ -15,7 +15,7 @@ from loopkit.testing.expectations.matching import (
 )
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.trace import Trace
-from loopkit.text import composed, one_line
+from loopkit.text import as_nfc, one_line
 
 SHOWN_LINES = 30
 
@@ -100,7 +100,7 @@ def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterat
 
 
 def _plain(text: str) -> str:
-    lines = composed(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = as_nfc(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip(" \t") for line in lines).strip("\n")
 
 

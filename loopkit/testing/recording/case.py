@@ -8,7 +8,7 @@ from typing import Any
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
-from loopkit.outside.redaction import Redact, redacted
+from loopkit.outside.redaction import Redact, redact_data
 from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import FamilyRun
@@ -46,7 +46,7 @@ def make_case(
         "expect": expectations,
     }
     kept = {key: value for key, value in case.items() if value}
-    return redacted(kept, redact), list(dict.fromkeys(notes))
+    return redact_data(kept, redact), list(dict.fromkeys(notes))
 
 
 def _expectations(program: Program, run: Trace) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.language.datatypes import DataType, conform, described
+from loopkit.language.datatypes import DataType, conform, describe_type
 from loopkit.machine.program import Program
 from loopkit.proof.outcomes import OTHER_TEXT
 from loopkit.testing.suggesting.wording import facts_in_words, todo
@@ -65,7 +65,9 @@ class Inputs:
         if is_known and not is_open and (field.scalar is not None or name in self.shared):
             return {} if value is None and field.is_left_out else {name: value}
         return {
-            name: todo(f"Put the input here: {described(field)}", [*facts_in_words(own), *judged])
+            name: todo(
+                f"Put the input here: {describe_type(field)}", [*facts_in_words(own), *judged]
+            )
         }
 
     @property

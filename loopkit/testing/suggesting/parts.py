@@ -17,7 +17,7 @@ from loopkit.language import (
     ValidateState,
     rules_of,
 )
-from loopkit.language.datatypes import described, parse_record
+from loopkit.language.datatypes import describe_type, parse_record
 from loopkit.language.states.children import ChildrenState
 from loopkit.machine.graph import Graph, artifact_of
 from loopkit.machine.program import Program, flat_facts
@@ -308,7 +308,7 @@ class Parts:
         form = {n: v for n, v in row.items() if n in fields and v != OTHER_TEXT and v is not None}
         open_ones = [n for n, field in fields.items() if (n not in form and n in row) or
                      (field.required and n not in form)]  # fmt: skip
-        lines = [f"`form:` with `{n}`: {described(fields[n])}" for n in open_ones]
+        lines = [f"`form:` with `{n}`: {describe_type(fields[n])}" for n in open_ones]
         if step.move.edge is not None and self._takes_comment(step):
             lines.append("`comment:`, which the feedback passes on")
         said = {"choice": choice, **({"form": form} if form else {})}

@@ -41,7 +41,7 @@ class YamlEditor:
 
     def edits(self, path: DocPath, value: Any) -> Iterator[Edit]:
         """The edits that put a value at a path; raises NotWritten."""
-        written = self._document.written(path)
+        written = self._document.as_written(path)
         node = self._document.node(written)
         if node is None:
             raise NotWritten("it is not in the file")

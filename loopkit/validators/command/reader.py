@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from loopkit.language import ReportMap
 from loopkit.language.severities import Severities
-from loopkit.text import printable, shortened
+from loopkit.text import printable, shorten
 from loopkit.validators.fault import Fault
 
 MESSAGE_CHARS = 1_000
@@ -56,7 +56,7 @@ def refuse_too_many(faults: Iterable[Fault]) -> list[Fault]:
 
 def message_text(text: str) -> str:
     """A message without control characters, at most 1,000 characters."""
-    return shortened(printable(text).strip(), MESSAGE_CHARS)
+    return shorten(printable(text).strip(), MESSAGE_CHARS)
 
 
 def fault_at(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, TypeAlias, TypeVar
 
-from loopkit.text import shortened
+from loopkit.text import shorten
 from loopkit.text.json_text import canonical
 from loopkit.validators.judges.form import Doubt, fold, quote
 
@@ -51,4 +51,4 @@ def as_text(value: object) -> str | None:
 
 def excerpt(value: object) -> str:
     """A value of a report, short enough for a sentence."""
-    return shortened(canonical(value), 60)
+    return shorten(canonical(value), 60)

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopkit.drive.beside_choice import TOTAL_LIMIT
 from loopkit.engine.events import Delivery, HumanAnswer, Wanted
-from loopkit.text.editing import editable, edited
+from loopkit.text.editing import apply_edit, editable
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.page.asked import FORM, LIMIT, ORIGIN, QuestionForm
 from loopkit.views.page.fields import NEEDED, Typed, read_fields
@@ -56,7 +56,7 @@ def _edit(asked: QuestionForm, typed: Typed) -> str | None:
     if asked.edited is None or not typed.all("edit"):
         return None
     now = typed.one("edit")
-    return None if now == editable(asked.edited) else edited(asked.edited, now)
+    return None if now == editable(asked.edited) else apply_edit(asked.edited, now)
 
 
 def read_name(typed: Typed, faults: Faults) -> str:

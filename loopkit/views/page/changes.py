@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.text import printable, shortened
+from loopkit.text import printable, shorten
 from loopkit.text.line_diff import hunks
 from loopkit.views.history import artifact_lines
 from loopkit.views.version_diff import KeptVersion
@@ -55,7 +55,7 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
         old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
         changed = [] if old == new else list(hunks(old, new))
     shown = [
-        DiffLine(KINDS.get(line[:1], "same"), shortened(line, LINE_WIDTH))
+        DiffLine(KINDS.get(line[:1], "same"), shorten(line, LINE_WIDTH))
         for line in changed[:MOST_LINES]
     ]
     return Difference(before.number, shown, len(changed) - len(shown))

@@ -10,7 +10,7 @@ from loopkit.language import Agent, EachState, Limits, ModelAgent
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds import Bounds, Extreme, Taken
 from loopkit.proof.bounds.result import values_in_words
-from loopkit.text import columns, indented, one_line, plural, printable
+from loopkit.text import columns, indent_lines, one_line, plural, printable
 from loopkit.views.plan.figures import (
     calls_and_cost,
     count,
@@ -63,7 +63,7 @@ def _child(plan: Plan, names: Sequence[str]) -> str:
     ]
     body = "\n\n".join(part for part in parts if part)
     heading = "\n".join(_child_heading(plan, name) for name in names)
-    return f"{heading}\n{indented(body, '  ')}"
+    return f"{heading}\n{indent_lines(body, '  ')}"
 
 
 def _child_heading(plan: Plan, name: str) -> str:
@@ -195,5 +195,5 @@ def _prompts(plan: Plan) -> Iterator[str]:
             text = printable(asking.prompt).strip("\n")
             rest = len(text) - LONGEST_PROMPT
             more = f"\n  … and {rest:,} characters more" if rest > 0 else ""
-            body = indented(text[:LONGEST_PROMPT], "  ")
+            body = indent_lines(text[:LONGEST_PROMPT], "  ")
             yield f"First prompt of {asking.place}:\n{body}{more}"
