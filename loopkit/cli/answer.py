@@ -20,7 +20,7 @@ from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
-from loopkit.views.hints import question_hints
+from loopkit.views.hints import BLANK, question_hints
 
 
 @click.command(
