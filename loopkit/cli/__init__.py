@@ -87,7 +87,7 @@ def main() -> None:
     # Until the command is loaded: classes stay, and looking for circles among them takes 30 ms.
     gc.disable()
     gc.set_threshold(NEW_OBJECTS)
-    # Of pydantic; it would look for them in every installed package.
+    # Pydantic would look for plug-ins in every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = invoke(sys.argv[1:])
     # While Python takes itself apart an exception would come up anywhere.

@@ -63,7 +63,7 @@ class LiveLines(Watcher):
         lines = self._progress.few_lines(run, stored)
         rows = [row for line in lines for row in self._rows(line)]
         self._progress.take(run, stored)
-        # Of many children so much happens that the clock has to be enough.
+        # Many children cause many events, so the line is only redrawn by the clock for them.
         if rows or not is_child(run):
             self._write(rows)
 

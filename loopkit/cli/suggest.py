@@ -63,7 +63,7 @@ def _suites_of(path: Path, machines: Machines) -> Iterator[Suite]:
 
 
 def _is_empty(file: Path) -> bool:
-    """Whether nothing is in it, as in one that a shell makes for what is printed here."""
+    """Whether the file is empty, like one that a shell creates for this output."""
     return file.is_file() and file.stat().st_size == 0
 
 

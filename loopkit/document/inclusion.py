@@ -17,7 +17,7 @@ class Included(Value, frozen=True):
     text: str
     digest: str
     line: int = 1
-    """The line of the text in which what it brings in starts."""
+    """The line of the text in which the included part starts."""
 
 
 class CannotInclude(Exception):

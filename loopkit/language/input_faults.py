@@ -62,7 +62,7 @@ def input_faults(
     datatype: DataType,
     noun: str = "input",
 ) -> Iterator[InputFault]:
-    """The faults that `conform` found, in words, and what is missing or unknown."""
+    """The faults that `conform` found, in words, and the missing and unknown inputs."""
     fields = datatype.fields or {}
     for name, field in fields.items():
         if field.required and name not in given:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
-"""A possible run of accents: 31 or more characters that are no letters and not below U+0300."""
+"""A possible run of accents: 31 or more characters from U+0300 on that are not letters."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 WIDTH = 80

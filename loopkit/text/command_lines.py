@@ -11,5 +11,5 @@ def resume_line(run: str, *arguments: str) -> str:
 
 
 def delivery_line(run: str, *, is_left: bool) -> str:
-    """The command line that delivers an artifact: of a file, or of what is in the workspace."""
+    """The command line that delivers an artifact, from a file or from the workspace."""
     return shlex.join(["loopkit", "reply", run, *([] if is_left else ["FILE"])])

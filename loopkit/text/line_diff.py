@@ -55,7 +55,7 @@ def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 class _Anchored(SequenceMatcher[str]):
-    """Lines that are in both texts once, in the same order, correspond; then what is between."""
+    """Match lines that both texts have once, in the same order; then the lines between them."""
 
     def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
         super().__init__(None, before, after, autojunk=False)

@@ -209,7 +209,7 @@ class _Parser:
         return inner
 
     def _collection(self) -> ast.expr:
-        """Take what stands after `in`: a list of values, or the name of a list."""
+        """Parse the operand after `in`: a list of values, or the name of a list."""
         opening = self._next
         if self._take("["):
             return self._list(opening)

@@ -27,7 +27,7 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 def _in_both_cases(form: str) -> Iterator[str]:
-    """With the digits of what is escaped in capitals, as in `%2F`, and without."""
+    """The form as it is, and with its escapes, such as `%2F`, in lower case and in capitals."""
     yield form
     yield _ESCAPED.sub(lambda digits: digits[0].lower(), form)
     yield _ESCAPED.sub(lambda digits: digits[0].upper(), form)

@@ -11,7 +11,7 @@ from loopkit.outside.redaction.forms import SHORTEST, without_white_space
 GRAM = 4
 """Characters that are looked up at once."""
 STEP = SHORTEST - GRAM + 1
-"""How far apart they may be looked up without missing a word of the least length."""
+"""The largest step between lookups that misses no word of the minimum length."""
 
 _Span = tuple[int, int, str]
 

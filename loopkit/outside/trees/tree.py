@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """The files of a folder by their paths, which start there; what is no UTF-8 is escaped."""
+    """The files of a folder by relative path; bytes that are not UTF-8 are escaped."""
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     times: str = field(default="", compare=False)
