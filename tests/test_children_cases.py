@@ -495,7 +495,7 @@ def test_everybody_who_is_asked_in_a_child_improvises_what_a_case_can_repeat(
         done = asyncio.run(stage.theatre.play(inputs, company, Cut()))
         assert done.error is None
         asked.update(key for (_, key, _), one in company.children.items() if one.made)
-        Scenario.model_validate({"scenario": 1, **company.said.written(stage.bill)})
+        Scenario.model_validate({"scenario": 1, **company.said.as_case_parts(stage.bill)})
 
     play_once()
     assert {"a", "b"} <= asked

@@ -92,7 +92,7 @@ async def test_of_the_texts_made_for_a_rule_one_keeps_it_and_one_breaks_it(
     rule = example_of(noun, desk)
     setting = Setting(names={}, facts={}, patterns={})
     verdicts = set()
-    for text in Texts([rule], {}, 1).made():
+    for text in Texts([rule], {}, 1).candidates():
         artifact = JudgedArtifact("plan", text)
         verdicts.add((await judge_deterministic("rule", [rule], artifact, setting)).verdict)
     assert verdicts == {"pass", "fail"}

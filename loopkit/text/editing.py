@@ -48,7 +48,10 @@ def apply_edit(text: str, typed: str) -> str:
         was = lines[kept[at]] if at in kept else _Line(line, "")
         made.append(was.text)
         if at + 1 < len(now):
-            made.append(was.end or end)
+            line_end = was.end or end
+            # The LF of an empty line would join the CR before it, and two ends would be one.
+            would_join = line_end == "\n" and not was.text and made[-2:-1] == ["\r"]
+            made.append("\r" if would_join else line_end)
     return "".join(made)
 
 
