@@ -297,6 +297,19 @@ def test_no_call_is_made_again_and_again_while_the_disk_stays_full(
     assert Path("paid").read_text().count("paid") == paid
 
 
+def test_what_is_stored_of_a_paid_call_on_a_full_disk_is_told_too() -> None:
+    Path("machine.yaml").write_text(PAID.replace("FOLDER", str(Path.cwd())), encoding="utf-8")
+    Path("write.sh").write_text(WRITE.replace("CHARACTER", "x"), encoding="utf-8")
+    refused, logs = on_a_small_disk(
+        100, [*RUN, "--output", "jsonl"], ROOM, ["runs", "logs", "m", "--jsonl"]
+    )
+    assert refused[0] == 4, refused
+    told, stored = ([json.loads(line)["seq"] for line in done[1].splitlines()]
+                    for done in (refused, logs))  # fmt: skip
+    # The first record is the claim, which the journal makes itself.
+    assert told == stored[1:]
+
+
 @pytest.mark.parametrize(
     "harm", ["rm -r .loopkit", "rm .loopkit/journal.db", "mv .loopkit away",
              "cp .loopkit/journal.db copy && mv copy .loopkit/journal.db"],

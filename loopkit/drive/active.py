@@ -306,13 +306,20 @@ class ActiveRun:
         except JournalUnusable:
             # Without the next call there may be room for the records of what was paid for before
             # it.
-            paid = [record for record in records if record.type != SPENDING]
+            both = zip(records, batch, strict=True)
+            paid = [(record, event) for record, event in both if record.type != SPENDING]
             if self.claim.seq and 0 < len(paid) < len(records):
+                kept, paid_for = zip(*paid, strict=True)
                 with suppress(JournalError):
-                    await self.claim.append(paid, consumes, unless=unless)
+                    seq = await self.claim.append(kept, consumes, unless=unless)
+                    self._tell(paid_for, seq, at)
             raise
+        self._tell(batch, seq, at)
+
+    def _tell(self, events: Sequence[Event], seq: int, at: float) -> None:
+        """Tell listeners of stored events; `seq` is the number of the last."""
         if self.listeners:
-            for number, event in enumerate(batch, seq - len(batch) + 1):
+            for number, event in enumerate(events, seq - len(events) + 1):
                 self.tell_listeners(Stored(number, self.claim.epoch, at, event))
 
     def tell_listeners(self, stored: Stored) -> None:
