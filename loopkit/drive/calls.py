@@ -37,7 +37,7 @@ from loopkit.engine.events import (
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Exchange, GivenUp, Task
 from loopkit.machine.callees import Callee
-from loopkit.values import Value
+from loopkit.values import Value, replace
 
 
 class CallSeries(Value, frozen=True):
@@ -238,7 +238,7 @@ def next_key(run: RunState, task: str) -> str:
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
     """The event that a call is about to be made."""
     run = active.state
-    return Intended(
+    intent = Intended(
         key=request.key,
         task=work.task,
         state=run.state,
@@ -247,16 +247,17 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
         agent=work.agent,
         place=work.place,
         opinion=work.opinion,
-        prompt="" if work.goes_on else request.prompt,
-        goes_on=work.goes_on,
+        prompt=request.prompt,
         model=request.model,
         fallback=request.fallback,
         deadline_s=request.deadline_s if isfinite(request.deadline_s) else None,
         cap=request.cap,
-        offered=_newly_offered(run, work.digests) if work.digests else {},
         reserved=reserved,
         size=size_of(request, goes_on=work.goes_on),
     )
+    if work.goes_on:
+        intent = replace(intent, prompt="", goes_on=True)
+    return replace(intent, offered=_newly_offered(run, work.digests)) if work.digests else intent
 
 
 def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
-from loopkit.values import Value
+from loopkit.values import Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
@@ -52,7 +52,7 @@ def reply_event(
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
-    return Replied(
+    replied = Replied(
         key=request.key,
         text=shorten(text) if is_cut else text if is_agent else _output(text),
         said=tuple([storable_text(redact, message) for message in reply.said])
@@ -63,19 +63,24 @@ def reply_event(
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
         kept=_provider_data(redact, reply.kept) if reply.kept else {},
         has_no_tools=reply.has_no_tools,
-        found_clean=reply.found_clean,
-        commands=reply.commands,
         exit_code=reply.exit_code,
         stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),
         model=storable_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
-        artifact_text=written.text,
-        artifact_fault=written.fault,
-        folder=written.folder,
         workspace=storable(reply.workspace) if reply.workspace else files,
         usage=usage.as_held if reply.held else usage,
         counted=reply.counted,
     )
+    if request.role == "tool":
+        replied = replace(replied, found_clean=reply.found_clean, commands=reply.commands)
+    if written is not NOTHING_WRITTEN:
+        replied = replace(
+            replied,
+            artifact_text=written.text,
+            artifact_fault=written.fault,
+            folder=written.folder,
+        )
+    return replied
 
 
 def storable_text(redact: Redact, text: str) -> str:

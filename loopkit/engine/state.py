@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter, methodcaller
-from types import MappingProxyType
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -32,7 +31,13 @@ from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import Mutable, field
 
 _TEXT, _COPY = attrgetter("text"), methodcaller("__copy__")
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+class _Nothing(dict[Any, Any]):
+    """An empty mapping that all runs share: of a plain dict msgspec gives each its own."""
+
+
+NOTHING: Mapping[Any, Any] = _Nothing()
 """Shared by all runs, because a mapping is replaced and never changed."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")

@@ -6,10 +6,10 @@ judged, judging one attempt again replaces its entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopkit.engine.events import Artifact
-from loopkit.engine.findings import Report
+from loopkit.engine.findings import Answer, Report
 from loopkit.engine.ledger.attribution import attribute, earliest
 from loopkit.engine.ledger.combining import (
     MISSING,
@@ -28,6 +28,7 @@ from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED
 from loopkit.machine.program import Program
+from loopkit.values import replace
 
 
 def complete(
@@ -52,10 +53,6 @@ def complete(
     if origins is not None:
         findings = attribute(findings, origins, artifact.author)
     verdict = verdict_of(panel, findings, asked.quorum)
-    is_complete = verdict not in UNANSWERED
-    resolved, unseen = (
-        no_longer_found(findings, before, panel) if before and is_complete else ((), ())
-    )
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -70,18 +67,26 @@ def complete(
         made_from=dict(made_from),
         answers=answers,
         findings=findings,
-        resolved=resolved,
-        unseen=unseen,
-        score=min([a.score for a in answers if a.score is not None], default=None),
-        error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
-        reason="" if is_complete else reason(verdict, panel),
+        score=_lowest_score(answers),
         work=version.digest,
-        origin=earliest(findings, origins) if origins is not None and verdict == "fail" else None,
     )
-    if verdict != "fail" or not earlier:
+    if verdict in UNANSWERED:
+        error_class = worst_class(panel.missing) if verdict == "incomplete" else None
+        return replace(report, error_class=error_class, reason=reason(verdict, panel))
+    if before:
+        resolved, unseen = no_longer_found(findings, before, panel)
+        report = replace(report, resolved=resolved, unseen=unseen)
+    if verdict != "fail":
         return report
-    is_stall = has_stalled(earlier, report, version, asked.stall)
-    return report.replace(stalled=True) if is_stall else report
+    if origins is not None:
+        report = replace(report, origin=earliest(findings, origins))
+    is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
+    return replace(report, stalled=True) if is_stall else report
+
+
+def _lowest_score(answers: Iterable[Answer]) -> float | None:
+    scores = [answer.score for answer in answers if answer.score is not None]
+    return min(scores) if scores else None
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:

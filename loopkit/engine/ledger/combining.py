@@ -39,10 +39,15 @@ class Panel(Value, frozen=True):
 
     def is_short(self, quorum: int | None) -> bool:
         """Whether a rule gave no verdict, or fewer judges gave one than wanted."""
-        asked = [answer for answer in self.judges if answer.verdict != "not_applicable"]
-        given = [answer for answer in asked if answer.verdict not in MISSING]
-        wanted = len(asked) if quorum is None else min(quorum, len(asked))
-        return len(given) < wanted or any(answer.verdict in MISSING for answer in self.fixed)
+        for answer in self.fixed:
+            if answer.verdict in MISSING:
+                return True
+        asked = given = 0
+        for answer in self.judges:
+            if answer.verdict != "not_applicable":
+                asked += 1
+                given += answer.verdict not in MISSING
+        return given < (asked if quorum is None else min(quorum, asked))
 
 
 def outvote(panel: Panel, levels: Severities) -> Panel:

@@ -65,7 +65,11 @@ def _is_looked_for(finding: Finding, panel: Panel) -> bool:
     return all(_has_looked(validator, asked) for validator in finding.named_by)
 
 
-def _has_looked(validator: str, asked: Sequence[Answer]) -> bool:
-    verdicts = [answer.verdict for answer in asked if answer.validator == validator]
-    is_missing = any(verdict in MISSING for verdict in verdicts)
-    return not is_missing and any(verdict != "not_applicable" for verdict in verdicts)
+def _has_looked(validator: str, asked: Iterable[Answer]) -> bool:
+    has_verdict = False
+    for answer in asked:
+        if answer.validator == validator:
+            if answer.verdict in MISSING:
+                return False
+            has_verdict = has_verdict or answer.verdict != "not_applicable"
+    return has_verdict
