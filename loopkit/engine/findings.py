@@ -47,7 +47,7 @@ class Finding(Record, frozen=True, kw_only=True):
     line: int | None = None
     """The line number in the text, from 1."""
     item: dict[str, Any] = field(default_factory=dict)
-    """What the report says about it besides the message, by the names in the report."""
+    """All fields that the report gives for this finding besides its message."""
     status: Status = "new"
     identified: bool = True
     """Whether its id tells one defect from another. One id stands for every failure if nothing

@@ -18,8 +18,8 @@ class Emission(Noun):
     """A template for the phase of the work that begins here. Later events belong to it until one
     names another phase."""
     source: Label | None = None
-    """A template for who made the version that the event is about. Default: the state that wrote
-    it."""
+    """A template for the maker of the version that the event is about. Default: the state that
+    wrote it."""
 
     @classmethod
     def of(cls, written: str | Self | None) -> Self | None:

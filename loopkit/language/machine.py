@@ -66,7 +66,7 @@ class Machine(Noun):
     name: Id | None = None
     """The name of the machine. Default: the file name without its extension, turned into an id."""
     description: str = ""
-    """What the machine does. Plans, pages and MCP clients show it."""
+    """A summary of what the machine does, shown in plans, on pages and to MCP clients."""
     input: Fields = {}
     """The inputs of a run, with their types."""
     limits: Limits = Limits()

@@ -188,7 +188,7 @@ class PlayedTry(Unwritten):
 
 
 class PlayedCommand(PlayedTry):
-    """The result of a command, for one time that it is needed."""
+    """The result of one use of a command, after any failed tries."""
 
     earlier: Annotated[tuple[PlayedTry, ...], FROM_LIST] = ()
     """The failed tries before this one. A list of tries means the same."""

@@ -123,7 +123,7 @@ class Version(Record, frozen=True, kw_only=True):
     author: str
     """The state that wrote it."""
     attempt: int
-    """The number of that state's work."""
+    """The number of the state's work that wrote it, from 1."""
     attempts: int = 0
     """How many times authors had begun to work on the artifact by then."""
     version: int = 0
@@ -265,7 +265,7 @@ class Wanted(Record, frozen=True, kw_only=True):
     """The key of the `intended` event that asks for the artifact."""
     artifact: str
     attempt: int
-    """The number of the state's work, from 1."""
+    """The number of the state's current work, from 1."""
     form: Literal["text", "data", "file", "folder"]
     """The form of the artifact: a text, JSON data, or a file or folder in the workspace."""
     takes_text: bool = True

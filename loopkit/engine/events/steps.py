@@ -43,7 +43,7 @@ class Worked(Event, frozen=True, kw_only=True):
     error: str = ""
     """The error message; empty if the outcome is `done`."""
     remedy: str = ""
-    """What a person can do about the error."""
+    """A remedy for the error, for a person to apply."""
     resume_at: float | None = None
     """The Unix time from which the provider says that it makes sense to continue."""
     commands: tuple[Ran, ...] = ()
@@ -157,7 +157,7 @@ class Emitted(Event, frozen=True, kw_only=True):
     phase: str = ""
     """The phase that this event names, or else the phase before it."""
     source: str = ""
-    """Who made the version: the state, or the name that the machine gives."""
+    """The maker of the version: the state, or the name that the machine gives."""
     fallback: str = ""
     """The reason for the fallback, if the version is one."""
     findings: tuple[Finding, ...] = ()

@@ -114,7 +114,7 @@ class Override(Record, frozen=True, kw_only=True):
     at: float
     """The Unix time of the decision."""
     target: str
-    """The state that the run went to."""
+    """The next state of the run."""
     open: dict[str, int]
     """The number of open blocking findings, by severity."""
 

@@ -196,7 +196,7 @@ class CalledAgent(AgentBase):
     timeout: Duration = 600.0
     """The wall-clock time limit of one call."""
     on_in_doubt: OnInDoubt | None = None
-    """What to do after a crash with a call that may or may not have been made. Default: `retry` for
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
     models, `ask` for programs and tools."""
 
     @property

@@ -103,9 +103,9 @@ class CommandTool(ToolBase):
     env: Texts = ()
     """Environment variables to pass on, besides the harmless ones."""
     timeout: Duration = 60.0
-    """The time after which the program is killed; the model is told about it."""
+    """The time after which the program is killed. The model gets an error as the result."""
     on_in_doubt: OnInDoubt | None = None
-    """What to do after a crash with a call that may or may not have been made. Default: `retry` for
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
     models, `ask` for programs and tools."""
 
     kind = "command"
@@ -161,7 +161,7 @@ class McpTool(ToolBase):
     timeout: Duration = 60.0
     """The time after which the call is abandoned and the server is ended."""
     on_in_doubt: OnInDoubt | None = None
-    """What to do after a crash with a call that may or may not have been made. Default: `retry` for
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
     models, `ask` for programs and tools."""
 
     kind = "mcp"
@@ -205,11 +205,11 @@ class PythonTool(ToolBase):
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
     timeout: Duration = 60.0
-    """The time after which the function is killed; the model is told about it."""
+    """The time after which the function is killed. The model gets an error as the result."""
     env: Texts = ()
     """Environment variables to pass on, besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
-    """What to do after a crash with a call that may or may not have been made. Default: `retry` for
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
     models, `ask` for programs and tools."""
 
     kind = "python"

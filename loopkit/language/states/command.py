@@ -28,8 +28,7 @@ class CommandState(AuthorState):
     env: Texts = ()
     """Environment variables to pass on, besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
-    """What to do after a crash with a run of the program that may or may not have happened.
-    Default: `ask`."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `ask`."""
     workspace: Workspace | None = None
     """The folder in which the program runs."""
 

@@ -42,7 +42,7 @@ class JudgeRule(RuleBase):
     rubric: Annotated[tuple[Text, ...], FROM_LIST] = ()
     """The criteria to judge by; not templates."""
     sees: Texts = ()
-    """What to show to the judge besides the artifact, such as `input.issue`."""
+    """Further values to show to the judge, such as `input.issue`."""
     prompt: Text | None = None
     """A template that replaces the prompt made from `rubric` and `sees`."""
     map: Annotated[ReportMap, ByItself(ReportMap)] | None = None

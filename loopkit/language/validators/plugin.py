@@ -40,7 +40,7 @@ class PythonRule(FixedRule):
     with_: dict[str, Any] = Field({}, alias="with")
     """Arguments for the function, as data; not templates."""
     sees: Texts = ()
-    """What to pass to the function besides the artifact, such as another artifact: `plan`."""
+    """Further values to pass to the function, such as another artifact: `plan`."""
     folder: str | None = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
