@@ -44,7 +44,7 @@ class Transition(Noun):
     """The counter of `limits.budgets` to use, which several edges can share, or one counter for
     each origin."""
     resets: Ids = ()
-    """States: the counters of all other edges that revise these states are reset to zero."""
+    """The states whose other incoming revise edges have their counters reset to zero."""
     from_: Literal["last", "best"] | None = Field(None, alias="from")
     """The version from which the author starts. Default: the last one."""
     emit: Emit | None = None

@@ -63,7 +63,8 @@ class Resume(Noun):
 
 
 class Case(Parts):
-    """One run of the machine: what agents, commands and people say, and what must come of it."""
+    """One run of the machine with scripted agents, commands and people, and the expected
+    results."""
 
     description: str = ""
     """A note for readers; has no effect."""
@@ -72,7 +73,7 @@ class Case(Parts):
     limits: RunLimits = RunLimits()
     """The limits of the run, instead of the machine's."""
     resumes: Annotated[tuple[Resume, ...], FROM_LIST] = ()
-    """The resumes of the run, in order: one for each time that it is suspended."""
+    """The resumes of the run, in order, one for each suspension."""
     expect: Expect | None = None
     """The conditions that the run must meet. A case without any fails."""
 

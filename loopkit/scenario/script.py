@@ -77,9 +77,9 @@ class PlayedFolder(Noun):
     """A stand-in for the output folder after a call."""
 
     change: str = ""
-    """The difference to the contents before the first attempt. This is the artifact."""
+    """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
-    """The difference to the contents before this attempt."""
+    """The diff against the contents before this attempt."""
     files: Texts = ()
     """The paths of the files that differ."""
     tree: str = ""
@@ -206,7 +206,7 @@ class PlayedAnswer(Unwritten):
     form: dict[Id, Any] = {}
     """The values of the form's fields."""
     edit: Text | None = None
-    """The new text of the artifact that the question allows to edit."""
+    """The new text of the artifact that the question lets the person edit."""
     origins: dict[str, Ids] = {}
     """The states that must fix findings of the last report, by the finding's id, code or key."""
     limits: dict[Id, int] = {}

@@ -57,9 +57,9 @@ class LeftFolder(Record, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """The paths that differ from the contents before the first attempt."""
     change: str = ""
-    """The difference to the contents before the first attempt. This is the artifact."""
+    """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
-    """The difference to the contents before this attempt."""
+    """The diff against the contents before this attempt."""
 
 
 class Artifact(Record, frozen=True, kw_only=True):

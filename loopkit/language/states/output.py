@@ -76,7 +76,7 @@ class Output(Noun):
     """The file in the workspace that is the artifact, if this attempt wrote it."""
     folder: str | None = None
     """The folder in the workspace that is the artifact, if this attempt changed anything in it. Its
-    text is the difference to its contents before the first attempt."""
+    text is the diff against the contents before the first attempt."""
     else_: Literal["reply"] | None = Field(None, alias="else")
     """`reply`: use the reply as the artifact if the attempt did not write the file or change the
     folder."""

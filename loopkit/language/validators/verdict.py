@@ -37,7 +37,7 @@ class VerdictReading(Noun):
     take: Take = "last"
     """Which of several verdicts counts; with `unique` all must agree."""
     counts: VerdictCounts | None = None
-    """Numbers that must allow a pass."""
+    """Numbers in the text that limit the verdict."""
 
     @property
     def patterns(self) -> Iterator[tuple[tuple[str, ...], str]]:
