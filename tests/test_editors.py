@@ -247,7 +247,7 @@ def test_an_editor_offers_the_kinds_of_states(offered: dict[str, dict[str, str]]
     assert kinds | {"transitions", "next", "description", "on_error", "emit"} == set(
         offered["state"]
     )
-    assert offered["state"]["validate"] == "Judge an artifact; leaves a report."
+    assert offered["state"]["validate"] == "Judges an artifact and writes a report."
 
 
 def test_an_editor_offers_the_fields_of_the_kind_that_is_written(
@@ -259,7 +259,7 @@ def test_an_editor_offers_the_fields_of_the_kind_that_is_written(
 
 def test_an_editor_offers_the_rules(offered: dict[str, dict[str, str]]) -> None:
     assert {"matches", "section", "schema", "require", "command", "judge"} <= set(offered["rule"])
-    assert offered["rule"]["judge"] == "A model judges, with a structured report."
+    assert offered["rule"]["judge"] == "Asks a model to judge, with a structured report."
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -284,12 +284,12 @@ def test_an_editor_shows_the_words_of_the_definition_for_a_key(
     # Its Markdown escapes the marks of Markdown.
     starts = [text.partition("\n")[0].replace("\\", "") for text in found["hovers"]]
     assert starts == [
-        "For each revise edge without a `max` or a `budget`; the first attempt is no revision.",
-        "What it is asked: a template.",
-        "The artifact that is judged; the work leaves a report.",
-        "How many revisions this edge grants; to each origin so many.",
-        "The answers that there are.",
-        "The end of the run: whether it is a success decides the exit code.",
+        "The cap of revise edges without `max` or `budget`. The first attempt is not a revision.",
+        "The prompt to send: a template.",
+        "The artifact to judge.",
+        "The maximum number of revisions by this edge (to each origin, if it has several).",
+        "The possible answers.",
+        "Whether the run succeeds or fails; this decides the exit code.",
     ]
 
 

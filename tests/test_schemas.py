@@ -93,4 +93,4 @@ def test_the_schema_has_one_exact_message_for_a_wrong_key_in_a_state() -> None:
 
 def test_the_schema_describes_fields_in_the_words_of_the_definition() -> None:
     limits = published("machine")["definitions"]["Limits"]["properties"]
-    assert limits["time"]["description"] == "Work, not waiting."
+    assert limits["time"]["description"] == "The maximum working time, not counting waiting."

@@ -17,40 +17,41 @@ Status = Literal["new", "recurring", "regressed", "resolved", "withdrawn"]
 
 
 class Finding(Record, frozen=True, kw_only=True):
-    """One defect that a validator named."""
+    """One defect that a validator reported."""
 
     id: str
-    """Stable over the rounds: made from validator, rule and key, or else location and normalised
-    message."""
+    """An id that is stable across rounds, made from validator, rule and key, or else from location
+    and normalized message."""
     message: str
     severity: str = "error"
-    """One of the machine's levels."""
+    """One of the machine's severities."""
     blocking: bool = True
-    """Whether the author has to mend it, by its severity and by where it was judged."""
+    """Whether the author must fix it. This depends on the severity and on the state that judged."""
     validator: str = ""
     rule: str = ""
-    """The rule's code where it has one, else its key and position."""
+    """The code of the rule, or else its key and position."""
     code: str = ""
     key: str = ""
-    """What its reviewer calls it, however the message is worded."""
+    """The reviewer's name for it, which stays the same however the message is worded."""
     reviewers: tuple[str, ...] = ()
-    """The validators that named it, where several did."""
+    """The validators that reported it, if there are several."""
     origins: tuple[str, ...] = ()
-    """The states that have to mend it, in their order, where the machine has `origins`."""
+    """The states that must fix it, in their order, if the machine has `origins`."""
     defaulted: bool = False
-    """Nobody said who injected it: it falls to the author of what was judged."""
+    """Whether nobody said who injected it, so that it falls to the author of the judged
+    artifact."""
     graded: str = ""
-    """The level that its reviewer gave, where it counts as a milder one."""
+    """The severity that the reviewer gave, if the finding counts with a milder one."""
     location: str = ""
-    """Where in the data, such as `nodes[2].id`."""
+    """The place in the data, such as `nodes[2].id`."""
     line: int | None = None
-    """Where in the text, 1-based."""
+    """The line number in the text, from 1."""
     item: dict[str, Any] = field(default_factory=dict)
-    """What a report of another shape says of it besides the message."""
+    """All fields that the report gives for this finding besides its message."""
     status: Status = "new"
     identified: bool = True
-    """Whether its id tells one defect from another. One id stands for every failure where nothing
-    names the defect: an exit code alone, the own words of who rejected."""
+    """Whether its id tells one defect from another. One id stands for every failure if nothing
+    names the defect: only an exit code, or only the words of a reviewer who rejected."""
 
     @property
     def named_by(self) -> tuple[str, ...]:
@@ -69,20 +70,20 @@ class Finding(Record, frozen=True, kw_only=True):
 
 
 class Answer(Record, frozen=True, kw_only=True):
-    """What one validator answered about one artifact."""
+    """The answer of one validator about one artifact."""
 
     validator: str
     verdict: AnswerVerdict
     findings: tuple[Finding, ...] = ()
     error_class: ErrorClass | None = None
-    """Set where the verdict is `error`: why it could not run."""
+    """With the verdict `error`: the class of the error. Otherwise null."""
     reason: str = ""
-    """For `error`, `unparsed` and `not_applicable`: what happened, in a sentence. Of a judge with
+    """With `error`, `unparsed` and `not_applicable`: what happened, in a sentence. For a judge with
     several opinions: how they voted."""
     score: float | None = None
-    """What a scoring judge gave."""
+    """The score, if the judge gave one."""
     resume_at: float | None = None
-    """For `error`: Unix time at which the provider said that it is worth asking again."""
+    """With `error`: the Unix time from which the provider says that it can be asked again."""
 
     @classmethod
     def with_failure(cls, validator: str, failure: Failure) -> Answer:
@@ -126,46 +127,48 @@ def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
 
 
 class Report(Record, frozen=True, kw_only=True):
-    """Everything that is known about an artifact after one round of validation."""
+    """The result of one round of validation of an artifact."""
 
     state: str
     artifact: str
     author: str
     """The state that wrote the artifact."""
     attempt: int
-    """How often the author had worked when this was judged."""
+    """How many times the author had worked when the artifact was judged."""
     version: int = 0
-    """Which version of the artifact it is about."""
+    """The version of the artifact that was judged."""
     previous: int = 0
-    """The version that was current before it; 0 for none."""
+    """The number of the version that was current before it; 0 if there was none."""
     attempts: int = 0
-    """How often authors had begun to work on the artifact by then."""
+    """How many times authors had begun to work on the artifact by then."""
     phase: str = ""
-    """The phase of the run in which it was written."""
+    """The phase of the run in which the artifact was written."""
     fallback: str = ""
-    """Why the run came to a fallback, where it is one."""
+    """The reason for the fallback, if the artifact is one."""
     verdict: Verdict
     made_from: dict[str, int] = {}
-    """By state, how often those had worked from whose artifacts this one was made."""
+    """For each state whose artifact this one was made from: how many times that state had
+    worked."""
     answers: tuple[Answer, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """All of them, blocking ones first, in the order of the validators."""
+    """All findings, blocking ones first, in the order of the validators."""
     resolved: tuple[Finding, ...] = ()
-    """What was open and this round, which looked for it, did not find."""
+    """The findings that were open, were looked for in this round, and were not found again."""
     unseen: tuple[Finding, ...] = ()
-    """What was open and nobody looked for: its rule or judge was not asked, or gave no verdict."""
+    """The open findings that nobody looked for, because their rule or judge was not asked or gave
+    no verdict."""
     stalled: bool = False
     work: str = ""
-    """Digest of all that was judged, white space aside: the artifact, the files that its author
-    left, and the artifacts of agents that it was made from. Empty where it can't be told."""
+    """A digest of everything that was judged, ignoring white space: the artifact, its author's
+    files, and the agents' artifacts that it was made from. Empty if unknown."""
     origin: str | None = None
-    """The earliest origin of what blocks, where the machine has `origins`."""
+    """The earliest origin of the blocking findings, if the machine has `origins`."""
     score: float | None = None
-    """The lowest that a scoring judge gave."""
+    """The lowest of the scores that judges gave."""
     error_class: ErrorClass | None = None
-    """For `incomplete`: the worst class among the missing answers."""
+    """With `incomplete`: the worst class of error among the missing answers."""
     reason: str = ""
-    """For `incomplete` and `infeasible`: why."""
+    """With `incomplete` and `infeasible`: the reason."""
 
     @property
     def facts(self) -> dict[str, object]:

@@ -6,18 +6,18 @@ from loopkit.engine.records import Record
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """What calls cost: counts, tokens in and out together, USD, seconds of work."""
+    """The usage of calls: counts, input and output tokens together, USD, and seconds of work."""
 
     agent_calls: int = 0
     tool_calls: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
-    """None is unknown, never free."""
+    """The cost in USD: null if unknown, 0 only if it is free."""
     time_s: float = 0.0
     held_tokens: int = 0
-    """Of the tokens, those of calls that nobody counted: they were reserved, and stay so."""
+    """The part of `tokens` that is only held: reserved for calls whose tokens nobody counted."""
     held_usd: float = 0.0
-    """Of the cost, likewise."""
+    """The part of `cost_usd` that is only held."""
 
     @property
     def as_held(self) -> Usage:
@@ -51,11 +51,11 @@ class Usage(Record, frozen=True, kw_only=True):
 
 
 class RefusedCall(Record, frozen=True, kw_only=True):
-    """A call for which a limit left no room."""
+    """A call that did not fit in a limit."""
 
     agent: str
     place: str
     task: str
-    """The piece of work that it was for."""
+    """The piece of work that the call was for."""
     reserved: Usage
-    """What it could have cost at most."""
+    """The maximum usage of the call."""

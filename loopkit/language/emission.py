@@ -10,15 +10,16 @@ Label = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class Emission(Noun):
-    """An event of the author's own name."""
+    """An event with a name that the author of the machine chooses."""
 
     name: Id
-    """What the event is called."""
+    """The name of the event."""
     phase: Label | None = None
-    """A template: the phase of the work that begins here. Later events are in it as well, until
-    one names another."""
+    """A template for the phase of the work that begins here. Later events belong to it until one
+    names another phase."""
     source: Label | None = None
-    """A template: who made the version that the event is about; default is the state that did."""
+    """A template for the maker of the version that the event is about. Default: the state that
+    wrote it."""
 
     @classmethod
     def of(cls, written: str | Self | None) -> Self | None:

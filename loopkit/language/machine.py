@@ -25,37 +25,37 @@ NO_FINDING = "none"
 
 
 class Limits(Noun):
-    """What a run may spend. Revision limits close edges; the others stop the work."""
+    """The limits of a run. Limits on revisions close edges; all others stop the work."""
 
     revisions: Bound = 2
-    """For each revise edge without a `max` or a `budget`; the first attempt is no revision."""
+    """The cap of revise edges without `max` or `budget`. The first attempt is not a revision."""
     total_revisions: Bound | None = None
-    """For all revise edges of a run together; nothing resets it."""
+    """The cap of all revise edges of a run together; it is never reset."""
     budgets: dict[Id, Bound] = {}
-    """Counters that several revise edges share by `budget: NAME`."""
+    """Counters that several revise edges can share by `budget: NAME`."""
     agent_calls: Whole | None = None
-    """Calls to agents and judges, failed tries and re-asks included."""
+    """The maximum number of calls to agents and judges, including failed tries and re-asks."""
     tool_calls: Whole | None = None
-    """Calls of tools."""
+    """The maximum number of tool calls."""
     tokens: Whole | None = None
-    """Tokens in and out."""
+    """The maximum number of input and output tokens together."""
     cost_usd: Amount | None = None
-    """US dollars."""
+    """The maximum cost in USD."""
     time: Duration | None = None
-    """Work, not waiting."""
+    """The maximum working time, not counting waiting."""
     feedback_items: int = Field(20, ge=1)
-    """How many findings a feedback names at most."""
+    """The maximum number of findings in one feedback."""
     stall: int = Field(3, ge=2)
-    """After how many rounds without change revising counts as stalled."""
+    """The number of rounds without progress after which revising counts as stalled."""
     then: Id | None = None
-    """Where the run goes when a limit is reached, once."""
+    """The state to go to when a limit is reached for the first time."""
 
 
 class Alert(Noun):
-    """Thresholds of a run's figures. Past one of them a run raises an alert, once."""
+    """Thresholds for figures of a run. The run raises an alert once when it passes one."""
 
     correction_rate: float = Field(ge=0, lt=1, strict=False, allow_inf_nan=False)
-    """The share of the works so far that were corrections."""
+    """The share of corrections among all works so far above which the run raises an alert."""
 
 
 class Machine(Noun):
@@ -64,15 +64,15 @@ class Machine(Noun):
     loopkit: Literal[1]
     """The version of the language."""
     name: Id | None = None
-    """Default: the file's stem."""
+    """The name of the machine. Default: the file name without its extension, turned into an id."""
     description: str = ""
-    """For readers."""
+    """A summary of what the machine does, shown in plans, on pages and to MCP clients."""
     input: Fields = {}
-    """What a run is given: the type of each input."""
+    """The inputs of a run, with their types."""
     limits: Limits = Limits()
-    """What a run may spend."""
+    """The limits of a run."""
     severities: Annotated[Ids, Field(min_length=1)] = (ERROR, WARNING)
-    """How bad findings can be, worst first."""
+    """The severities of findings, worst first."""
     blocking: Id | None = None
     """The mildest severity that blocks."""
     origins: Ids = ()
@@ -82,25 +82,25 @@ class Machine(Noun):
     patterns: dict[Id, str] = {}
     """Named regular expressions, for rules and fields."""
     models: dict[ModelName, ModelName] = {}
-    """Names for models, for every place that takes a model."""
+    """Names for models, usable wherever a model is expected."""
     mcp: dict[Id, McpServer] = {}
     """MCP servers whose tools agents may call."""
     agents: dict[Id, Agent] = {}
-    """Who writes and who judges: models and programs."""
+    """The agents that write and judge: models, programs, or somebody outside."""
     validators: dict[Id, Validator] = {}
     """Named rules and lists of rules."""
     feedback: dict[Id, Text] = {}
-    """Named templates of feedback."""
+    """Named templates for feedback."""
     workspace: Workspace | None = None
     """The folder in which agents and commands work."""
     notify: Argv | None = None
-    """The program that is started when a run waits for a person, fails or ends."""
+    """The program to start when a run waits for a person, fails or ends, and its arguments."""
     alert: Alert | None = None
-    """When a run raises an alert."""
+    """The thresholds at which a run raises an alert."""
     initial: Id | None = None
-    """Default: the first state."""
+    """The state in which a run starts. Default: the first one."""
     states: Annotated[dict[Id, State], Field(min_length=1)]
-    """The states, each known by the key that carries its work."""
+    """The states, by name. The key that carries a state's work determines its kind."""
 
     @model_validator(mode="after")
     def _severities_block(self) -> Self:

@@ -13,18 +13,18 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
 
 
 class McpServer(Noun):
-    """A server: a `command` or a `url`."""
+    """An MCP server, given by a `command` or a `url`."""
 
     command: Argv | None = None
-    """The program and its arguments, as they are written."""
+    """The program and its arguments; not templates."""
     env: Texts = ()
-    """Environment variables that the program may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
     url: str | None = None
-    """Where it is reached over streamable HTTP."""
+    """The address of the server, which is reached over streamable HTTP."""
     headers: dict[str, str] = {}
-    """What is sent with each request; `${NAME}` is a variable of the environment."""
+    """The headers to send with each request; `${NAME}` is an environment variable."""
     timeout: Duration = 30.0
-    """How long it may take to connect, and to say what it offers."""
+    """The time limit for connecting, and for listing the tools."""
 
     @model_validator(mode="after")
     def _is_one_of_two(self) -> Self:

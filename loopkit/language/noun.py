@@ -155,7 +155,7 @@ def _bound(value: object) -> object:
 
 INCLUDED_SCHEMA = {
     "type": "object",
-    "description": "The text of a file, beside the machine file or below.",
+    "description": "A file whose text is used; its path is relative to the folder of this file.",
     "properties": {"file": {"type": "string"}},
     "required": ["file"],
     "additionalProperties": False,

@@ -13,11 +13,11 @@ class Section(Noun):
     section: str
     """The heading or bold label."""
     or_title: bool = False
-    """Where there is no such section, the document's title."""
+    """Use the document's title if there is no such section."""
     strip: Phrases = ()
-    """With `or_title`: what is taken off the end of the title."""
+    """With `or_title`: texts to remove from the end of the title."""
     placeholders: Phrases = ()
-    """Texts that count as nothing."""
+    """Texts that count as empty."""
 
     @model_validator(mode="after")
     def _strip_has_an_effect(self) -> Self:

@@ -9,10 +9,11 @@ from loopkit.language.noun import FROM_LIST, Bound, ByItself, Id, Ids, Noun, Tex
 
 
 class ByOrigin(Noun):
-    """The states that a revise edge leads back to: the one that injected what was found."""
+    """A revise edge to each of several origins. Only the edge to the earliest origin of the
+    blocking findings is enabled."""
 
     origin: Annotated[Ids, Field(min_length=1)]
-    """Origins of the machine. There is one edge to each, for when it is the earliest."""
+    """The origins to go back to. There is one edge to each."""
 
 
 ReviseTarget = Annotated[
@@ -26,27 +27,28 @@ Budget = Annotated[
 
 
 class Transition(Noun):
-    """One way out of a state; the first enabled one is taken."""
+    """A transition out of a state. The first enabled one is taken."""
 
     guard: str | None = None
-    """A condition on facts; without it the transition may always be taken."""
+    """The condition under which the transition may be taken. Default: always."""
     target: Id | None = None
-    """The state that comes next: forward."""
+    """The state to go forward to."""
     revise: ReviseTarget | None = None
-    """The state that has to work again: back, counted and with feedback. `{origin: [STATE]}` is
-    the one that injected the earliest of what was found."""
+    """The state to go back to, with feedback; each time is counted. `{origin: [STATE]}` goes to the
+    earliest origin of the findings."""
     feedback: Text | None = None
-    """A key of `feedback:`, or a template."""
+    """The feedback to give: a key of `feedback:`, or a template."""
     max: Bound | None = None
-    """How many revisions this edge grants; to each origin so many."""
+    """The maximum number of revisions by this edge (to each origin, if it has several)."""
     budget: Budget | None = None
-    """A counter of `limits.budgets` that several edges share, or one for each origin."""
+    """The counter of `limits.budgets` to use, which several edges can share, or one counter for
+    each origin."""
     resets: Ids = ()
-    """The other edges that revise to these states start at zero again."""
+    """The states whose other incoming revise edges have their counters reset to zero."""
     from_: Literal["last", "best"] | None = Field(None, alias="from")
-    """The version to start from; by default the last one."""
+    """The version from which the author starts. Default: the last one."""
     emit: Emit | None = None
-    """An event of this name is stored when the transition is taken."""
+    """The name of an event to store when the transition is taken."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -94,18 +96,18 @@ class Transition(Noun):
 
 
 class ErrorEdge(Noun):
-    """Where a caught error goes: back, counted."""
+    """A revise edge for errors: goes back, and is counted."""
 
     revise: Id
-    """The state that has to work again."""
+    """The state to go back to."""
     max: Bound | None = None
-    """How many revisions this edge grants."""
+    """The maximum number of revisions by this edge. Default: `limits.revisions`."""
     budget: Id | None = None
-    """A counter of `limits.budgets` that several edges share."""
+    """The counter of `limits.budgets` to use, which several edges can share."""
     feedback: Text
-    """A key of `feedback:`, or a template."""
+    """The feedback to give: a key of `feedback:`, or a template."""
     emit: Emit | None = None
-    """An event of this name is stored when the edge is taken."""
+    """The name of an event to store when the edge is taken."""
 
     def budget_of(self, state: str) -> str | None:
         """The counter that it shares with others."""
@@ -119,12 +121,12 @@ class ErrorEdge(Noun):
 
 
 class ErrorExit(Noun):
-    """Where a caught error goes: forward, with more to say than the state."""
+    """A forward edge for errors, as a mapping that can also set `emit`."""
 
     target: Id
-    """The state that comes next."""
+    """The state to go to next."""
     emit: Emit | None = None
-    """An event of this name is stored when the edge is taken."""
+    """The name of an event to store when the edge is taken."""
 
 
 def _error_form(value: object) -> str:
@@ -147,14 +149,14 @@ ErrorTarget = SerializeAsAny[Annotated[_State | _Edge | _Exit, Discriminator(_fo
 
 
 class ErrorTargets(Noun):
-    """One way out for each class of error."""
+    """A state or edge for each class of errors."""
 
     transient: ErrorTarget | None = None
-    """Where timeouts, rate limits and the like go after the retries."""
+    """The state or edge for timeouts, rate limits and the like that remain after the retries."""
     content: ErrorTarget | None = None
-    """Where answers go that are no artifact."""
+    """The state or edge for answers that cannot be used as an artifact."""
     fatal: ErrorTarget | None = None
-    """Where errors go that another try would not mend."""
+    """The state or edge for errors that another try would not fix."""
 
 
 _Classes = Annotated[ErrorTargets, ByItself(ErrorTargets), Tag("<classes>")]

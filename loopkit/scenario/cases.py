@@ -32,20 +32,20 @@ CaseName = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"patte
 
 
 class RunLimits(Noun):
-    """Limits that a run sets over those of the machine."""
+    """Limits of a run, which replace those of the machine."""
 
     agent_calls: Annotated[int, Field(ge=0)] | None = None
-    """Calls to agents and judges."""
+    """The maximum number of calls to agents and judges."""
     tool_calls: Annotated[int, Field(ge=0)] | None = None
-    """Calls of tools."""
+    """The maximum number of tool calls."""
     tokens: Annotated[int, Field(ge=0)] | None = None
-    """Tokens in and out."""
+    """The maximum number of input and output tokens together."""
     cost_usd: Cost | None = None
-    """USD."""
+    """The maximum cost in USD."""
     time: Duration | None = None
-    """Work, not waiting."""
+    """The maximum working time, not counting waiting."""
     total_revisions: Annotated[int, Field(ge=0)] | None = None
-    """For all revise edges of a run together."""
+    """The cap of all revise edges of a run together."""
 
     @property
     def named(self) -> dict[str, Any]:
@@ -54,31 +54,32 @@ class RunLimits(Noun):
 
 
 class Resume(Noun):
-    """That somebody goes on with a suspended run."""
+    """A resume of a suspended run."""
 
     after: Duration = 0.0
-    """The time that passes before."""
+    """The time that passes before the resume."""
     limits: RunLimits = RunLimits()
-    """The limits that are raised."""
+    """The limits to raise."""
 
 
 class Case(Parts):
-    """One way through the machine: what is said, and what has to come of it."""
+    """One run of the machine with scripted agents, commands and people, and the expected
+    results."""
 
     description: str = ""
-    """For readers."""
+    """A note for readers; has no effect."""
     input: dict[str, Any] = {}
-    """Inputs of the run; they come before those that all cases share."""
+    """The inputs of the run. Each overrides the input that all cases share."""
     limits: RunLimits = RunLimits()
-    """Limits of the run, instead of the machine's."""
+    """The limits of the run, instead of the machine's."""
     resumes: Annotated[tuple[Resume, ...], FROM_LIST] = ()
-    """That somebody goes on with the run each time it is suspended, in order."""
+    """The resumes of the run, in order, one for each suspension."""
     expect: Expect | None = None
-    """What has to be true of the run. A case that expects nothing fails."""
+    """The conditions that the run must meet. A case without any fails."""
 
 
 class Scenario(Parts):
-    """What everyone says, attempt by attempt; with `cases`, what each of them starts from."""
+    """Scripted agents, commands and people; with `cases`, the parts that all cases share."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -89,11 +90,11 @@ class Scenario(Parts):
     scenario: Literal[1]
     """The version of the format."""
     description: str = ""
-    """For readers."""
+    """A note for readers; has no effect."""
     machine: str | None = None
-    """The machine file of the cases, relative to the scenario's folder."""
+    """The machine file that the cases test, relative to the scenario's folder."""
     input: dict[str, Any] = {}
-    """Inputs that all cases share."""
+    """The inputs that all cases share."""
     cases: Annotated[dict[CaseName, Case], Field(min_length=1)] | None = None
     """The cases, by name."""
 

@@ -39,9 +39,9 @@ Count = Annotated[int, Field(ge=0)]
 
 class _Quoting(Noun):
     contains: Pieces = ()
-    """Pieces of text that are in it."""
+    """Texts that must occur in it."""
     lacks: Pieces = ()
-    """Pieces of text that are not in it."""
+    """Texts that must not occur in it."""
 
     @model_validator(mode="after")
     def _says_something(self) -> _Quoting:
@@ -53,61 +53,61 @@ class _Quoting(Noun):
 
 
 class ExpectedFinding(Noun):
-    """Findings that reports have; each key narrows which ones are meant."""
+    """Findings in reports. Each key narrows down which ones are meant."""
 
     state: Id | None = None
-    """The validate state; without it any."""
+    """The validate state. Default: any."""
     attempt: Position | None = None
-    """The attempt of the author that was judged; without it any."""
+    """The author's attempt that was judged. Default: any."""
     message: Text | None = None
-    """A piece of the finding's message."""
+    """A text that occurs in the finding's message."""
     code: str | None = None
-    """Its code."""
+    """The code of the finding."""
     validator: str | None = None
-    """The validator that found it."""
+    """The validator that reported it."""
     severity: Id | None = None
-    """Whether it blocks."""
+    """The severity of the finding."""
     status: Status | None = None
-    """What it is against earlier rounds."""
+    """The status of the finding compared with earlier rounds."""
     origin: Id | None = None
-    """A state that has to mend it."""
+    """A state that must fix it."""
     defaulted: bool | None = None
-    """Whether nobody said who that is."""
+    """Whether its origin was set by default, because nobody named one."""
     count: Count | None = None
-    """How many such findings there are; without it at least one."""
+    """The exact number of such findings. Default: at least one."""
 
 
 class ExpectedFeedback(_Quoting):
-    """What a state is told when it has to work again."""
+    """Feedback that a state must receive when it has to work again."""
 
     to: Id | None = None
-    """The state that is told; without it any."""
+    """The state that receives it. Default: any state."""
     attempt: Position | None = None
-    """The attempt that it is told for; the second is the first revision. Without it any."""
+    """The attempt that receives it; the first revision is attempt 2. Default: any attempt."""
 
 
 class ExpectedPrompt(_Quoting):
-    """What an agent is sent last in a call."""
+    """The last message of a call to an agent."""
 
     agent: Id | None = None
-    """The agent; without it any."""
+    """The agent. Default: any."""
     state: Id | None = None
-    """The state in which it is asked; without it any."""
+    """The state in which the agent is asked. Default: any."""
     validator: str | None = None
-    """The validator for which a judge is asked; without it any."""
+    """The validator for which a judge is asked. Default: any."""
     attempt: Position | None = None
-    """The attempt: of the state, or for a judge of the author that it judges. Without it any."""
+    """The attempt of the state or, for a judge, of the author that it judges. Default: any."""
     call: Position = 1
-    """Which call of the attempt; retries and re-asks follow the first."""
+    """The number of the call in the attempt; retries and re-asks follow the first."""
 
 
 class ExpectedArtifact(_Quoting):
-    """A version of an artifact."""
+    """The conditions that the last version of an artifact must meet."""
 
     equals: Text | None = None
-    """The whole text; trailing blanks and outer blank lines do not count."""
+    """The whole text. Trailing spaces and surrounding blank lines are ignored."""
     data: Any = None
-    """The value, where the artifact is data."""
+    """The whole value, if the artifact is data."""
 
 
 Verdicts = Annotated[
@@ -117,46 +117,47 @@ Numbers = Annotated[dict[str, Count], Field(min_length=1)]
 
 
 class Expect(Noun):
-    """What has to be true of a case's run."""
+    """The conditions that the run of a case must meet."""
 
     outcome: Id | None = None
-    """The final state, or `waiting`, or `suspended`."""
+    """The final state, `waiting`, or `suspended`."""
     reason: Literal["limit", "transient", "content", "fatal", "waiting"] | None = None
-    """Why the run is suspended."""
+    """The reason why the run is suspended."""
     says: Pieces = ()
-    """Pieces of the open question, or of the reason for which the run is suspended."""
+    """Texts that must occur in the open question, or in the reason why the run is suspended."""
     path: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_steps)] | None = None
-    """The states in the order in which they are entered."""
+    """The states, in the order in which they are entered."""
     kept: Sequence | None = None
-    """The states that keep what they made before, in order."""
+    """The states that keep the artifact of their last work, in order."""
     verdicts: Annotated[dict[Id, Verdicts], Field(min_length=1)] | None = None
     """The verdicts of each validate state, in order."""
     findings: (
         Annotated[tuple[ExpectedFinding, ...], Field(min_length=1), BeforeValidator(_texts)] | None
     ) = None
-    """What reports found."""
+    """The findings that reports must have."""
     feedback: (
         Annotated[tuple[ExpectedFeedback, ...], Field(min_length=1), BeforeValidator(_texts)] | None
     ) = None
-    """What states are told that have to work again."""
+    """The feedback that states must receive when they have to work again."""
     prompts: (
         Annotated[tuple[ExpectedPrompt, ...], Field(min_length=1), BeforeValidator(_texts)] | None
     ) = None
-    """What agents are sent."""
+    """The prompts that agents must receive."""
     revisions: Numbers | None = None
-    """How many revisions were spent: by the state that is revised, or by edge."""
+    """The number of revisions used, by the state that is revised or by edge."""
     calls: Numbers | None = None
-    """How often each agent is called, retries and re-asks included; each tool as `AGENT.TOOL`."""
+    """The number of calls to each agent, including retries and re-asks, or of each tool
+    (`AGENT.TOOL`)."""
     calls_at_most: Numbers | None = None
-    """How often each agent, or tool, is called at most."""
+    """The maximum number of calls to each agent or tool."""
     cost_usd_at_most: Annotated[float, Field(ge=0, strict=False)] | None = None
-    """What the whole run costs at most, in USD."""
+    """The maximum cost of the whole run, in USD."""
     events: Sequence | None = None
-    """The names that `emit:` stores, in order."""
+    """The names of the events that `emit:` stores, in order."""
     artifacts: Annotated[dict[Id, ExpectedArtifact], Field(min_length=1)] | None = None
-    """The versions that the run ends with."""
+    """The artifacts at the end of the run."""
     children: dict[Id, ExpectedChildren] | None = None
-    """The same of the runs that a state begins, by the keys of their items."""
+    """The same conditions for the runs that a state starts, by the keys of their items."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Expect:

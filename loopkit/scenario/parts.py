@@ -28,13 +28,13 @@ class Parts(Noun):
     """What is said in a run."""
 
     agents: dict[Id, Role] = {}
-    """What each agent says, attempt by attempt."""
+    """The replies of each agent, by attempt."""
     commands: dict[str, Commands] = {}
-    """Results of `run` states and `command` validators, by the state's or validator's name."""
+    """The results of commands, by the name of the `run` state, validator or tool (`AGENT.TOOL`)."""
     answers: dict[Id, Answers] = {}
-    """Answers of the person, by the state that asks."""
+    """The person's answers, in order, by the state that asks."""
     children: dict[Id, ChildrenSaid] = {}
-    """The same in the runs that a state begins, by the keys of their items."""
+    """The same parts for the runs that a state starts, by the keys of their items."""
 
     @property
     def in_children(self) -> Iterator[InChild[ChildParts]]:
@@ -47,7 +47,7 @@ class Parts(Noun):
 
 
 class ChildParts(Parts):
-    """What is said in one run of another machine."""
+    """The parts of a scenario for one run of another machine."""
 
 
 def parts_form(value: object) -> str:

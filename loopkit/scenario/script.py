@@ -34,14 +34,14 @@ CRASH = "crash"
 
 
 class SpentTokens(Noun):
-    """Tokens that a played reply counts as."""
+    """The tokens to count for a played reply."""
 
     input: int = Field(0, ge=0)
-    """Tokens of input."""
+    """The number of input tokens."""
     output: int = Field(0, ge=0)
-    """Tokens of output."""
+    """The number of output tokens."""
     total: int = Field(0, ge=0)
-    """Tokens of which it is not known whether they went in or out."""
+    """The number of tokens that are not known to be input or output."""
 
     @property
     def tokens(self) -> int:
@@ -58,43 +58,43 @@ Cost = Annotated[float, Field(ge=0, strict=False)]
 
 
 class Reserved(Noun):
-    """What a call can take at most, as limits see it before the call."""
+    """The maximum amounts of a call, reserved in the limits before it is made."""
 
     tokens: int = Field(0, ge=0)
-    """Tokens in and out."""
+    """The number of input and output tokens."""
     cost_usd: Cost | None = 0.0
-    """USD; null where it is not known."""
+    """The cost in USD; null if unknown."""
 
 
 class Unwritten(Noun):
     """Something that is said or done in a case, and that may still have to be written."""
 
     todo: str = ""
-    """What is still to be written here, for a person; a case with that is not played."""
+    """A note on what still has to be written here. A case with such a note is not played."""
 
 
 class PlayedFolder(Noun):
-    """What stands for the output folder after a call."""
+    """A stand-in for the output folder after a call."""
 
     change: str = ""
-    """The difference to what was there before the first attempt, which is the artifact."""
+    """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
-    """What this attempt changed."""
+    """The diff against the contents before this attempt."""
     files: Texts = ()
     """The paths of the files that differ."""
     tree: str = ""
-    """Equal where the contents are; without it a digest of the difference."""
+    """A digest that is equal for equal contents. Default: a digest of `change`."""
 
 
 class PlayedToolCall(Noun):
     """A call of a tool."""
 
     name: str
-    """The tool, which need not exist."""
+    """The name of the tool, which need not exist."""
     input: Any = {}
-    """What it is called with."""
+    """The arguments of the call."""
     arguments: Text | None = None
-    """The same as a text, which need not be JSON."""
+    """The arguments as a text, which need not be valid JSON."""
 
     @property
     def text(self) -> str:
@@ -104,44 +104,45 @@ class PlayedToolCall(Noun):
 
 
 class Played(Unwritten):
-    """One call: a reply, or a fault."""
+    """One played call: a reply, or a fault."""
 
     reply: Text | None = None
-    """What the agent says."""
+    """The text of the reply."""
     data: Any = None
-    """The reply is this, as JSON."""
+    """The reply as a value; it is sent as JSON."""
     files: dict[str, str] = {}
-    """Files that the agent writes into its workspace."""
+    """The files that the agent writes to its workspace."""
     workspace: str = ""
-    """What stands for all files of its workspace after that; without it they are looked at."""
+    """A stand-in for all files of the workspace after the call. Default: the real files are
+    compared."""
     folder: PlayedFolder | None = None
-    """What stands for its output folder after that; without it the folder is looked at."""
+    """A stand-in for the output folder after the call. Default: the real folder is compared."""
     cut_off: bool = False
-    """The reply ends where the provider's limit cut it."""
+    """The reply was cut off by the provider's length limit."""
     fault: Fault | None = None
-    """What goes wrong instead of a reply."""
+    """The fault that occurs instead of a reply."""
     message: str = ""
-    """What the provider says about the fault."""
+    """The provider's message about the fault."""
     retry_after: Duration | None = None
     """The wait that the provider asks for with the fault."""
     delay: Duration = 0.0
-    """The reply takes so long."""
+    """The duration of the call."""
     usage: SpentTokens = SpentTokens()
-    """Tokens that the call counts as."""
+    """The tokens to count for the call."""
     cost_usd: Cost | None = 0.0
-    """USD that the call counts as; null where that is not known."""
+    """The cost to count for the call, in USD; null if unknown."""
     reserved: Reserved | None = None
-    """What limits see before the call is made, instead of what it counts as."""
+    """The amounts to reserve in the limits before the call, instead of its actual usage."""
     said: Annotated[tuple[Text, ...], FROM_LIST] = ()
-    """All messages of a judge's transcript, where they are more than the reply."""
+    """All messages of a judge's transcript, if there are more than the reply."""
     recorded: bool = False
-    """A real judge said it: it has to answer for every open finding, as it had to then."""
+    """The reply comes from a real judge, so it must answer for every open finding."""
     tool_calls: Annotated[tuple[PlayedToolCall, ...], FROM_LIST] = ()
-    """Tools that the agent calls with it; its next call follows once it has what they gave."""
+    """The tools that the agent calls. Its next call follows after their results."""
     tools: bool = True
-    """Whether who answers can call tools; else loopkit calls the required one with the reply."""
+    """Whether the agent can call tools. If not, loopkit calls the required one with the reply."""
     session: bool = True
-    """Whether a program names a session to which it can be taken back."""
+    """Whether a program names a session that can be resumed."""
 
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
@@ -168,47 +169,48 @@ class PlayedTry(Unwritten):
     """One run of a command."""
 
     exit_code: int = 0
-    """The exit code; 0 without one."""
+    """The exit code."""
     stdout: Text = ""
-    """What the program prints."""
+    """The program's standard output."""
     stderr: str = ""
-    """What the program prints on its other stream."""
+    """The program's standard error."""
     files: dict[str, str] = {}
-    """Files that the program writes into its workspace."""
+    """The files that the program writes to its workspace."""
     workspace: str = ""
-    """What stands for all files of its workspace after that; without it they are looked at."""
+    """A stand-in for all files of the workspace after the command. Default: the real files are
+    compared."""
     folder: PlayedFolder | None = None
-    """What stands for its output folder after that; without it the folder is looked at."""
+    """A stand-in for the output folder after the command. Default: the real folder is compared."""
     fault: Literal["timeout", "not_found"] | None = None
-    """What goes wrong instead of an end."""
+    """The fault that occurs instead of an exit."""
     message: str = ""
-    """What is told about the fault."""
+    """The message about the fault."""
 
 
 class PlayedCommand(PlayedTry):
-    """One time that a command is needed."""
+    """The result of one use of a command, after any failed tries."""
 
     earlier: Annotated[tuple[PlayedTry, ...], FROM_LIST] = ()
-    """The tries before, of which nothing came; a list of tries says the same."""
+    """The failed tries before this one. A list of tries means the same."""
 
 
 class PlayedAnswer(Unwritten):
-    """What the person answers."""
+    """A person's answer."""
 
     choice: Id | None = None
-    """One of the choices of the question; without it nobody answers."""
+    """One of the choices of the question. Default: nobody answers."""
     after: Duration = 0.0
-    """The time that passes before that; the question may be over by then."""
+    """The time that passes before the answer. The question may have expired by then."""
     comment: str = ""
-    """What the person says about it."""
+    """The person's comment."""
     form: dict[Id, Any] = {}
-    """The fields that are filled in."""
+    """The values of the form's fields."""
     edit: Text | None = None
     """The new text of the artifact that the question lets the person edit."""
     origins: dict[str, Ids] = {}
-    """For findings of the last report, by id, code or key: the states that have to mend them."""
+    """The states that must fix findings of the last report, by the finding's id, code or key."""
     limits: dict[Id, int] = {}
-    """Limits of the run that the answer raises."""
+    """The limits of the run that the answer raises."""
 
     @model_validator(mode="after")
     def _something_happens(self) -> PlayedAnswer:

@@ -15,41 +15,43 @@ class Intended(Event, frozen=True, kw_only=True):
 
     type: ClassVar[str] = "intended"
     key: str
-    """What names this one call in the run; its reply or failure has the same."""
+    """The key of the call in the run. Its reply or failure has the same key."""
     task: str
-    """What all tries and re-asks of this piece of work have in common."""
+    """The piece of work, which is the same for all of its tries and re-asks."""
     state: str
     visit: int
-    """How often the state had been entered."""
+    """How many times the state had been entered."""
     role: Role
-    """Whether an author, a judge, a command or a tool is asked; `outside` is an author that
-    somebody outside plays, which is no call and costs nothing."""
+    """The role of the callee: author, judge, command or tool. `outside` is an author that is played
+    from outside, which costs nothing and counts as no call."""
     agent: str
-    """The agent's name, or the state's for a command; of a tool `AGENT.TOOL`."""
+    """The name of the agent, of the state for a command, or `AGENT.TOOL` for a tool."""
     place: str
-    """Where the agent is asked: the state's name, or the validator's for a judge."""
+    """The place of the call: the name of the state, or of the validator for a judge."""
     opinion: str = ""
-    """Which of a judge's opinions this is: `sample 2 of 3`, `second opinion`; empty where it is
-    asked for one."""
+    """The opinion that a judge is asked for: `sample 2 of 3`, `second opinion`. Empty if it is
+    asked for only one."""
     prompt: str
-    """The message that is sent last; what a tool is called with."""
+    """The last message that is sent; for a tool, its arguments."""
     goes_on: bool = False
-    """It has no message of its own: what its tools gave is sent, and the author goes on."""
+    """Whether the call has no message of its own: it sends the results of tools, and the author
+    continues."""
     model: str = ""
     """The model that is asked; empty for a program."""
     fallback: int = 0
-    """Which of the agent's fallbacks is asked; 0 is the agent itself."""
+    """The number of the fallback that is asked; 0 is the agent itself."""
     deadline_s: float | None
-    """Seconds after which it is given up; none where somebody outside has all the time."""
+    """The time limit in seconds; null for work from outside without one."""
     cap: int | None = None
-    """The longest answer in tokens that is asked for because of a limit; none where the agent's
-    own options say it, or nothing limits it."""
+    """The maximum answer length in tokens, sent because of a limit; null if the agent's own options
+    set one, or nothing limits it."""
     offered: dict[str, str] = {}
-    """By `SERVER.TOOL`, the digests of tools of MCP servers that the run was not offered before."""
+    """The digests of MCP tools that are offered for the first time in this run, by
+    `SERVER.TOOL`."""
     reserved: Usage
-    """What the call may cost at most; charged until it is settled."""
+    """The maximum usage of the call, charged until the call is settled."""
     size: PromptSize = PromptSize()
-    """How much is sent."""
+    """The size of what is sent."""
 
     @property
     def asks_agent(self) -> bool:
@@ -68,17 +70,17 @@ class Intended(Event, frozen=True, kw_only=True):
 
 
 class Held(Event, frozen=True, kw_only=True):
-    """A call waits, or a fallback is asked, because its provider has failed again and again."""
+    """A call waits, or a fallback is asked, because the provider has failed repeatedly."""
 
     type: ClassVar[str] = "held"
     task: str
     state: str
     provider: str
     until: float
-    """Unix time at which it is asked again."""
+    """The Unix time at which the provider is asked again."""
     reason: str
     instead: str = ""
-    """The fallback that is asked meanwhile; empty where the call waits."""
+    """The fallback that is asked meanwhile; empty if the call waits."""
 
 
 class Replied(Event, frozen=True, kw_only=True):
@@ -88,66 +90,68 @@ class Replied(Event, frozen=True, kw_only=True):
     key: str
     text: str
     said: tuple[str, ...] = ()
-    """All messages of a judge's transcript, in order, where they are more than `text`."""
+    """All messages of a judge's transcript, in order, if there are more than `text`."""
     cut_off: bool = False
-    """The answer ends at the limit of its length."""
+    """Whether the answer was cut off at its maximum length."""
     played: bool = False
-    """A scenario gave it, which can't know the ids of findings before the run."""
+    """Whether a scenario gave the answer. It cannot know the ids of findings in advance."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The tools that it calls, in order; what they give is the reply to a call named after each."""
+    """The tool calls of the answer, in order. Each result is the reply to a call named after it."""
     kept: dict[str, Any] = {}
-    """What its provider wants back as it is while the author goes on."""
+    """Data that the provider needs back unchanged while the author continues."""
     has_no_tools: bool = False
-    """Whoever answered can't call tools, and was not offered any."""
+    """Whether the agent cannot call tools and was not offered any."""
     found_clean: str | None = None
-    """Of a tool that validates: the digest of a draft in which nothing blocks, else empty."""
+    """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
+    empty."""
     commands: tuple[Ran, ...] = ()
-    """Of a tool: what the programs did that it started."""
+    """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
-    """The session id that an external agent named."""
+    """The session id that an external agent reported."""
     model: str = ""
-    """The model that answered, as its provider names it."""
+    """The model that answered, by the provider's name for it."""
     artifact_text: str | None = None
-    """The content of the file that the attempt wrote, where the output is a file."""
+    """The content of the file that the attempt wrote, if the output is a file."""
     artifact_fault: str = ""
-    """Why there is no such content, or no such folder."""
+    """Why there is no such content or folder."""
     folder: LeftFolder | None = None
-    """What the attempt left in the folder that is the output, if it changed anything there."""
+    """The output folder as the attempt left it, if it changed anything there."""
     workspace: str = ""
-    """Digest of the files that an author left where it worked, if it is a program; empty where
+    """The digest of the files that an author left in its workspace, if it is a program. Empty if
     there are too many."""
     usage: Usage
-    """What the call cost."""
+    """The usage of the call."""
     by: str = ""
-    """Who delivered it, where somebody outside plays the agent."""
+    """The name of the person or program that delivered the artifact from outside."""
     counted: TokenUse | None = None
-    """Its tokens by kind; none where nobody counted them."""
+    """The tokens by kind; null if nobody counted them."""
 
 
 class Failed(Event, frozen=True, kw_only=True):
-    """An intended call ended without an answer."""
+    """A call ended without an answer."""
 
     type: ClassVar[str] = "failed"
     key: str
     error_class: ErrorClass
-    """Whether another try, another answer or a person can help."""
+    """The class of the error: whether another try, another answer or a person can help."""
     message: str
     retry_at: float | None = None
-    """Unix time before which the call is not tried again."""
+    """The Unix time before which the call is not tried again."""
     unreadable: bool = False
-    """An answer came, and was paid, but it could not be read: it is asked for once more alone."""
+    """Whether an answer was paid for but could not be read. Such a call is repeated only once."""
     resume_at: float | None = None
-    """Unix time from which the provider wants to be asked again, where it names one."""
+    """The Unix time from which the provider says that it can be asked again; null if it does not
+    say."""
     unavailable: bool = False
-    """The model can't be had for now, so that a fallback is asked at once."""
+    """Whether the model is unavailable for now, so that a fallback is asked at once."""
     usage: Usage
-    """What the call is charged at nevertheless."""
+    """The usage that the call is charged nevertheless."""
 
 
 class InDoubt(Event, frozen=True, kw_only=True):
-    """A call whose process died: it may have been made. It stays charged at its reservation."""
+    """A call whose process died. It may have been made, and stays charged at its reservation."""
 
     type: ClassVar[str] = "in_doubt"
     key: str
@@ -155,7 +159,7 @@ class InDoubt(Event, frozen=True, kw_only=True):
 
 
 class Settled(Event, frozen=True, kw_only=True):
-    """A person decided what becomes of a call in doubt."""
+    """A person decided what to do with a call in doubt."""
 
     type: ClassVar[str] = "settled"
     key: str

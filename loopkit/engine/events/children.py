@@ -10,39 +10,40 @@ from loopkit.engine.usage import Usage
 
 
 class ChildStarted(Event, frozen=True, kw_only=True):
-    """A child is about to begin; its own records are those of its own run."""
+    """A child run is about to begin. Its own records belong to its own run."""
 
     type: ClassVar[str] = "child_started"
     state: str
     visit: int
     key: str
-    """What names its item in the state; empty where there is only one."""
+    """The key of its item; empty if the state has only one child."""
     child: str
-    """The id of its run."""
+    """The id of the child run."""
     definition: str
-    """Digest of its resolved definition."""
+    """The digest of its resolved definition."""
     input: dict[str, Any]
-    """Its whole input, defaults included."""
+    """Its complete input, including defaults."""
     isolate: Literal["none", "copy", "worktree"] = "none"
-    """In which tree of its own it works, whatever its machine says."""
+    """The kind of tree of its own in which the run works, whatever its machine says."""
     feedback: Feedback | None = None
-    """What its first author is told, where the state was entered again."""
+    """The feedback for its first author, if the state was entered again."""
     index: int = 0
-    """The place of its item in the list, from 0."""
+    """The position of its item in the list, from 0."""
     of: int = 1
-    """How many items the list has."""
+    """The number of items in the list."""
 
 
 class ChildEnded(Event, frozen=True, kw_only=True):
-    """A child is over."""
+    """A child run has ended."""
 
     type: ClassVar[str] = "child_ended"
     state: str
     visit: int
     key: str
     result: dict[str, Any]
-    """What the state's artifact holds of it."""
+    """The child's part of the state's artifact."""
     usage: Usage
-    """What it has spent, its own children included."""
+    """The usage of the child, including its own children."""
     time_s: float = 0.0
-    """Seconds in which any child was at work since the last record of this run that says so."""
+    """The seconds in which any child was working, since the last record of this run that counts
+    them."""

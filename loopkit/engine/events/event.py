@@ -20,6 +20,6 @@ class Event(Record, frozen=True, kw_only=True):
     """What every record of a run has in common."""
 
     type: ClassVar[str]
-    """What happened; it says which other keys there are."""
+    """The kind of event, which determines its other keys."""
     version: int = EVENT_VERSION
-    """The version of the format; keys may be added to one without a new number."""
+    """The version of the format. Keys can be added without a new version."""

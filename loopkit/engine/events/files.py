@@ -12,28 +12,28 @@ class Captured(Event, frozen=True, kw_only=True):
 
     type: ClassVar[str] = "captured"
     task: str
-    """The work that begins with it."""
+    """The work that begins at this point."""
     state: str
     artifact: str
     place: str
-    """Where it is."""
+    """The path of the folder or file."""
     tree: str = ""
-    """Of a folder: the digest under which its files are kept."""
+    """For a folder: the digest under which its files are stored."""
     times: str
-    """A text that is another one if anything was written since; empty where no file was."""
+    """A fingerprint that changes with every write; empty if there was no file."""
 
 
 class Isolated(Event, frozen=True, kw_only=True):
-    """A workspace has a tree of its own, in which the run works."""
+    """A workspace gets a tree of its own, in which the run works."""
 
     type: ClassVar[str] = "isolated"
     source: str
-    """The workspace."""
+    """The path of the workspace."""
     kind: Literal["copy", "worktree"]
     place: str
-    """The folder in which the run works instead."""
+    """The path of the folder in which the run works instead."""
     base: str
-    """The digest of the files that it began with, under which they are kept."""
+    """The digest of the initial files, under which they are stored."""
 
 
 class Merging(Event, frozen=True, kw_only=True):
@@ -42,33 +42,33 @@ class Merging(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "merging"
     source: str
     before: str
-    """The digest of the workspace's files."""
+    """The digest of the workspace's files before the merge."""
     after: str
-    """The digest of what they are to be."""
+    """The digest of the workspace's files after the merge."""
 
 
 class Merged(Event, frozen=True, kw_only=True):
-    """The work in an isolated tree is in its workspace."""
+    """The work in an isolated tree has been merged into its workspace."""
 
     type: ClassVar[str] = "merged"
     source: str
     files: tuple[str, ...] = ()
-    """The paths that have changed there."""
+    """The paths that have changed in the workspace."""
 
 
 class Restored(Event, frozen=True, kw_only=True):
-    """Folders are again what they were in the round that was picked as the best."""
+    """Folders have been restored to the round that was picked as the best."""
 
     type: ClassVar[str] = "restored"
     artifacts: tuple[str, ...]
 
 
 class Adding(Event, frozen=True, kw_only=True):
-    """A state is about to add a text to a file, which it does once."""
+    """A state is about to append a text to a file. It does this once."""
 
     type: ClassVar[str] = "adding"
     state: str
     visit: int
     file: str
     after: int
-    """How many bytes the file has before."""
+    """The size of the file in bytes before the text is appended."""

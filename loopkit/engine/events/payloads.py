@@ -9,28 +9,28 @@ from loopkit.engine.records import Record
 
 
 class TokenUse(Record, frozen=True, kw_only=True):
-    """The tokens of one call, as its provider counts them."""
+    """The tokens of one call, as counted by its provider."""
 
     input: int
-    """Those of the cache included, read and written."""
+    """The input tokens, including those read from and written to the cache."""
     output: int
     cached: int = 0
-    """Of the input, what the provider had in its cache."""
+    """The input tokens that were read from the provider's cache."""
     written: int = 0
-    """Of the input, what it put into its cache."""
+    """The input tokens that were written to the provider's cache."""
 
 
 class PromptSize(Record, frozen=True, kw_only=True):
-    """What one call sends, in characters. A program is sent its prompt alone."""
+    """The size of one call in characters. A program is sent only its prompt."""
 
     system: int = 0
-    """The system prompt."""
+    """The size of the system prompt."""
     turns: int = 0
-    """The conversation so far: what was said and asked, and what tools gave."""
+    """The size of the conversation so far: prompts, replies and results of tools."""
     prompt: int = 0
-    """The message that is sent last."""
+    """The size of the last message."""
     schemas: int = 0
-    """JSON Schemas of the answer and of tools, and the descriptions of these."""
+    """The size of the JSON Schemas of the answer and of tools, and of the tools' descriptions."""
 
     @property
     def total(self) -> int:
@@ -38,28 +38,28 @@ class PromptSize(Record, frozen=True, kw_only=True):
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
-    """A call of a tool, as a model wrote it."""
+    """A tool call, as the model wrote it."""
 
     id: str
-    """What the provider calls it; its answer has to name the same."""
+    """The provider's id of the call, which its result has to name."""
     name: str
     arguments: str
-    """JSON, if the model did not get it wrong."""
+    """The arguments, as JSON unless the model made a mistake."""
 
 
 class LeftFolder(Record, frozen=True, kw_only=True):
     """A folder as an attempt left it."""
 
     tree: str
-    """Digest of the paths, modes and contents of its files, under which they are kept."""
+    """The digest of the paths, modes and contents of its files, under which they are stored."""
     place: str = ""
-    """Where the folder is; empty where a scenario plays it."""
+    """The path of the folder; empty if a scenario plays it."""
     files: tuple[str, ...] = ()
-    """The paths at which it differs from what was there before the first attempt."""
+    """The paths that differ from the contents before the first attempt."""
     change: str = ""
-    """That difference, which is the artifact."""
+    """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
-    """What this attempt changed."""
+    """The diff against the contents before this attempt."""
 
 
 class Artifact(Record, frozen=True, kw_only=True):
@@ -74,33 +74,33 @@ class Artifact(Record, frozen=True, kw_only=True):
     is_data: bool = False
     fields: dict[str, Any] = {}
     fault: str = ""
-    """Why this is no proper artifact: missing, empty, cut off, not JSON, breaks its schema."""
+    """Why the artifact is unusable: missing, empty, cut off, not JSON, or in breach of its schema.
+    Empty if it is usable."""
     fault_code: str = ""
     infeasible: bool = False
     missing: tuple[str, ...] = ()
-    """Fields of an infeasible answer that it did not fill in as it should; they are empty."""
+    """The fields that an infeasible answer left missing or invalid; they are empty."""
     fallback: bool = False
     fallback_reason: str = ""
-    """Of a fallback: why the run came to it. What a report says of its last loop (`exhausted`,
-    `stalled`, `infeasible`, `incomplete`, `rejected`), the class of an error, `limit`, the choice
-    of a person; else the edge that led there."""
+    """For a fallback, why the run came to it: how the last loop ended (`exhausted`, `stalled`,
+    `infeasible`, `incomplete`, `rejected`), the class of an error, `limit`, the choice of a person,
+    or else the edge that led there."""
     version: int = 0
-    """Which version of this artifact it is in the run, from 1, whoever wrote the others; 0 is not
-    known."""
+    """The number of this version in the run, from 1, across all authors; 0 if unknown."""
     previous: int = 0
-    """The version that was current before it; 0 for none."""
+    """The number of the version that was current before it; 0 if there was none."""
     attempts: int = 0
-    """How often authors had begun to work on it by then; a fallback is no attempt."""
+    """How many times authors had begun to work on it by then. A fallback is not an attempt."""
     phase: str = ""
-    """The phase that the run's events had named last."""
+    """The phase that an event of the run had named last."""
     edited: bool = False
-    """A person has changed it since the author wrote it."""
+    """Whether a person has changed it since the author wrote it."""
     workspace: str = ""
-    """Digest of the files that its author left where it worked, if that is a program."""
+    """The digest of the files that the author left in its workspace, if it is a program."""
     tree: str = ""
-    """Of a folder: the digest of its files, under which they are kept."""
+    """For a folder: the digest of its files, under which they are stored."""
     place: str = ""
-    """Of a folder: where it is."""
+    """For a folder: its path."""
 
     @property
     def made(self) -> Version:
@@ -118,89 +118,90 @@ class Artifact(Record, frozen=True, kw_only=True):
 
 
 class Version(Record, frozen=True, kw_only=True):
-    """What is told of a version of an artifact besides its content."""
+    """A version of an artifact, without its content."""
 
     author: str
     """The state that wrote it."""
     attempt: int
-    """Which work of that state it was."""
+    """The number of the state's work that wrote it, from 1."""
     attempts: int = 0
-    """How often authors had begun to work on the artifact by then."""
+    """How many times authors had begun to work on the artifact by then."""
     version: int = 0
-    """Which version of the artifact it is in the run, from 1."""
+    """The number of this version of the artifact in the run, from 1."""
     previous: int = 0
-    """The version that was current before it; 0 for none."""
+    """The number of the version that was current before it; 0 if there was none."""
     phase: str = ""
-    """The phase that the run's events had named last."""
+    """The phase that an event of the run had named last."""
     fallback: bool = False
     """Whether it is a fallback."""
     fallback_reason: str = ""
-    """Why the run came to it, then."""
+    """The reason for the fallback, if it is one."""
 
 
 class Deferral(Record, frozen=True, kw_only=True):
-    """Findings that wait for the state that has to mend them, until it works again."""
+    """Findings that wait until the state that must fix them works again."""
 
     to: str
     by: str
     """The state that judged."""
     findings: tuple[str, ...]
-    """Their ids; what is no longer open then is left out."""
+    """The ids of the findings. Those that are no longer open by then are left out."""
     edge: str | None = None
-    """The edge whose feedback tells them; without it the default one does."""
+    """The edge whose feedback delivers them. Default: the default feedback."""
     revision: int
-    """Of the edge that was taken."""
+    """The revision number of the edge that was taken."""
     max_revisions: int
     answer: dict[str, Any] = {}
-    """What a person said who sent the work back: for the feedback of that edge."""
+    """The answer of the person who sent the work back, for the feedback of that edge."""
 
 
 class Feedback(Record, frozen=True, kw_only=True):
-    """What a decision tells a state that has to work again."""
+    """The feedback that a decision gives to a state that has to work again."""
 
     to: str
     text: str
     revision: int
     max_revisions: int
     tells: Deferral | None = None
-    """With `origins` or `from: best`, the findings that it tells, to be told anew where some go to
-    others or are given up."""
+    """With `origins` or `from: best`: the findings in the feedback, which is rewritten if some of
+    them go to other states or are given up."""
 
 
 class Best(Record, frozen=True, kw_only=True):
-    """An earlier version from which the work goes on, because none since then was better."""
+    """An earlier version that the work continues from, because no later one is better."""
 
     state: str
     """The validate state that judged it."""
     author: str
     attempt: int
-    """Which attempt of its author it was."""
+    """The attempt of its author."""
     made_from: dict[str, int] = {}
-    """By state, how often those had worked from whose artifacts it was made."""
+    """For each state whose artifact it was made from: how many times that state had worked."""
     artifacts: tuple[str, ...] = ()
-    """What is again as it was then."""
+    """The artifacts that are restored to that version."""
     withdrawn: tuple[Finding, ...] = ()
-    """What was open and was found only in what is given up."""
+    """The open findings that were found only in versions that are given up."""
 
 
 class HumanAnswer(Record, frozen=True, kw_only=True):
-    """What a person decided."""
+    """A person's answer to a question."""
 
     choice: str
     comment: str = ""
     form: dict[str, Any] = {}
     edit: str | None = None
-    """The edited artifact, where the state offers `edit:`."""
+    """The edited text of the artifact that `edit:` names."""
     origins: dict[str, tuple[str, ...]] = {}
-    """For findings of the last report, as they are named: the states that have to mend them."""
+    """For findings of the last report, as the answer names them: the states that must fix them."""
     limits: dict[str, Any] = {}
-    """Limits of the run that it raises."""
+    """The limits of the run that the answer raises."""
     by: str = "person"
-    """The name of who answered, else `person`; `script` or `timeout` where nobody did."""
+    """The name of the person, or `person` if it is not given; `script` or `timeout` if nobody
+    answered."""
 
 
 class Considered(Record, frozen=True, kw_only=True):
-    """What a person decided about: the last report, as they reclassified it."""
+    """The report that a person's answer is about: the last one, as the person reclassified it."""
 
     state: str
     """The state that judged."""
@@ -208,42 +209,42 @@ class Considered(Record, frozen=True, kw_only=True):
     attempt: int
     verdict: str
     findings: dict[str, int]
-    """How many there are of each level."""
+    """The number of findings of each severity."""
     blocking: int
-    """How many of them block."""
+    """The number of findings that block."""
     origins: dict[str, tuple[str, ...]] = {}
-    """By the ids of those that a person reclassified: the states that have to mend them."""
+    """For each reclassified finding, by id: the states that must fix it."""
     origin: str | None = None
-    """The earliest origin of what blocks, where the machine has `origins`."""
+    """The earliest origin of the blocking findings, if the machine has `origins`."""
 
 
 class Ran(Record, frozen=True, kw_only=True):
     """One run of a program, by a command validator or a tool."""
 
     validator: str
-    """Of a tool `AGENT.TOOL`."""
+    """The name of the validator, or `AGENT.TOOL` for a tool."""
     exit_code: int = 0
     stdout: str = ""
-    """The end of what it printed."""
+    """The end of its standard output."""
     stderr: str = ""
     fault: Literal["", "timeout", "not_found"] = ""
-    """Why there is no exit code."""
+    """Why there is no exit code; empty if there is one."""
     message: str = ""
-    """What was told about the fault."""
+    """The message about the fault."""
     files: dict[str, str] = {}
-    """The report that it wrote, where that is a file; a very long one is left out."""
+    """The report file that it wrote, unless it is very long."""
 
 
 class Choice(Record, frozen=True, kw_only=True):
-    """One way to answer a question."""
+    """One choice of a question."""
 
     name: str
     closed: str = ""
-    """Why it can't be chosen now; empty when it can."""
+    """Why it cannot be chosen now; empty if it can."""
     takes_comment: bool = False
-    """The feedback uses a comment."""
+    """Whether its feedback uses a comment."""
     needs_comment: bool = False
-    """It can't do without one."""
+    """Whether it requires a comment."""
 
 
 class Delivery(Record, frozen=True, kw_only=True):
@@ -256,27 +257,27 @@ class Delivery(Record, frozen=True, kw_only=True):
 
 
 class Wanted(Record, frozen=True, kw_only=True):
-    """What somebody outside has to deliver."""
+    """An artifact to deliver from outside."""
 
     agent: str
-    """The agent that they play."""
+    """The agent that is played from outside."""
     call: str
-    """The key of the `intended` event that asks for it."""
+    """The key of the `intended` event that asks for the artifact."""
     artifact: str
     attempt: int
-    """Which work of the state it is, from 1."""
+    """The number of the state's current work, from 1."""
     form: Literal["text", "data", "file", "folder"]
-    """A text, JSON data, or what lies in the workspace."""
+    """The form of the artifact: a text, JSON data, or a file or folder in the workspace."""
     takes_text: bool = True
-    """Whether a text can be delivered: not where only the file or folder counts."""
+    """Whether a text can be delivered. It cannot if only the file or folder counts."""
     json_schema: dict[str, Any] | None = None
-    """Of data: the JSON Schema that it has to fit."""
+    """For data: the JSON Schema that it must match."""
     workspace: str = ""
-    """The folder in which to work, where there is one."""
+    """The folder to work in, if there is one."""
     path: str = ""
-    """Of a file or folder: where it is in the workspace."""
+    """For a file or folder: its path in the workspace."""
     before: str = ""
-    """Of a file: what sums up the one that was there when it was asked for."""
+    """For a file: a fingerprint of the file when the artifact was requested."""
 
     @property
     def is_left(self) -> bool:
@@ -290,6 +291,6 @@ class Change(Record, frozen=True, kw_only=True):
     place: str
     """The dotted path of the value."""
     before: str = ""
-    """What stood there, on one line and shortened; empty where nothing did."""
+    """The old value, shortened to one line; empty if it was added."""
     after: str = ""
-    """What stands there now; empty where nothing does."""
+    """The new value, shortened to one line; empty if it was removed."""

@@ -10,29 +10,29 @@ from loopkit.engine.usage import RefusedCall
 
 
 class Started(Event, frozen=True, kw_only=True):
-    """A run begins; its input is complete, defaults included."""
+    """A run begins."""
 
     type: ClassVar[str] = "started"
     run: str
     machine: str
     definition: str
-    """Digest of the resolved definition."""
+    """The digest of the resolved definition."""
     script: str | None = None
-    """Digest of the scenario that plays the agents."""
+    """The digest of the scenario that plays the agents."""
     folder: str
-    """The project folder; workspaces are inside."""
+    """The project folder, which contains all workspaces."""
     input: dict[str, Any]
-    """The whole input, defaults included."""
+    """The complete input, including defaults."""
     limits: dict[str, Any] = {}
-    """Limits that the command line set over the machine's."""
+    """The limits from the command line, which replace those of the machine."""
     isolate: Literal["none", "copy", "worktree"] = "none"
-    """In which tree of its own it works, whatever its machine says."""
+    """The kind of tree of its own in which the run works, whatever its machine says."""
     feedback: Feedback | None = None
-    """What its first author is told, where it is a child that is run again."""
+    """The feedback for the first author, if the run is a child that is run again."""
 
 
 class Claimed(Event, frozen=True, kw_only=True):
-    """A process took the run over; everything it writes carries the new epoch."""
+    """A process took over the run. Everything that it writes has the new epoch."""
 
     type: ClassVar[str] = "claimed"
     pid: int = 0
@@ -40,21 +40,21 @@ class Claimed(Event, frozen=True, kw_only=True):
 
 
 class Suspended(Event, frozen=True, kw_only=True):
-    """The run stopped where it was; `resume` goes on."""
+    """The run has stopped in its current state; `resume` continues it."""
 
     type: ClassVar[str] = "suspended"
     state: str
     reason: Literal["limit", "transient", "content", "fatal", "interrupted", "waiting"]
-    """Why the run stopped: a limit, a class of error, Ctrl-C, or a child that waits for a
+    """Why the run stopped: a limit, a class of error, an interruption, or a child that waits for a
     person."""
     message: str
     remedy: str = ""
     resume_at: float | None = None
-    """Unix time from which it makes sense to go on."""
+    """The Unix time from which it makes sense to continue."""
     commands: tuple[Ran, ...] = ()
-    """What the programs of command validators did in the work that came to no end."""
+    """The results of command validators in the unfinished work."""
     time_s: float = 0.0
-    """Seconds of that work that no call accounts for."""
+    """The seconds of unfinished work outside of calls."""
     refused: RefusedCall | None = None
     """With `limit`: the call that was not made."""
 
@@ -65,36 +65,36 @@ class Suspended(Event, frozen=True, kw_only=True):
 
 
 class Resumed(Event, frozen=True, kw_only=True):
-    """Somebody asked the run to go on."""
+    """The run was asked to continue."""
 
     type: ClassVar[str] = "resumed"
     limits: dict[str, Any] = {}
-    """Limits that were raised, by name."""
+    """The limits that were raised, by name."""
 
 
 class Repaired(Event, frozen=True, kw_only=True):
-    """The run goes on with another definition, into which what it has done so far was fitted."""
+    """The run continues with another definition, to which its progress was fitted."""
 
     type: ClassVar[str] = "repaired"
     definition: str
-    """Digest of the resolved definition that holds from here on."""
+    """The digest of the resolved definition that applies from here on."""
     changes: tuple[Change, ...] = ()
-    """What it says otherwise than the one before."""
+    """The differences from the previous definition."""
     edges: dict[str, str] = {}
-    """The new ids of edges that were taken, or that word what waits for a state, where they have
-    others now; none where there is no such edge any more."""
+    """The new ids of edges that the run knows by other ids; empty for an edge that no longer
+    exists."""
     counters: dict[str, int] = {}
-    """What the edges taken have spent, by the counters that they own now."""
+    """The revisions used so far, by the counters of the new definition."""
     tasks: dict[str, str] = {}
-    """The new names of work in hand; empty where nobody is asked for it any more."""
+    """The new names of unfinished work; empty if nobody is asked for it any more."""
     input: dict[str, Any] = {}
-    """Inputs that came with it, by their defaults."""
+    """New inputs, with their default values."""
     limits: tuple[str, ...] = ()
-    """Limits that were set for the run, and are those of the definition again."""
+    """The limits that were set for the run and now follow the definition again."""
 
 
 class Refused(Event, frozen=True, kw_only=True):
-    """A message of the inbox that could not be followed."""
+    """A message in the inbox that could not be acted on."""
 
     type: ClassVar[str] = "refused"
     message_id: str
@@ -102,27 +102,27 @@ class Refused(Event, frozen=True, kw_only=True):
 
 
 class Finished(Event, frozen=True, kw_only=True):
-    """The run is over."""
+    """The run has reached a final state."""
 
     type: ClassVar[str] = "finished"
     outcome: str
     """The name of the final state."""
     success: bool
-    """Whether that is a success."""
+    """Whether the final state is a success."""
     result: dict[str, Any] = {}
-    """The artifacts that the run ends with, by name."""
+    """The artifacts of the result, by name."""
     picked: dict[str, Version] = {}
-    """For each artifact of the result: which version it is and how the run came to it."""
+    """For each artifact of the result: its version, and how the run came to it."""
     absent: tuple[str, ...] = ()
-    """Artifacts of the result that this path never made."""
+    """Artifacts of the result that this path never wrote."""
     left: tuple[str, ...] = ()
-    """The trees of a failed run, which are left as they are."""
+    """The isolated trees of a failed run, which are left unmerged."""
     conflicts: tuple[str, ...] = ()
-    """Files that could not be merged, because they had changed in the workspace as well."""
+    """Files that could not be merged, because they had also changed in the workspace."""
 
 
 class Cancelled(Event, frozen=True, kw_only=True):
-    """Somebody ended the run."""
+    """The run was cancelled."""
 
     type: ClassVar[str] = "cancelled"
     reason: str = ""

@@ -22,7 +22,7 @@ from loopkit.engine.usage import RefusedCall
 
 
 class Worked(Event, frozen=True, kw_only=True):
-    """A state's work is complete."""
+    """A state has completed its work."""
 
     type: ClassVar[str] = "worked"
     state: str
@@ -30,28 +30,28 @@ class Worked(Event, frozen=True, kw_only=True):
     outcome: Outcome
     """`done`, the class of the error, or `limit`."""
     facts: dict[str, Any] = {}
-    """What guards may read of the work."""
+    """The facts of the work that guards can read."""
     artifact: Artifact | None = None
     report: Report | None = None
     answer: HumanAnswer | None = None
     considered: Considered | None = None
-    """Of an answer: what it is about, where anything was judged before."""
+    """For an answer: the report that it is about, if anything was judged before."""
     time_s: float = 0.0
-    """Seconds of work that no call accounts for."""
+    """The seconds of work outside of calls."""
     restored: dict[str, Artifact] = {}
-    """Artifacts that a person's pick of the best makes the current ones again."""
+    """The artifacts that become current again because a person was shown the best version."""
     error: str = ""
-    """What went wrong; empty with `done`."""
+    """The error message; empty if the outcome is `done`."""
     remedy: str = ""
-    """What a person can do about the error."""
+    """A remedy for the error, for a person to apply."""
     resume_at: float | None = None
-    """Unix time at which the provider said that it is worth going on."""
+    """The Unix time from which the provider says that it makes sense to continue."""
     commands: tuple[Ran, ...] = ()
-    """What the programs of command validators did, in order."""
+    """The results of command validators, in order."""
     refused: RefusedCall | None = None
     """With `limit`: the call that was not made."""
     made_from: str = ""
-    """A digest of all that the work depended on, where its state may be kept."""
+    """A digest of everything that the work depended on, if the state can keep its artifact."""
 
     @classmethod
     def with_failure(cls, state: str, visit: int, failure: Failure) -> Worked:
@@ -68,7 +68,7 @@ class Worked(Event, frozen=True, kw_only=True):
 
 
 class Kept(Event, frozen=True, kw_only=True):
-    """A state that was entered again has no work to do: it would make what it made before."""
+    """A state was entered again and keeps its artifact, because nothing of its work has changed."""
 
     # Its transitions are decided as after its last work.
     type: ClassVar[str] = "kept"
@@ -77,23 +77,23 @@ class Kept(Event, frozen=True, kw_only=True):
 
 
 class Baselined(Event, frozen=True, kw_only=True):
-    """What the command of a rule with `baseline` found before the run's first work."""
+    """The findings of a rule with `baseline` before the run's first work."""
 
     type: ClassVar[str] = "baselined"
     state: str
-    """The state that asks the validator."""
+    """The state that uses the validator."""
     validator: str
     rule: str
-    """The rule's key and position in it."""
+    """The key of the rule and its position in the validator."""
     findings: tuple[str, ...] = ()
-    """The ids of what it found."""
+    """The ids of the findings."""
     commands: tuple[Ran, ...] = ()
-    """What the program did, each try of it."""
+    """The results of the program, one for each try."""
     time_s: float = 0.0
 
 
 class Decided(Event, frozen=True, kw_only=True):
-    """Which edge was taken, why, and what it costs."""
+    """The edge that was taken, the reason, and the revisions that it uses."""
 
     type: ClassVar[str] = "decided"
     edge: str
@@ -101,22 +101,22 @@ class Decided(Event, frozen=True, kw_only=True):
     source: str
     target: str
     facts: dict[str, Any] = {}
-    """Everything that the guards could read."""
+    """The facts that the guards could read."""
     left_because: str | None = None
-    """Why the loop ended otherwise than accepted: `exhausted`, `infeasible`, `fatal`; empty where
-    it was, none where the edge says nothing about that."""
+    """Why the loop ended without acceptance, such as `exhausted`, `infeasible` or `fatal`. Empty if
+    the artifact was accepted; null if the edge does not say."""
     bits: tuple[bool, ...] = ()
-    """One for each candidate edge: whether it was enabled."""
+    """For each candidate edge: whether it was enabled."""
     spends: tuple[str, ...] = ()
-    """The counters that it takes one revision from."""
+    """The counters that are charged one revision each."""
     resets: tuple[str, ...] = ()
-    """The counters that start at zero again."""
+    """The counters that are reset to zero."""
     feedback: tuple[Feedback, ...] = ()
-    """What the states behind the edge are told."""
+    """The feedback for the states that the edge leads to."""
     deferrals: tuple[Deferral, ...] = ()
-    """What was found for later states, which are told when they work again."""
+    """Findings for later states, which receive them when they work again."""
     best: Best | None = None
-    """The version to which the edge goes back, where that is an earlier one."""
+    """The version that the edge goes back to, if it is an earlier one."""
 
     @property
     def revision(self) -> Feedback | None:
@@ -125,43 +125,46 @@ class Decided(Event, frozen=True, kw_only=True):
 
 
 class Alerted(Event, frozen=True, kw_only=True):
-    """A figure of the run has passed the threshold that its machine sets."""
+    """A figure of the run has passed the threshold that the machine sets."""
 
     type: ClassVar[str] = "alerted"
     figure: str
-    """`correction_rate`."""
+    """The name of the figure: `correction_rate`."""
     value: float
     threshold: float
     works: int
-    """How often states of the run have written so far."""
+    """The number of works so far."""
     corrections: int
-    """How many of these works were corrections."""
+    """The number of these works that were corrections."""
 
 
 class Emitted(Event, frozen=True, kw_only=True):
-    """An event that the author of the machine asked for with `emit:`."""
+    """An event that the machine's author requested with `emit:`."""
 
     type: ClassVar[str] = "emitted"
     name: str
     state: str
     """The state that begins, or that the edge leads out of."""
     attempt: int
-    """How often authors have begun to work on the artifact, from 1; a fallback is no attempt."""
+    """How many times authors have begun to work on the artifact, from 1. A fallback is not an
+    attempt."""
     artifact: str = ""
-    """The artifact that it is about: what the state writes or judges, else what was judged last."""
+    """The artifact that the event is about: the one that the state writes or judges, or else the
+    last one judged."""
     artifact_version: int = 0
-    """Which version of it in the run, from 1, over authors and fallbacks; one that is being
-    written has its number already. 0 where there is none."""
+    """The number of its version in the run, from 1, including fallbacks and a version that is still
+    being written; 0 if there is none."""
     phase: str = ""
-    """The phase that this event names, else the one before it."""
+    """The phase that this event names, or else the phase before it."""
     source: str = ""
-    """Who made the version: the state, or what the machine calls it."""
+    """The maker of the version: the state, or the name that the machine gives."""
     fallback: str = ""
-    """Why there is a fallback instead, where the version is one."""
+    """The reason for the fallback, if the version is one."""
     findings: tuple[Finding, ...] = ()
-    """All that was found in the version, or before work that begins: warnings, too."""
+    """All findings about the version, or those that the work begins with, including warnings."""
     reason: str = ""
-    """Why there is no verdict, or no version: an error, or that it can't be done."""
+    """Why there is no verdict or no version: an error, or that the author declared that it cannot
+    be done."""
 
 
 class Entered(Event, frozen=True, kw_only=True):
@@ -170,33 +173,33 @@ class Entered(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "entered"
     state: str
     visit: int
-    """How often the state has been entered, this time included."""
+    """How many times the state has been entered, including this time."""
     attempt: int
-    """How often the state has worked, this time included."""
+    """How many times the state has worked, including this time."""
     by: str | None = None
-    """The edge that led here; none at the start."""
+    """The edge that led here; null at the start."""
 
 
 class Waiting(Event, frozen=True, kw_only=True):
-    """The run waits for the answer of a person, or for an artifact from outside."""
+    """The run waits for a person's answer, or for an artifact from outside."""
 
     type: ClassVar[str] = "waiting"
     state: str
     question: str
-    """The question's id; an answer or a delivery names it."""
+    """The id of the question, which an answer or a delivery has to name."""
     text: str
-    """The question as the person sees it; of an artifact the prompt."""
+    """The text of the question as the person sees it; for an artifact, the prompt."""
     choices: tuple[Choice, ...]
-    """None where an artifact is wanted."""
+    """The choices of the question; empty if an artifact is wanted."""
     expires_at: float | None = None
-    """Unix time at which `otherwise` answers, or nobody delivers any more."""
+    """The Unix time after which `otherwise` counts, or a delivery comes too late."""
     otherwise: str | None = None
-    """The choice that counts after that."""
+    """The choice that counts after that time."""
     form: dict[str, Any] = {}
-    """The fields that an answer fills in, in the notation of types."""
+    """The fields to fill in, in the notation of types."""
     edit: str | None = None
-    """The artifact that an answer may replace by an edited version."""
+    """The artifact that the answer may replace with an edited version."""
     call: str | None = None
-    """The key of a call in doubt, where that is what is asked about."""
+    """The key of the call in doubt, if the question is about one."""
     wanted: Wanted | None = None
-    """The artifact that has to be delivered, where that is what is waited for."""
+    """The artifact to deliver, if the run waits for one."""

@@ -12,42 +12,43 @@ DefectStatus = Literal["open", "recurring", "resolved", "withdrawn"]
 
 
 class Defect(Record, frozen=True, kw_only=True):
-    """One defect of a run: a finding by its id, however often it was found and worded."""
+    """One defect of a run: all findings of one artifact with the same id, however worded."""
 
     id: str
     artifact: str
-    """What it is in; the same id in another artifact is another defect."""
+    """The artifact that has the defect. The same id in another artifact is another defect."""
     code: str
-    """Its type: the finding's code; without one the rule's key and position."""
+    """Its type: the finding's code, or else the key and position of the rule."""
     key: str
-    """What its reviewer calls it."""
+    """The reviewer's name for it."""
     severity: str
-    """As it was given last."""
+    """The severity in the last report that has it."""
     blocking: bool
     """Whether it ever blocked. Only such defects count in the figures."""
     message: str
-    """The words of the last report that has it."""
+    """The message in the last report that has it."""
     found_by: tuple[str, ...]
-    """The validators that named it last."""
+    """The validators that reported it last."""
     injected: tuple[str, ...]
-    """The states that made it, as the last report that has it says."""
+    """The states that injected it, according to the last report that has it."""
     defaulted: bool
-    """Whether nobody named these: it falls to the author of what was judged."""
+    """Whether nobody named these states, so that it falls to the author of the judged artifact."""
     detected: str
     """The validate state that found it first."""
     missed: tuple[str, ...]
-    """The validate states that had judged since it was made and did not find it."""
+    """The validate states that had judged since it was injected and did not find it."""
     reports: int
-    """How many complete reports have it."""
+    """The number of complete reports that have it."""
     attempts: dict[str, int]
-    """How often each state worked while it was being corrected."""
+    """How many times each state worked while it was being corrected."""
     cost_usd: float | None
-    """Its share of what these works cost; none where that is not known."""
+    """Its share of the cost of these works, in USD; null if unknown."""
     seconds: float
-    """Its share of the time of these works."""
+    """Its share of the time of these works, in seconds."""
     status: DefectStatus
-    """`resolved` where the last report that looked for it does not have it, `withdrawn` where the
-    run went back to a version without it; otherwise `recurring` where several reports have it."""
+    """`resolved` if the last report that looked for it does not have it; `withdrawn` if the run
+    went back to a version without it; otherwise `recurring` if several reports have it, and `open`
+    if one has."""
 
 
 class Phase(Record, frozen=True, kw_only=True):
@@ -55,17 +56,17 @@ class Phase(Record, frozen=True, kw_only=True):
 
     state: str
     works: int = 0
-    """How often it wrote its artifact."""
+    """How many times it wrote its artifact."""
     corrections: int = 0
-    """How many of these works came behind a revise edge: directly, or because it worked again."""
+    """The number of these works that followed a revise edge, or repeated an earlier work."""
     characters: int = 0
-    """The length of what it wrote last."""
+    """The length of its last version, in characters."""
     injected: int = 0
-    """Defects that are attributed to it."""
+    """The number of defects attributed to it."""
     found: int = 0
-    """Defects that it was the first to find."""
+    """The number of defects that it was the first to find."""
     missed: int = 0
-    """Defects that it could have found, and that were found later elsewhere."""
+    """The number of defects that it could have found, and that another state found later."""
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class Tally:
 
 
 class Override(Record, frozen=True, kw_only=True):
-    """A person's decision to go on although findings block."""
+    """A person's decision to continue although findings block."""
 
     state: str
     """The gate: the state that asked."""
@@ -111,11 +112,11 @@ class Override(Record, frozen=True, kw_only=True):
     comment: str
     """The justification."""
     at: float
-    """Unix time."""
+    """The Unix time of the decision."""
     target: str
-    """Where the run went."""
+    """The next state of the run."""
     open: dict[str, int]
-    """How many findings of each severity were open and blocked."""
+    """The number of open blocking findings, by severity."""
 
 
 def origins_of(report: Report, finding: Finding) -> tuple[str, ...]:

@@ -15,38 +15,39 @@ Session = Literal["keep", "fresh"]
 
 
 class KeepTurns(Noun):
-    """`session: {keep: N}`: one conversation, of which the last N turns are sent."""
+    """`session: {keep: N}`: one conversation, of which only the last N turns are sent."""
 
     keep: int = Field(ge=1)
-    """How many turns of the conversation are sent again."""
+    """The number of recent turns of the conversation to send again."""
 
 
 class Workspace(Noun):
     """The folder in which an agent or a command works."""
 
     path: str
-    """A template; relative to the project folder, and inside it."""
+    """A template for the path, relative to the project folder and inside it."""
     isolate: Literal["none", "copy", "worktree"] = "none"
-    """Whether a run works in a tree of its own: a copy of the folder, or a git worktree. It is
-    merged into the folder when the run succeeds."""
+    """Whether the run works in a tree of its own: a copy of the folder, or a git worktree. It is
+    merged into the folder if the run succeeds."""
 
 
 class AgentBase(Noun):
     """What every agent may say."""
 
     description: str = ""
-    """For readers."""
+    """A note for readers; has no effect."""
     schema_: Schema | None = Field(None, alias="schema")
-    """The answer is JSON data of this shape instead of text."""
+    """The type of the answer, which is then JSON data instead of text."""
     infeasible: str | None = None
-    """A bool field of the schema by which the author declares that it can't be done."""
+    """The name of a bool field of the schema. The author sets it to declare that the task cannot be
+    done."""
     session: Annotated[
         Annotated[Session, Tag("<session>")] | Annotated[KeepTurns, Tag("<turns>")],
         Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
     ] = "fresh"
-    """`keep`: one conversation over all revisions of a state; `fresh`: anew each time."""
+    """`keep`: one conversation for all revisions of a state; `fresh`: a new one for each."""
     workspace: Workspace | None = None
-    """The folder in which it works."""
+    """The folder in which the agent works."""
 
     kind: ClassVar[str]
     """The key by which agents of this kind are known."""
@@ -188,14 +189,15 @@ class CalledAgent(AgentBase):
     """What every agent may say that loopkit asks itself."""
 
     file: str | None = None
-    """A Markdown file that describes the agent: its text is the `system` prompt, its front matter
-    has other fields. What the machine says itself wins."""
+    """A Markdown file that describes the agent: its text is the `system` prompt, and its front
+    matter can set other fields. Fields in the machine file take precedence."""
     retry: Retry = Retry()
-    """What follows a transient error."""
+    """How to retry a call after a transient error."""
     timeout: Duration = 600.0
-    """Wall-clock limit of one call."""
+    """The wall-clock time limit of one call."""
     on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a call that may or may not have been made."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
+    models, `ask` for programs and tools."""
 
     @property
     def in_turn(self) -> tuple[Self, ...]:

@@ -11,14 +11,14 @@ ErrorClass = Literal["transient", "content", "fatal"]
 
 
 class Retry(Noun):
-    """How often one call is tried again after a transient error."""
+    """How often, and how soon, a call is retried after a transient error."""
 
     attempts: int = Field(5, ge=1, le=100)
-    """Tries of one call in all, the first included."""
+    """The total number of tries per call, including the first."""
     backoff: Duration = 1.0
-    """Wait before the second try; it doubles from try to try."""
+    """The wait before the second try; it doubles with each further try."""
     max_backoff: Duration = 60.0
-    """The longest wait; a provider that asks for more suspends the run until then."""
+    """The longest wait. If the provider asks for a longer one, the run is suspended until then."""
 
 
 WAITS = frozenset({"retry_after", "resume_at"})
@@ -26,14 +26,14 @@ WAITS = frozenset({"retry_after", "resume_at"})
 
 
 class ErrorRule(Noun):
-    """Which exit code or output of a command means which class of error."""
+    """Maps an exit code or output of a command to a class of errors."""
 
     exit: int | None = None
     """The exit code."""
     stderr: str | None = None
-    """A regular expression searched in stderr. A group `retry_after` or `resume_at` catches when
-    the program can be asked again."""
+    """A regular expression to search for in stderr. A group `retry_after` or `resume_at` captures
+    when the program can be called again."""
     stdout: str | None = None
-    """A regular expression searched in stdout."""
+    """A regular expression to search for in stdout."""
     error_class: ErrorClass = Field(alias="class")
-    """What that means."""
+    """The class of the error."""

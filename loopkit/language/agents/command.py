@@ -28,30 +28,32 @@ class JsonReply(Noun):
 
 
 class CommandAgent(CalledAgent):
-    """An agent that is a program: a list of arguments, no shell."""
+    """An agent that is a program, given as a list of arguments. No shell is involved."""
 
     command: Argv
     """The program and its arguments; each is a template."""
     stdin: Text | None = None
-    """A template that sees `prompt`; without it the prompt is sent, unless an argument names it."""
+    """A template for the program's stdin; it can use `prompt`. Default: the prompt, unless an
+    argument uses it."""
     reply: Annotated[
         Annotated[Literal["text", "stream_json"], Tag("<kind>")]
         | Annotated[JsonReply, Tag("<json>")],
         Discriminator(lambda value: "<kind>" if isinstance(value, str) else "<json>"),
     ] = "text"
-    """How what it prints is read."""
+    """How to read the reply from stdout."""
     system: Text = ""
-    """What the program is told as `{{ system }}`; no template."""
+    """The system prompt, which the program's templates can use as `{{ system }}`. Not a template
+    itself."""
     tools: Tools = ()
-    """The program's own tools that the agent may use: its templates know `{{ agent.tools }}`."""
+    """The program's own tools that the agent may use; its templates can use `{{ agent.tools }}`."""
     resume: Texts = ()
-    """Arguments that are added where a kept session has an id; they name `session`."""
+    """Arguments to add when a kept session with a known id is continued; they use `session`."""
     env: Texts = ()
-    """Environment variables that the program may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
     errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
-    """Which end of the program means which class of error; the first that fits counts."""
+    """How exit codes and output map to classes of errors. The first match counts."""
     price_per_run: Annotated[float, Field(ge=0)] | None = None
-    """USD; what one run of the program costs at most."""
+    """The maximum cost of one run of the program, in USD."""
 
     kind = "command"
     front_matter = frozenset({"description", "tools"})

@@ -16,16 +16,18 @@ Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Price(Noun):
-    """What a million tokens cost, in USD."""
+    """The price of a million tokens, in USD."""
 
     input: Usd
-    """USD for a million tokens of input."""
+    """USD per million input tokens."""
     output: Usd
-    """USD for a million tokens of output."""
+    """USD per million output tokens."""
     cached: Usd | None = None
-    """Input tokens that the provider had in its cache; without it they cost as much as others."""
+    """USD per million input tokens read from the provider's cache. Default: the price of other
+    input."""
     cache_write: Usd | None = None
-    """Input tokens that the provider puts into its cache; without it as the others."""
+    """USD per million input tokens written to the provider's cache. Default: the price of other
+    input."""
 
 
 Models = Annotated[
@@ -44,28 +46,31 @@ ToolUse = Literal["native", "runner"]
 
 
 class Fallback(Noun):
-    """Who is asked where an agent can't be had. What it does not say is as the agent has it."""
+    """A model to use if the agent's own is unavailable. Settings that it omits are taken from the
+    agent."""
 
     model: Models
-    """One model, or a ladder of them, as an agent has."""
+    """The model, or a ladder of models."""
     system: Text | None = None
-    """Its own system prompt."""
+    """The system prompt for the fallback."""
     params: dict[str, Any] | None = None
-    """Its own options, instead of all those of the agent."""
+    """The provider's options for the fallback; they replace all options of the agent."""
     base_url: str | None = None
-    """Where its provider is reached; default is the agent's, where the provider is the same."""
+    """The address of the provider. Default: the agent's, if the provider is the same."""
     api_key_env: str | None = None
-    """The variable that holds its key; default is the agent's, where provider and address are."""
+    """The environment variable with the API key. Default: the agent's, if provider and address are
+    the same."""
     price: Rate | None = None
-    """USD for a million tokens; default is the list price."""
+    """The price in USD per million tokens. Default: the list price."""
     structured: Structured | None = None
-    """How it is asked for a `schema`; default is native where the model is known to have it."""
+    """How a `schema` is requested. Default: native if the model is known to support it."""
     tool_use: ToolUse | None = None
-    """Whether it calls the agent's tools; default is native, but where it is known to have none."""
+    """Whether the model calls the agent's tools itself. Default: native, unless the model is known
+    to have no tools."""
     retry: Retry | None = None
-    """Its own tries."""
+    """How to retry calls to the fallback."""
     timeout: Duration | None = None
-    """Wall-clock limit of one call to it."""
+    """The wall-clock time limit of one call to the fallback."""
 
 
 def _as_fallback(value: object) -> object:
@@ -73,28 +78,30 @@ def _as_fallback(value: object) -> object:
 
 
 class ModelAgent(CalledAgent):
-    """An agent behind a LiteLLM model string."""
+    """An agent that is a model, given by a LiteLLM model string."""
 
     model: Models
-    """One model, or a ladder of them; the last one stays."""
+    """The model, or a ladder of models. After the last rung the model no longer changes."""
     climb: Literal["revision", "stall"] = "revision"
-    """A rung up for each revision, or for each report without progress."""
+    """Whether each revision moves one rung up the ladder, or each report without progress."""
     rung: int = Field(1, ge=1, le=1000)
-    """How many works are asked of each rung before the next one has its turn."""
+    """How many revisions, or reports without progress, it takes to move up one rung."""
     system: Text = ""
-    """The system prompt, sent as it is written; no template."""
+    """The system prompt; not a template."""
     params: dict[str, Any] = {}
-    """Every option of the provider, such as `max_tokens` or `temperature`."""
+    """Options of the provider, such as `max_tokens` or `temperature`, passed on unchanged."""
     base_url: str | None = None
-    """Where the provider is reached; default is the provider's own address."""
+    """The address of the provider. Default: the provider's own."""
     api_key_env: str | None = None
-    """The environment variable that holds the key; default is the provider's own."""
+    """The environment variable with the API key. Default: the provider's own."""
     price: Rate | None = None
-    """USD for a million tokens, in and out; 0 for what costs nothing. Default is the list price."""
+    """The price in USD per million tokens, for input and output; 0 if it is free. Default: the list
+    price."""
     structured: Structured | None = None
-    """How a `schema` is asked for: by the provider's own means, or in words.
+    """How a `schema` is requested: by the provider's own means, or in words.
 
-    Default is native where the model is known to have it."""
+    Default: native if the model is known to support it.
+    """
 
     fallbacks: Annotated[
         tuple[
@@ -105,19 +112,21 @@ class ModelAgent(CalledAgent):
         ],
         BeforeValidator(one_or_more, json_schema_input_type=str | list[str | Fallback]),
     ] = ()
-    """Who is asked, one after the other, where the model can't be had."""
+    """The models to ask, in order, if the main one is unavailable."""
     tools: dict[Id, Tool] = {}
-    """What it may call while it writes."""
+    """The tools that the model may call while it writes."""
     require_tool: Id | None = None
-    """The tool whose last call must have found the answer clean."""
+    """A tool with `by`. The answer must be the draft that its last call found valid."""
     max_tool_calls: int = Field(8, ge=1, le=1000)
-    """Calls of tools in one attempt, refused ones included; then an answer is asked for."""
+    """The maximum number of tool calls in one attempt, including refused ones. Then an answer is
+    asked for."""
     reask: int = Field(2, ge=0, le=10)
-    """How often it is asked again where its answer is not what `require_tool` asks for."""
+    """The maximum number of re-asks if the answer is not what `require_tool` demands."""
     tool_use: ToolUse | None = None
-    """Whether the model calls its tools, or loopkit calls the required one for it.
+    """Whether the model calls its tools itself, or loopkit calls the required one for it.
 
-    Default is native, but where the model is known to have no tools."""
+    Default: native, unless the model is known to have no tools.
+    """
 
     @model_validator(mode="after")
     def _required_tool_validates(self) -> Self:

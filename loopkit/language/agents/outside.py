@@ -19,13 +19,13 @@ def _yes(value: object) -> object:
 
 
 class OutsideAgent(AgentBase):
-    """An agent that somebody else plays: a coding program, a service, a person with an editor."""
+    """An agent that is played from outside: by a coding program, a service, or a person with an
+    editor."""
 
     outside: Annotated[Literal[True], BeforeValidator(_yes)]
     """`true`: the run waits, without a process, until the artifact is delivered."""
     timeout: Duration | None = None
-    """How long a delivery is waited for; after that it is a transient error. Without it the run
-    waits for as long as it takes."""
+    """The time limit for the delivery; after it there is a transient error. Default: no limit."""
 
     kind = "outside"
     example = {"outside": True}

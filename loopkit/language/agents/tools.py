@@ -31,7 +31,7 @@ class ToolBase(Noun):
     """What every tool may say."""
 
     description: PlainText = ""
-    """What the model is told that it is for."""
+    """The description of the tool for the model."""
 
     kind: ClassVar[str]
     """The key by which tools of this kind are known."""
@@ -71,12 +71,12 @@ class ToolBase(Noun):
 
 
 class ValidatorTool(ToolBase):
-    """Validators of the machine look at a draft, as they would in a validate state."""
+    """A tool that runs validators of the machine on a draft, as a validate state would."""
 
     by: Annotated[Ids, Field(min_length=1)]
-    """The validators, by name."""
+    """The names of the validators."""
     emit: Emit | None = None
-    """An event of this name is stored at each call that finds something."""
+    """The name of an event to store at each call that finds something."""
 
     kind = "by"
     if_in_doubt = "retry"
@@ -92,20 +92,21 @@ class ValidatorTool(ToolBase):
 
 
 class CommandTool(ToolBase):
-    """A program: a list of arguments, no shell."""
+    """A tool that is a program, given as a list of arguments. No shell is involved."""
 
     command: Argv
-    """The program and its arguments; each is a template that sees the fields of `input`."""
+    """The program and its arguments; each is a template that can use the fields of `input`."""
     input: Fields = {}
-    """The fields that the model fills in."""
+    """The fields that the model fills in, with their types."""
     stdin: Text | None = None
-    """A template; without it the program reads nothing."""
+    """A template for the program's stdin. Default: no input."""
     env: Texts = ()
-    """Environment variables that the program may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
     timeout: Duration = 60.0
-    """After that the program is ended, and the model is told so."""
+    """The time after which the program is killed. The model gets an error as the result."""
     on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a call that may or may not have been made."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
+    models, `ask` for programs and tools."""
 
     kind = "command"
     example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
@@ -153,13 +154,15 @@ class McpTool(ToolBase):
     """A tool of an MCP server."""
 
     mcp: ServerTool
-    """`SERVER.TOOL`: the server as the machine calls it, and the tool as the server does."""
+    """`SERVER.TOOL`: the machine's name for the server, and the server's name for the tool."""
     digest: Digest | None = None
-    """The tool is this one, as the server describes it; another one is fatal."""
+    """The digest of the name, description and schema that the tool must have. Any other tool is a
+    fatal error."""
     timeout: Duration = 60.0
-    """After that the call is given up, and the server ended."""
+    """The time after which the call is abandoned and the server is ended."""
     on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a call that may or may not have been made."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
+    models, `ask` for programs and tools."""
 
     kind = "mcp"
     example = {"mcp": "files.read_file"}
@@ -180,7 +183,7 @@ class McpTool(ToolBase):
 
 
 class PythonTool(ToolBase):
-    """A function of Python, in a process of its own."""
+    """A tool that is a Python function, run in a process of its own."""
 
     python: Annotated[
         str,
@@ -192,19 +195,22 @@ class PythonTool(ToolBase):
             re.ASCII,
         ),
     ]
-    """`package.module:function`; it is called with the fields of `input` and `with` by name."""
+    """`package.module:function`, called with the fields of `input` and `with` as keyword
+    arguments."""
     input: Fields = {}
-    """The fields that the model fills in."""
+    """The fields that the model fills in, with their types."""
     with_: dict[str, Any] = Field({}, alias="with")
-    """Arguments that the model does not see, as data; no templates."""
+    """Further arguments, as data, which the model does not see; not templates."""
     folder: str | None = None
-    """Where modules are looked for first, from the machine file on; without it, beside that."""
+    """The folder to search first for modules, relative to the machine file. Default: the machine
+    file's own folder."""
     timeout: Duration = 60.0
-    """After that it is ended, and the model is told so."""
+    """The time after which the function is killed. The model gets an error as the result."""
     env: Texts = ()
-    """Environment variables that it may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a call that may or may not have been made."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
+    models, `ask` for programs and tools."""
 
     kind = "python"
     example = {"python": "catalogue:search", "input": {"word": "str"}}

@@ -22,16 +22,16 @@ def _tag(value: object) -> str:
 
 
 class AgentState(TemplateState):
-    """Ask an agent; its answer is the artifact."""
+    """Asks an agent. The answer is the artifact."""
 
     agent: Annotated[
         Annotated[Id, Tag("<name>")] | Annotated[AgentChoice, Tag("<from>")], Discriminator(_tag)
     ]
-    """The agent that is asked, or those of which a word chooses one; the answer is the artifact."""
+    """The agent to ask, or a choice between several. Its answer is the artifact."""
     prompt: Text
-    """What it is asked: a template."""
+    """The prompt to send: a template."""
     output: OutputName | None = None
-    """The artifact; without it one with the state's name."""
+    """The artifact to write. Default: one with the state's name."""
     workspace: Workspace | None = None
     """The folder in which the agent works."""
 

@@ -52,8 +52,8 @@ class TemplateState(AuthorState):
     """A state whose work is told by one template, which can also say what has to change."""
 
     needs: Needs | None = None
-    """Artifacts, or fields of them. Where these are what they were and nothing else asks for new
-    work, what the state made before is kept."""
+    """The artifacts, or fields of artifacts, that the work is made from. If they are unchanged and
+    nothing else requires new work, the state keeps its last artifact."""
 
     reads_feedback = True
 

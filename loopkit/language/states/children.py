@@ -62,9 +62,10 @@ class ChildrenState(AuthorState):
     """A state whose work is done by runs of another machine; their results are the artifact."""
 
     machine: ChildMachine
-    """The file of the machine, beside this one or below."""
+    """The path of the machine file, in the folder of this one or below."""
     input: dict[str, Any] = Field(default={})
-    """Its input: texts at any depth are templates; of one that is a lone name the value counts."""
+    """The input of the other machine. Texts at any depth are templates; a single `{{ … }}` passes
+    on the value itself."""
 
     has_keys: ClassVar[bool] = False
     """Whether there is a child for each of several keys."""

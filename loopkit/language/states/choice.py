@@ -4,7 +4,7 @@ from loopkit.language.states.state import Example, WorkingState
 
 
 class ChoiceState(WorkingState):
-    """No work: decides at once."""
+    """Does no work: only decides which transition to take."""
 
     kind = "choice"
     example = Example({})

@@ -13,24 +13,24 @@ from loopkit.language.states.state import Example
 
 
 class CommandState(AuthorState):
-    """Run a command; its stdout is the artifact. A non-zero exit is no error."""
+    """Runs a command. Its stdout is the artifact; a non-zero exit code is not an error."""
 
     run: Argv
-    """The program and its arguments; each is a template, and no shell is involved."""
+    """The program and its arguments; each is a template. No shell is involved."""
     stdin: Text | None = None
-    """What the program reads: a template; without it nothing."""
+    """A template for the program's stdin. Default: no input."""
     output: OutputName | None = None
-    """The artifact; without it one with the state's name."""
+    """The artifact to write. Default: one with the state's name."""
     fallback: bool = False
-    """Marks the artifact and the result as a fallback."""
+    """Mark the artifact and the result as a fallback."""
     timeout: Duration = 600.0
-    """After that the program is ended."""
+    """The time after which the program is killed."""
     env: Texts = ()
-    """Environment variables that the program may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
-    """After a crash, what becomes of a run of the program that may have happened."""
+    """The policy for a call in doubt, which may have been made before a crash. Default: `ask`."""
     workspace: Workspace | None = None
-    """The folder in which the program works."""
+    """The folder in which the program runs."""
 
     kind = "run"
     example = Example({"run": ["cat"], "stdin": "{{ plan }}"})

@@ -44,23 +44,23 @@ ItemPaths = Annotated[
 
 
 class After(Noun):
-    """Which other items an item waits for, and with which outcomes."""
+    """The items that an item waits for, and the outcomes that it waits for."""
 
     of: ItemPaths
-    """The paths of their keys."""
+    """The paths of the keys of those items."""
     when: Annotated[Ids, Field(min_length=1)]
-    """The outcomes that are waited for; any other one blocks the item."""
+    """The outcomes to wait for; any other outcome blocks the item."""
 
 
 class EachState(ChildrenState):
-    """Run another machine for each item of a list; the results by key are the artifact."""
+    """Runs another machine for each item of a list. The results, by key, are the artifact."""
 
     each: ItemPath
-    """The list: a path in the input or in an artifact, `[]` for lists inside lists."""
+    """The path of the list in the input or in an artifact; `[]` goes into nested lists."""
     as_: Id = Field(alias="as")
-    """What templates call the item."""
+    """The name of the item in templates and paths."""
     key: ItemPath
-    """The path of what names an item, each differently: `task.id`."""
+    """The path of the item's key, which must be unique in the list: `task.id`."""
     after: (
         Annotated[
             Annotated[ItemPaths, Tag("<paths>")] | Annotated[After, Tag("<after>")],
@@ -68,23 +68,27 @@ class EachState(ChildrenState):
         ]
         | None
     ) = None
-    """Paths of the keys of the items that an item waits for; they have to succeed."""
+    """The paths of the keys of the items that an item waits for. These must succeed, unless `when`
+    names other outcomes."""
     group: ItemPath | None = None
-    """Only items with the same value here run at the same time; one without runs by itself."""
+    """The path of the item's group. Only items of the same group run at the same time; an item
+    without one runs alone."""
     parallel: Positive = 1
-    """How many run at the same time; one that waits for a person frees its place."""
+    """The maximum number of items that run at the same time, not counting those that wait for a
+    person."""
     serial: Ids = ()
-    """States of the machine of which only one works at a time, among all items."""
+    """States of the other machine of which only one works at a time, across all items."""
     alone: Ids = ()
-    """States of the machine during which no other item works."""
+    """States of the other machine during which no other item works."""
     isolate: Literal["none", "copy", "worktree"] = "none"
-    """Each run works in a tree of its own, and what succeeds is merged in order."""
+    """Whether each child runs in a tree of its own. Trees of successful children are merged in
+    order."""
     stop_on: Ids = ()
-    """Outcomes after which no item is begun, and those in hand are cancelled."""
+    """Outcomes that end the work: no further item starts, and running ones are cancelled."""
     min_items: Annotated[int, Field(ge=0)] = 1
-    """How many items there are at least."""
+    """The minimum number of items."""
     max_items: Positive | None = None
-    """How many there are at most; needed where the type of the list does not say it."""
+    """The maximum number of items; required unless the type of the list sets one."""
 
     kind = "each"
     has_keys = True

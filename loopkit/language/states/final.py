@@ -7,16 +7,17 @@ from loopkit.language.states.state import Example, StateBase
 
 
 class FinalState(StateBase):
-    """The end; the outcome is the state's name."""
+    """Ends the run. The outcome is the state's name."""
 
     final: Literal["success", "failure"]
-    """The end of the run: whether it is a success decides the exit code."""
+    """Whether the run succeeds or fails; this decides the exit code."""
     result: Ids = ()
-    """The artifacts that the run ends with."""
+    """The artifacts that make up the result of the run."""
     pick: Literal["last", "best"] = "last"
-    """Which versions are the result."""
+    """Which versions of the artifacts to return."""
     of: Id | None = None
-    """The validate state whose reports say which was best."""
+    """The validate state whose reports decide which version is best. Default: the one that judged
+    last."""
 
     kind = "final"
     example = Example({"final": "success", "result": "plan"})

@@ -11,24 +11,24 @@ from loopkit.language.states.state import Example, WorkingState
 
 
 class HumanState(WorkingState):
-    """Wait for a person, holding no process."""
+    """Waits for a person's answer. No process has to keep running."""
 
     human: Text
-    """The question that a person is asked: a template."""
+    """The question to ask: a template."""
     choices: Annotated[Ids, Field(min_length=1)]
-    """The answers that there are."""
+    """The possible answers."""
     show: Ids = ()
-    """Artifacts that the person sees; `report` is the last report."""
+    """The artifacts to show to the person; `report` is the last report."""
     pick: Literal["last", "best"] = "last"
-    """Which versions are shown."""
+    """Which versions of the artifacts to show."""
     form: Fields = {}
     """Fields to fill in besides the choice."""
     edit: Id | None = None
-    """The artifact of which the answer may bring a new text."""
+    """An artifact that the person may edit; the answer can contain its new text."""
     timeout: Duration | None = None
     """How long the question stays open."""
     otherwise: Id | None = None
-    """The choice that answers for an absent person after `timeout`."""
+    """The choice that counts if nobody answers within `timeout`."""
 
     kind = "human"
     example = Example(

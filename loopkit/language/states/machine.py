@@ -8,7 +8,7 @@ from loopkit.language.states.state import Example
 
 
 class MachineState(ChildrenState):
-    """Run another machine, once; its result is the artifact."""
+    """Runs another machine once. Its result is the artifact."""
 
     kind = "machine"
     example = Example(

@@ -14,39 +14,39 @@ what is equal where the contents are."""
 
 
 class ExtractSection(Section):
-    """A field that is the text under a heading or a bold label."""
+    """A field with the text under a heading or bold label."""
 
     default: str | None = None
-    """Where nothing is found; without it none."""
+    """The value if nothing is found. Default: none."""
 
 
 class ExtractMatch(Noun):
-    """A field that is the first match of a pattern, its first group where it has one."""
+    """A field with the first match of a pattern, or with its first group if it has one."""
 
     match: str
     """A regular expression, or a name under `patterns:`."""
     default: str | None = None
-    """Where nothing is found; without it none."""
+    """The value if nothing is found. Default: none."""
 
 
 class ExtractAll(Noun):
-    """A field that is the list of all matches, in order, each once."""
+    """A field with the list of all matches of a pattern, in order and without duplicates."""
 
     all: str
     """A regular expression, or a name under `patterns:`."""
     outside_code: bool = False
-    """Fenced and indented code does not count."""
+    """Ignore fenced and indented code."""
 
 
 class ExtractCount(Noun):
-    """A field that says how often a pattern matches."""
+    """A field with the number of matches of a pattern."""
 
     count: str
     """A regular expression, or a name under `patterns:`."""
     outside_code: bool = False
-    """Fenced and indented code does not count."""
+    """Ignore fenced and indented code."""
     default: int | None = None
-    """Instead of 0."""
+    """The value if nothing matches, instead of 0."""
 
 
 def _extract_kind(value: object) -> str | None:
@@ -68,22 +68,22 @@ Extract = Annotated[
 
 
 class Output(Noun):
-    """The artifact that a state leaves behind."""
+    """The artifact that a state writes."""
 
     name: Id
-    """What the artifact is called."""
+    """The name of the artifact."""
     file: str | None = None
-    """The artifact is this file of the workspace, if this attempt wrote it."""
+    """The file in the workspace that is the artifact, if this attempt wrote it."""
     folder: str | None = None
-    """The artifact is this folder of the workspace, if this attempt changed anything in it: its
-    text is the difference to what was there before the first attempt."""
+    """The folder in the workspace that is the artifact, if this attempt changed anything in it. Its
+    text is the diff against the contents before the first attempt."""
     else_: Literal["reply"] | None = Field(None, alias="else")
-    """Where the attempt wrote no file, or changed nothing in the folder: the reply is the
-    artifact."""
+    """`reply`: use the reply as the artifact if the attempt did not write the file or change the
+    folder."""
     fence: Literal["strip"] | None = None
-    """`strip`: where the text has exactly one code fence, the artifact is what stands in it."""
+    """`strip`: if the text has exactly one code fence, its content is the artifact."""
     fields: dict[Id, Extract] = {}
-    """Typed fields taken out of the text."""
+    """Typed fields to extract from the text."""
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
@@ -130,9 +130,9 @@ class RenderOutput(Output):
     """The artifact of a `render` state."""
 
     file: str | None = None
-    """The file of the workspace to which the text is written."""
+    """The file in the workspace to write the text to."""
     append: bool = False
-    """The text is added to what the file holds."""
+    """Append the text to the file instead of replacing it."""
 
 
 _NAME_OR_MORE = Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>")

@@ -8,14 +8,14 @@ from loopkit.language.states.state import Example
 
 
 class RenderState(TemplateState):
-    """Fill a template: a deterministic fallback, a merge, an imported text."""
+    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
 
     render: Text
-    """The template whose text is the artifact."""
+    """The template. Its text is the artifact."""
     output: RenderOutputName | None = None
-    """The artifact; without it one with the state's name."""
+    """The artifact to write. Default: one with the state's name."""
     fallback: bool = False
-    """Marks the artifact and the result as a fallback."""
+    """Mark the artifact and the result as a fallback."""
 
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})

@@ -38,12 +38,12 @@ class Example(Value, frozen=True):
 
 
 class AgentChoice(Noun):
-    """One of several agents, chosen by a word."""
+    """A choice between several agents, made by a word in the data."""
 
     from_: str = Field(alias="from")
-    """The dotted path of the word in the input or in an artifact: `input.task.agent`."""
+    """The dotted path of that word in the input or in an artifact: `input.task.agent`."""
     of: Annotated[dict[str, Id], Field(min_length=1)]
-    """The agent for each word."""
+    """The agent to use for each word."""
 
     @property
     def template(self) -> str:
@@ -65,7 +65,7 @@ class StateBase(Noun):
     """What is known of every state. Each kind says where it differs."""
 
     description: str = ""
-    """For readers."""
+    """A note for readers; has no effect."""
 
     kind: ClassVar[str]
     """The key by which states of this kind are known."""
@@ -219,13 +219,13 @@ class WorkingState(StateBase):
     """A state that does something, and goes on."""
 
     transitions: Transitions | None = None
-    """The ways out, in the order in which they are tried."""
+    """The transitions out of the state, in the order in which they are tried."""
     next: Id | None = None
-    """One unguarded transition."""
+    """The next state: short for a single transition without a guard."""
     on_error: OnError | None = None
-    """Where an error goes that is left after the retries."""
+    """The state or edge to take if an error remains after all retries."""
     emit: Emit | None = None
-    """An event of this name is stored when the state's work starts."""
+    """The name of an event to store when the state starts its work."""
 
     @property
     def emits(self) -> Emission | None:

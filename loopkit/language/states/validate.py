@@ -15,26 +15,26 @@ from loopkit.language.validators import ByItem
 
 
 class ValidateState(WorkingState):
-    """Judge an artifact; leaves a report."""
+    """Judges an artifact and writes a report."""
 
     validate_: Id = Field(alias="validate")
-    """The artifact that is judged; the work leaves a report."""
+    """The artifact to judge."""
     by: Annotated[tuple[ByItem, ...], Field(min_length=1), FROM_LIST]
-    """Names of validators, and rules written inline."""
+    """The validators to use: names, and rules written inline."""
     stop: Literal["first"] | None = None
-    """Deterministic validators stop at the first one that blocks."""
+    """`first`: stop at the first deterministic validator that blocks."""
     combine: Literal["strictest", "majority"] = "strictest"
-    """Whether one judge that fails is enough, or judges are outvoted."""
+    """Whether one judge that fails is enough, or the judges vote."""
     merge: Literal["key"] | None = None
-    """Findings of several judges that have one key are one finding, of the worst severity."""
+    """`key`: merge findings of several judges with the same key into one, of the worst severity."""
     quorum: Annotated[int, Field(ge=1)] | None = None
-    """How many of the judges asked have to answer; without it all."""
+    """How many of the judges asked have to answer. Default: all."""
     block: Id | None = None
-    """Findings of this severity and worse block here, instead of the machine's `blocking`."""
+    """The mildest severity that blocks in this state, instead of the machine's `blocking`."""
     settle_after: Annotated[int, Field(ge=1)] | None = None
-    """After so many rounds, what nobody found before blocks only with the worst severity."""
+    """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
-    """Where `command` rules run."""
+    """The folder in which `command` rules run."""
 
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})

@@ -13,19 +13,20 @@ from loopkit.language.validators.rule import Example, FixedRule
 
 
 class Acyclic(Noun):
-    """Where the graph is in the data."""
+    """The paths of the graph's nodes and edges in the data."""
 
     nodes: str
-    """Where the ids of the nodes are: `nodes[].id`."""
+    """The path of the node ids: `nodes[].id`."""
     edges: str
-    """Where each node says where it leads, `nodes[].needs[]`, or where the pairs of ids are."""
+    """The path of the edges: the ids that each node names, `nodes[].needs[]`, or a list of pairs of
+    ids."""
     needs: str | None = None
-    """Where each node says what it needs: `nodes[].inputs[]`. Then only that is judged: whether a
-    node before it gives that."""
+    """The path of what each node needs: `nodes[].inputs[]`. The rule then checks only that an
+    earlier node gives it."""
     gives: str | None = None
-    """Where each node says what it gives: `nodes[].outputs[]`."""
+    """The path of what each node gives: `nodes[].outputs[]`."""
     given: str | None = None
-    """An input or an artifact with what is there without any node."""
+    """An input or an artifact that lists what is available without any node."""
 
     def __str__(self) -> str:
         return self.edges
@@ -57,10 +58,10 @@ class Acyclic(Noun):
 
 
 class AcyclicRule(FixedRule):
-    """A graph in the data has no cycle, and its edges lead to nodes."""
+    """Checks that a graph in the data has no cycle and that its edges lead to nodes."""
 
     acyclic: Acyclic
-    """The paths to its nodes and edges."""
+    """The paths of the nodes and edges."""
 
     kind = "acyclic"
     example = Example(

@@ -15,39 +15,41 @@ Parse = Literal["exit_code", "lines", "junit", "sarif", "report"]
 
 
 class CommandError(ErrorRule):
-    """Which end of a program means that it came to no verdict, and whether to try again."""
+    """An exit code or output that means that the program gave no verdict, and whether to retry."""
 
     error_class: Literal["transient", "fatal"] = Field(alias="class")
-    """`transient`: another try may help; `fatal`: none will."""
+    """`transient`: another try may help; `fatal`: it will not."""
 
 
 class CommandRule(FixedRule):
-    """A program judges: exit 0 passes, one of `fail_codes` fails, all else is an error."""
+    """Runs a program as a validator: exit code 0 passes, one of `fail_codes` fails, any other is an
+    error."""
 
     command: Argv
     """The program and its arguments; each is a template."""
     stdin: Text | None = None
-    """A template; default is the artifact."""
+    """A template for the program's stdin. Default: the artifact."""
     parse: Parse = "exit_code"
-    """How findings are read out of what the program says."""
+    """How to read findings from the program's output."""
     file: PlainText | None = None
-    """A template: the file of the workspace that has the report; default is stdout."""
+    """A template for the path of the report in the workspace. Default: the report is stdout."""
     map: ReportMap | None = None
-    """With `parse: report`: how the report is read, where it has another shape than ours."""
+    """With `parse: report`: how to read a report that is not in the standard form."""
     verdict: VerdictReading | None = None
-    """How a verdict is read out of what it prints; the strictest counts."""
+    """How to read a verdict from the program's output. The strictest verdict counts."""
     fail_codes: Annotated[tuple[int, ...], FROM_LIST] = (1,)
-    """Exit codes that mean a defect."""
+    """The exit codes that mean a defect."""
     baseline: bool = False
-    """It runs once before the run's first work; what it finds then does not block later."""
+    """Run the program once before the run's first work; defects found then do not block later."""
     retry: Retry = Retry(attempts=1)
-    """What follows where it came to no verdict and another try may help."""
+    """How to retry the program if it gave no verdict and another try may help."""
     errors: Annotated[tuple[CommandError, ...], FROM_LIST] = ()
-    """Which end of the program is no verdict, of which class; the first that fits counts."""
+    """The exit codes and output that mean that there is no verdict, each with its class. The first
+    match counts."""
     timeout: Duration = 600.0
-    """After that the program is ended, and there is no verdict."""
+    """The time after which the program is killed; there is no verdict then."""
     env: Texts = ()
-    """Environment variables that the program may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
 
     kind = "command"
     played = "command"

@@ -12,12 +12,12 @@ from loopkit.language.validators.verdict import VerdictReading
 
 
 class Score(Noun):
-    """A number that a judge gives besides its verdict; the higher, the better."""
+    """A number that a judge gives besides its verdict; higher is better."""
 
     min: float = Field(0, strict=False, allow_inf_nan=False)
-    """The lowest that it may give."""
+    """The lowest score."""
     max: float = Field(10, strict=False, allow_inf_nan=False)
-    """The highest."""
+    """The highest score."""
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
@@ -35,38 +35,38 @@ esac
 
 
 class JudgeRule(RuleBase):
-    """A model judges, with a structured report."""
+    """Asks a model to judge, with a structured report."""
 
     judge: Id
-    """The agent that is asked."""
+    """The agent to ask."""
     rubric: Annotated[tuple[Text, ...], FROM_LIST] = ()
-    """What to judge by; no templates."""
+    """The criteria to judge by; not templates."""
     sees: Texts = ()
-    """What the judge is shown besides the artifact, such as `input.issue`."""
+    """Further values to show to the judge, such as `input.issue`."""
     prompt: Text | None = None
-    """Instead of the prompt made from `rubric` and `sees`."""
+    """A template that replaces the prompt made from `rubric` and `sees`."""
     map: Annotated[ReportMap, ByItself(ReportMap)] | None = None
-    """How its report is read, where that has another shape than ours."""
+    """How to read a report that is not in the standard form."""
     verdict: Annotated[VerdictReading, ByItself(VerdictReading)] | None = None
-    """How its verdict is read out of text, where it gives no report."""
+    """How to read a verdict from text, if the judge gives no report."""
     score: Score | None = None
-    """It gives a score too, of this range."""
+    """The range of the score that the judge gives besides its verdict."""
     reask: int = Field(2, ge=0, le=10)
-    """How often it is asked again when its answer can't be read or contradicts itself."""
+    """The maximum number of re-asks if the answer is unreadable or contradicts itself."""
     submit: bool = False
-    """It hands in its report by calling a tool, instead of writing it as its answer."""
+    """Have the judge submit its report by a tool call, instead of writing it as its answer."""
     nonce: bool = False
-    """Its answer has to repeat a code of this one question, so that no other answer is taken for
-    it."""
+    """Require the answer to repeat a code that belongs to this question, so that no other answer
+    can be taken for it."""
     always: bool = False
-    """Asked also where a deterministic rule blocks already."""
+    """Ask the judge even if a deterministic rule already blocks."""
     samples: int = Field(1, ge=1, le=25)
-    """How often it is asked the same question, each time anew; the samples are combined to one
+    """How many times to ask the same question, independently. The samples are combined into one
     answer."""
     combine: Literal["majority", "strictest"] = "majority"
     """Whether the samples vote, or one that fails is enough."""
     confirm: Literal["fail"] | None = None
-    """A fail counts only if it fails again when it is asked once more, anew."""
+    """Count a fail only if a second, independent opinion fails too."""
 
     @model_validator(mode="after")
     def _submits_a_report(self) -> Self:

@@ -9,10 +9,10 @@ from loopkit.text import plural
 
 
 class MinCharsRule(FixedRule):
-    """The text, outer white space removed, has at least so many characters."""
+    """Checks that the text, without surrounding white space, is not shorter than a minimum."""
 
     min_chars: int = Field(ge=0)
-    """How many characters, outer white space removed."""
+    """The minimum number of characters, without surrounding white space."""
 
     kind = "min_chars"
     sees_only_artifact = True
@@ -31,10 +31,10 @@ class MinCharsRule(FixedRule):
 
 
 class MaxCharsRule(FixedRule):
-    """The text, outer white space removed, has at most so many characters."""
+    """Checks that the text, without surrounding white space, is not longer than a maximum."""
 
     max_chars: int = Field(ge=0)
-    """How many characters, outer white space removed."""
+    """The maximum number of characters, without surrounding white space."""
 
     kind = "max_chars"
     sees_only_artifact = True

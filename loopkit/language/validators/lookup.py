@@ -51,20 +51,21 @@ KnownIn = Annotated[
 
 
 class Lookup(Noun):
-    """Which values have to be known, and where the known ones are."""
+    """The values to check, and the source of the known values."""
 
     path: str
-    """Where the values are in the data that is judged: `nodes[].capability`."""
+    """The path of the values in the judged data: `nodes[].capability`."""
     in_: KnownIn = Field(alias="in")
-    """An input such as `input.known`, the name of an artifact, or `{file: PATH}`."""
+    """The source of the known values: an input such as `input.known`, the name of an artifact, or
+    `{file: PATH}`."""
     at: str | None = None
-    """Where in that the known values are: `items[].id`; without it, that itself holds them."""
+    """The path of the known values in the source: `items[].id`. Default: the source itself."""
     where: str | None = None
-    """A condition on each item of `at`: only the values of those that meet it are known."""
+    """A condition on each item of `at`. Only the values of items that meet it count as known."""
     cover: bool = False
-    """Instead, every known value has to be used."""
+    """Check the reverse: every known value must be used at `path`."""
     avoid: bool = False
-    """Instead, no known value may be used."""
+    """Check the opposite: no known value may be used at `path`."""
 
     def __str__(self) -> str:
         how = "covers" if self.cover else "avoids" if self.avoid else "in"
@@ -83,10 +84,11 @@ class Lookup(Noun):
 
 
 class LookupRule(FixedRule):
-    """Every value at a path is among the known ones, or every known one is used there."""
+    """Checks that every value at a path is known, that every known value is used there, or that
+    none is."""
 
     lookup: Lookup
-    """The values and where they are known."""
+    """The values to check, and the known values."""
 
     kind = "lookup"
     example = Example(

@@ -9,23 +9,23 @@ from loopkit.language.validators.rule import Breach, Example, FixedRule, Matchin
 
 
 class Count(Noun):
-    """How often a pattern has to match."""
+    """The number of times that a pattern must match."""
 
     min: int = Field(1, ge=0)
-    """At least so often."""
+    """The minimum number of matches."""
     max: int | None = Field(None, ge=0)
-    """At most so often."""
+    """The maximum number of matches."""
 
 
 class MatchesRule(FixedRule):
-    """The pattern is found in the text."""
+    """Checks that a pattern is found in the text."""
 
     matches: str
-    """A regular expression, or a name under `patterns:`; `^` and `$` match at every line."""
+    """A regular expression, or a name under `patterns:`. `^` and `$` match at every line."""
     outside_code: bool = False
-    """Fenced and indented code does not count."""
+    """Ignore fenced and indented code."""
     count: Count = Count()
-    """How often it has to match."""
+    """How many times the pattern must match."""
 
     kind = "matches"
     sees_only_artifact = True
@@ -54,12 +54,12 @@ class MatchesRule(FixedRule):
 
 
 class NotMatchesRule(FixedRule):
-    """The pattern is not found; each match is a finding with its line."""
+    """Checks that a pattern is not found. Each match is a finding with its line."""
 
     not_matches: str
     """A regular expression, or a name under `patterns:`."""
     outside_code: bool = False
-    """Fenced and indented code does not count."""
+    """Ignore fenced and indented code."""
 
     kind = "not_matches"
     sees_only_artifact = True

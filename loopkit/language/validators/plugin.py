@@ -33,20 +33,21 @@ def check(text, context):
 
 
 class PythonRule(FixedRule):
-    """A function of Python judges, in a process of its own."""
+    """Runs a Python function as a validator, in a process of its own."""
 
     python: PluginName
-    """`package.module:function`, or the name under which a package offers its plug-in."""
+    """`package.module:function`, or the name under which a package registers its plug-in."""
     with_: dict[str, Any] = Field({}, alias="with")
-    """Arguments for the function, as data; no templates."""
+    """Arguments for the function, as data; not templates."""
     sees: Texts = ()
-    """Other artifacts and the like that it is given, such as `plan`."""
+    """Further values to pass to the function, such as another artifact: `plan`."""
     folder: str | None = None
-    """Where modules are looked for first, from the machine file on; without it, beside that."""
+    """The folder to search first for modules, relative to the machine file. Default: the machine
+    file's own folder."""
     timeout: Duration = 60.0
-    """After that it is ended, and there is no verdict."""
+    """The time after which the function is killed; there is no verdict then."""
     env: Texts = ()
-    """Environment variables that it may see besides the harmless ones."""
+    """Environment variables to pass on, besides the harmless ones."""
 
     kind = "python"
     may_be_lost = True

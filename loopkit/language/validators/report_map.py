@@ -25,69 +25,77 @@ PartPath = Annotated[str, AfterValidator(_part), Field(json_schema_extra={"patte
 
 
 class ReportCheck(Noun):
-    """A check that a report tells the result of, as true or false."""
+    """A check whose result a report gives as true or false."""
 
     severity: Id | None = None
-    """How bad it is where it is false; without it that blocks."""
+    """The severity of the finding if the check is false. Default: one that blocks."""
     code: str = ""
-    """The kind of defect."""
+    """The code of the finding: the kind of defect."""
     message: Text | None = None
-    """What is wrong then and what is expected; no template."""
+    """The message of the finding: what is wrong, and what is expected. Not a template. Default: one
+    that names the path."""
     origin: Ids = ()
-    """The states that have to mend it, where the machine has `origins`."""
+    """The states that must fix it, if the machine has `origins`."""
 
 
 class ReportMap(Noun):
-    """How a report of another shape is read. What is not mapped is read under its own name.
+    """How to read a report that is not in the standard form. Parts that are not mapped are read
+    under their own names.
 
-    Words are compared without regard to case; true, false, null and numbers of a report by their
-    JSON text. A table is closed: a word that it does not know is the reviewer's mistake.
+    Words are compared ignoring case; true, false, null and numbers are compared by their JSON text.
+    A table is closed: a word that it does not list is the reviewer's mistake.
     """
 
     verdict: PartPath | None = None
-    """Without it and without `verdicts`, a report without verdict has that of its findings."""
+    """The path of the verdict. If neither this nor `verdicts` is set, a missing verdict follows
+    from the findings."""
     verdicts: dict[str, Literal["pass", "warn", "fail"]] = {}
-    """What the words of the verdict mean; default is `pass`, `warn` and `fail` themselves."""
+    """The meaning of each word for a verdict. Default: `pass`, `warn` and `fail` themselves."""
     findings: PartPath = "findings"
-    """The list of findings; an item that is a text is a message by itself."""
+    """The path of the list of findings. An item that is a text is the message itself."""
     message: PartPath = "message"
-    """Within a finding, as all that follows."""
+    """The path of the message in a finding. The paths down to `line` are relative to a finding as
+    well."""
     severity: PartPath | None = None
-    """Without it and without `severities`, a finding may have none: it blocks where the verdict
-    is `fail` or is not given."""
+    """The path of the severity. If neither this nor `severities` is set, it may be missing: the
+    finding then blocks if the verdict is `fail` or missing."""
     severities: dict[str, Id] = {}
-    """What the words of a severity mean: a level, or `none` for no finding. Default is the levels
-    themselves."""
+    """The meaning of each word for a severity: a severity of the machine, or `none` for no finding.
+    Default: the severities themselves."""
     code: PartPath = "code"
-    """The kind of defect."""
+    """The path of the code: the kind of defect."""
     codes: dict[str, str] = {}
-    """The codes of findings by the report's words for them; without it these are the codes."""
+    """The code for each of the report's words. Default: the words themselves."""
     key: PartPath | None = None
-    """What each finding is called in every round, however it is worded: with it, its id."""
+    """The path of a name that a finding keeps in every round, however it is worded."""
     origin: PartPath | None = None
-    """Who injected the defect, where the machine has `origins`: a word, or a list of them. What
-    says nothing there falls to the author of what is judged."""
+    """The path of the state that injected the defect, or of a list of states, if the machine has
+    `origins`. Findings without one fall to the author of the judged artifact."""
     origins: dict[str, Ids] = {}
-    """The states that the words mean, none for "nobody knows"; default is their names."""
+    """The states that each word stands for; an empty list means unknown. Default: the states' own
+    names."""
     location: PartPath = "location"
-    """The heading or field that it concerns."""
+    """The path of the heading or field that the finding is about."""
     line: PartPath = "line"
-    """The number of the line."""
+    """The path of the line number."""
     error_count: PartPath = "error_count"
-    """A number that has to be that of the findings that reject, where it is there."""
+    """The path of a number that, if present, must equal the number of findings that reject."""
     warning_count: PartPath = "warning_count"
-    """As `error_count`, for those that do not block."""
+    """The path of a number that, if present, must equal the number of findings that do not
+    block."""
     counts: dict[str, PartPath] = {}
-    """Numbers that have to be those of the findings listed with a severity, given by the report's
-    word for it or by the level, where they are there."""
+    """For severities, the paths of numbers that, if present, must equal the number of listed
+    findings of that severity. A key is the report's word, or a severity of the machine."""
     met: PartPath | None = None
-    """The number of criteria that are met; a pass with fewer than were checked is a warning."""
+    """The path of the number of criteria met. A pass with fewer met than checked becomes a
+    warning."""
     checked: PartPath | None = None
-    """The number of criteria that were checked."""
+    """The path of the number of criteria checked."""
     checks: dict[PartPath, ReportCheck] = {}
-    """Checks by where their result stands: a false one is a finding, whatever the verdict says."""
+    """Checks, by the paths of their results. A check that is false is a finding, whatever the
+    verdict."""
     score: PartPath = "score"
-    """The score, where the rule has one."""
+    """The path of the score, if the rule has one."""
 
     @property
     def given_codes(self) -> frozenset[str] | None:

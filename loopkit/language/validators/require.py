@@ -8,14 +8,14 @@ from loopkit.language.validators.rule import Example, FixedRule
 
 
 class RequireRule(FixedRule):
-    """A condition on data, in the guard language."""
+    """Checks that a condition in the guard language is true for the data."""
 
     require: str
-    """The condition; names are fields of the data or the item."""
+    """The condition; its names are fields of the data or of the item."""
     each: str | None = None
-    """A path such as `nodes[]`; the condition is tried on every item."""
+    """A path such as `nodes[]`; the condition is tested on every item."""
     sees: Texts = ()
-    """Other artifacts and the like whose data it reads, such as `plan`."""
+    """Other artifacts whose data the condition can read, such as `plan`."""
 
     kind = "require"
     example = Example({"require": "cups > 1"}, passes='{"cups": 2}', fails='{"cups": 1}')

@@ -45,14 +45,15 @@ class RuleBase(Noun):
     """What every rule may say."""
 
     severity: Id | None = None
-    """How bad its findings are, at most; without it they block."""
+    """The severity of its findings; the maximum for findings that have their own. Default: one that
+    blocks, and no maximum."""
     code: str = ""
-    """A name for the finding, for `"CODE" in codes`."""
+    """A code for its findings, which guards can test: `"CODE" in codes`."""
     origin: Ids = ()
-    """The states that have to mend its findings, where the machine has `origins`. Without it that
-    is the author of what is judged."""
+    """The states that must fix its findings, if the machine has `origins`. Default: the author of
+    the judged artifact."""
     guard: str | None = None
-    """Where it is false, the rule does not apply."""
+    """A condition. The rule is skipped if this is false."""
 
     kind: ClassVar[str]
     """The key by which rules of this kind are known."""
@@ -223,11 +224,11 @@ class FixedRule(RuleBase):
     """A rule that judges without a model."""
 
     message: Text | None = None
-    """A template that sees `item`, `index`, `value`, `parent`, `artifact`; each rule has a
-    default."""
+    """A template for the finding's message; it can use `item`, `index`, `value`, `parent` and
+    `artifact`. Default: a message of the rule's own."""
     fields: dict[str, PlainText] = {}
-    """What else a finding says, by name: templates that see what `message` sees. What comes out
-    empty is left out."""
+    """Extra fields of a finding, by name: templates that can use the same names as `message`. Empty
+    results are omitted."""
 
     @property
     def own_code(self) -> str:

@@ -11,12 +11,12 @@ from loopkit.language.validators.rule import Example, FixedRule
 
 
 class SchemaRule(FixedRule):
-    """JSON or YAML data of this shape."""
+    """Checks that the artifact is JSON or YAML data of a given type."""
 
     schema_: Notation = Field(alias="schema")
     """A type in the notation of the language, or a JSON Schema."""
     tolerant: bool = False
-    """Take the data out of a code fence or the prose around it."""
+    """Extract the data from a code fence or the prose around it."""
 
     kind = "schema"
     sees_only_artifact = True

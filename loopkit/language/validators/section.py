@@ -7,7 +7,7 @@ from loopkit.language.validators.rule import Example, FixedRule, Matching
 
 
 class SectionRule(Section, FixedRule):
-    """A heading or a bold label of this name stands in the Markdown, with text under it."""
+    """Checks that the Markdown has a heading or bold label of this name, with text under it."""
 
     kind = "section"
     sees_only_artifact = True

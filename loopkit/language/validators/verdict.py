@@ -11,31 +11,33 @@ GROUPS = ("message", "severity", "file", "line", "code", "key")
 
 
 class VerdictCounts(Noun):
-    """The numbers in a text that bound its verdict: with fewer met than checked, it is no pass."""
+    """Numbers in a text that limit its verdict: with fewer criteria met than checked it is not a
+    pass."""
 
     met: str
-    """A pattern whose first group is the number of criteria that are met."""
+    """A pattern whose first group is the number of criteria met."""
     checked: str
-    """A pattern whose first group is the number of criteria that were checked."""
+    """A pattern whose first group is the number of criteria checked."""
 
 
 class VerdictReading(Noun):
-    """How a verdict and findings are read out of what a reviewer writes.
+    """How to read a verdict and findings from a reviewer's text.
 
     Patterns are regular expressions, or names under `patterns:`.
     """
 
     pattern: str | None = None
-    """Its group `verdict`, or its first one, is the word; default reads a line of its own."""
+    """The pattern of the verdict: its group `verdict`, or else its first group, captures the word.
+    Default: a line such as `**Verdict:** FAIL`."""
     words: dict[str, Literal["pass", "warn", "fail"]] = {}
-    """What the words mean, capitals aside; default is PASS, WARN and FAIL."""
+    """The meaning of each word, ignoring case. Default: PASS, WARN and FAIL."""
     findings: str | None = None
-    """The line of a finding, with the group `message`; default reads `- [FAIL] text`. A group
-    `key` is what the finding is called in every round."""
+    """The pattern of a finding's line, with the group `message`. A group `key` captures a name that
+    the finding keeps in every round. Default: `- [FAIL] text`."""
     take: Take = "last"
-    """Which of several verdicts counts; with `unique` all have to say the same."""
+    """Which of several verdicts counts; with `unique` all must agree."""
     counts: VerdictCounts | None = None
-    """Numbers that have to allow a pass."""
+    """Numbers in the text that limit the verdict."""
 
     @property
     def patterns(self) -> Iterator[tuple[tuple[str, ...], str]]:

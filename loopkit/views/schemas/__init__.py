@@ -14,8 +14,8 @@ from loopkit.views.schemas.records import records_of
 from loopkit.views.stats.statistics import MachineStats, RunStats
 
 STATS = (
-    "What `loopkit stats --format json` prints. A share of nothing is null. Read it openly: "
-    "a later version may add keys, and takes none away."
+    "The output of `loopkit stats --format json`. A share is null if its denominator is zero. "
+    "Ignore keys that you do not know: later versions may add some, and remove none."
 )
 
 

@@ -10,16 +10,20 @@ from loopkit.views.schemas.records import records_of
 from loopkit.views.schemas.result_line import RESULT, result_line
 
 HEAD: dict[str, dict[str, str]] = {
-    "run": {"type": "string", "description": "The run that it belongs to; children are runs, too."},
-    "seq": {"type": "integer", "description": "Its place in the run, from 1 without gaps."},
-    "epoch": {"type": "integer", "description": "Which owner of the run wrote it."},
-    "time": {"type": "number", "description": "Unix time at which it was stored."},
+    "run": {"type": "string", "description": "The id of the run. Children are runs of their own."},
+    "seq": {"type": "integer", "description": "The position in the run, from 1, without gaps."},
+    "epoch": {
+        "type": "integer",
+        "description": "The epoch of the owner that wrote it; each claim begins a new one.",
+    },
+    "time": {"type": "number", "description": "The Unix time at which it was stored."},
 }
 """The keys that every event has besides its own."""
 DESCRIPTION = (
-    "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`, or the result, the "
-    "last line of the former; `type` says which keys it has, `version` is that of the format. "
-    "Read it openly: a later version may add keys and types, and takes none away."
+    "One event of a run, as a line of `--output jsonl` or `runs logs --jsonl`; the last line of "
+    "`--output jsonl` is the result. `type` determines the other keys; `version` is the version of "
+    "the format. Ignore keys and types that you do not know: later versions may add some, and "
+    "remove none."
 )
 
 
@@ -43,7 +47,7 @@ def event_schema() -> dict[str, Any]:
 
 
 def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    kind = {"const": name, "description": "What happened; it says which other keys there are."}
+    kind = {"const": name, "description": "The kind of event, which determines its other keys."}
     properties = {**HEAD, "type": kind, **record["properties"]}
     return {**record, "properties": properties, "required": list(properties)}
 

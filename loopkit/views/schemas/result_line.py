@@ -8,28 +8,34 @@ RESULT = "result"
 TEXT = {"type": "string"}
 QUESTION = {"$ref": "#/definitions/Question"}
 KEYS: dict[str, tuple[dict[str, Any], str]] = {
-    "type": ({"const": RESULT}, "It is the last line of a command."),
-    "run": (TEXT, "The run that was driven."),
-    "machine": (TEXT, "Its machine."),
+    "type": ({"const": RESULT}, "Marks the last line of a command."),
+    "run": (TEXT, "The id of the run."),
+    "machine": (TEXT, "The name of its machine."),
     "status": (TEXT, "`finished`, `cancelled`, `waiting`, `suspended`, or `running` if stopped."),
-    "state": (TEXT, "The state in which it is."),
-    "outcome": ({"type": ["string", "null"]}, "The name of the final state; null before that."),
-    "success": ({"type": ["boolean", "null"]}, "Whether that is a success; null before that."),
-    "result": ({"type": "object"}, "The artifacts of the final state by name."),
+    "state": (TEXT, "The current state of the run."),
+    "outcome": (
+        {"type": ["string", "null"]},
+        "The name of the final state; null before it is reached.",
+    ),
+    "success": (
+        {"type": ["boolean", "null"]},
+        "Whether the final state is a success; null before it is reached.",
+    ),
+    "result": ({"type": "object"}, "The artifacts of the result, by name."),
     "artifacts": (
         {"type": "object", "additionalProperties": {"$ref": "#/definitions/Version"}},
-        "Of each of these which version it is, and how the run came to it.",
+        "For each of these artifacts: its version, and how the run came to it.",
     ),
     "question": (
         {"anyOf": [{"type": "null"}, QUESTION]},
-        "What the run itself asks; null if it asks nothing.",
+        "The open question of the run itself; null if there is none.",
     ),
     "questions": (
         {"type": "array", "items": QUESTION},
-        "What its children ask: `run`, `item`, and the keys of a question.",
+        "The open questions of its children: `run`, `item`, and the keys of a question.",
     ),
-    "error": (TEXT, "Why it is suspended; empty if it is not."),
-    "usage": ({"$ref": "#/definitions/Usage"}, "What it and its children have spent."),
+    "error": (TEXT, "Why the run is suspended; empty if it is not."),
+    "usage": ({"$ref": "#/definitions/Usage"}, "The usage of the run and its children."),
     "exit": ({"type": "integer"}, "The exit code of the command."),
 }
 """By key: its type, and its description."""

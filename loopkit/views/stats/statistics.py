@@ -7,7 +7,7 @@ from loopkit.engine.telemetry import Defect, Override, Phase
 
 
 class PhaseStats(Phase, frozen=True, kw_only=True):
-    """One state: what it has written, injected, found and missed, with the shares of these."""
+    """One state: what it wrote, injected, found and missed, with the resulting shares."""
 
     correction_rate: float | None = None
     """Corrections / works."""
@@ -18,38 +18,38 @@ class PhaseStats(Phase, frozen=True, kw_only=True):
 
 
 class RunStats(Record, frozen=True, kw_only=True):
-    """One run. A share of nothing is none."""
+    """One run. A share is null if its denominator is zero."""
 
     run: str
     machine: str
     status: str
     outcome: str | None
-    """The final state; none while it has not finished."""
+    """The final state; null if the run has not finished."""
     success: bool | None
     played: bool
     """Whether a scenario played the agents."""
     started: float
-    """Unix time."""
+    """The Unix time at which the run started."""
     calls: int
     tokens: int
     cost_usd: float | None
-    """What was spent, children included, without what is only held; none where it is not known."""
+    """The cost in USD, including children but not amounts that are only held; null if unknown."""
     seconds: float
-    """Work, not waiting."""
+    """The seconds of work, not counting waiting."""
     works: int
-    """How often its states wrote their artifacts."""
+    """How many times its states wrote their artifacts."""
     corrections: int
-    """How many of these works came behind a revise edge."""
+    """The number of these works that were corrections."""
     correction_rate: float | None
     """Corrections / works."""
     blocking: int
-    """Defects that blocked."""
+    """The number of defects that blocked."""
     resolved: int
-    """How many of these are resolved."""
+    """The number of these defects that are resolved."""
     density: float | None
     """Blocking defects / 1,000 characters of the last versions."""
     caught: int
-    """How many of them no validate state has missed."""
+    """The number of blocking defects that no validate state missed."""
     process_yield: float | None
     """Caught / blocking defects."""
     phases: tuple[PhaseStats, ...]
@@ -62,19 +62,19 @@ class RunStats(Record, frozen=True, kw_only=True):
 
 
 class Group(Record, frozen=True, kw_only=True):
-    """Finished runs: those that were corrected, or those that were not."""
+    """Finished runs: either those with corrections or those without."""
 
     runs: int = 0
     cost_usd: float | None = None
-    """Of a run, in the mean over those whose cost is known."""
+    """The mean cost of a run in USD, over the runs whose cost is known."""
     seconds: float | None = None
-    """Of a run, in the mean."""
+    """The mean seconds of work of a run."""
     unpriced: int = 0
-    """Runs whose cost is not known."""
+    """The number of runs whose cost is unknown."""
 
 
 class MachineStats(Record, frozen=True, kw_only=True):
-    """All counted runs of one machine together. Shares are shares of the sums."""
+    """All counted runs of one machine together. Shares are computed from sums over the runs."""
 
     machine: str
     runs: int
@@ -91,13 +91,13 @@ class MachineStats(Record, frozen=True, kw_only=True):
     correction_rate: float | None
     """Corrections / works."""
     blocking: int
-    """Defects that blocked."""
+    """The number of defects that blocked."""
     resolved: int
-    """How many of these are resolved."""
+    """The number of these defects that are resolved."""
     density: float | None
     """Blocking defects / 1,000 characters of the last versions."""
     caught: int
-    """How many of them no validate state has missed."""
+    """The number of blocking defects that no validate state missed."""
     process_yield: float | None
     """Caught / blocking defects."""
     overrides: int
