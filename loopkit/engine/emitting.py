@@ -13,7 +13,7 @@ from loopkit.engine.events import Artifact, Emitted, Worked
 from loopkit.engine.findings import Finding
 from loopkit.engine.findings_for import blocking_for, concerning
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import plain_answer, render
+from loopkit.engine.template_values import NO_NAMES, plain_answer, render
 from loopkit.engine.versions import attempts_at, fallback_reason, next_version
 from loopkit.language import Emission
 from loopkit.machine.program import Program
@@ -49,10 +49,10 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     name = _in_hand(program, run)
     if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
         # The artifact of the work never came.
-        return _about_work(program, run, emission, (), reason=work.error)
+        return _about_work(program, run, emission, (), {}, work.error)
     current = run.artifacts.get(name)
     if current is None:
-        return _about_work(program, run, emission, (), reason=work.error, **answer)
+        return _about_work(program, run, emission, (), answer, work.error)
     found, reason = _findings_in(program, run, current, work)
     return Emitted(
         name=emission.name,
@@ -73,9 +73,8 @@ def _about_work(
     run: RunState,
     emission: Emission,
     findings: tuple[Finding, ...],
-    *,
+    names: Mapping[str, object] = NO_NAMES,
     reason: str = "",
-    **names: object,
 ) -> Emitted:
     """The event of the active state's unfinished work."""
     name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
@@ -122,4 +121,4 @@ def _findings_in(
 def _label(program: Program, run: RunState, text: str | None, names: Mapping[str, object]) -> str:
     if text is None:
         return ""
-    return one_line(render(program, run, text, **names), LONGEST_LABEL).strip()
+    return one_line(render(program, run, text, names), LONGEST_LABEL).strip()

@@ -94,7 +94,7 @@ def _fill_template(
             **{name: plain_findings(getattr(about, name), items) for name in OF_REPORT},
         }
     extra = {**of_report, **names, "revision": revision[0], "max_revisions": revision[1]}
-    return render(program, run, program.feedback_of(edge), **extra)
+    return render(program, run, program.feedback_of(edge), extra)
 
 
 def _default(

@@ -39,7 +39,7 @@ def work_digest(program: Program, run: RunState) -> str:
 def _needs_or_prompt(program: Program, run: RunState, state: State) -> object:
     """The values that the state needs, or else the text of its task."""
     if state.needed is None:
-        return render(program, run, state.work_template, **FIRST)
+        return render(program, run, state.work_template, FIRST)
     needed = [program.template(f"{{{{ {path} }}}}") for path in state.needed]
     return [template.value(template_names(program, run, template)) for template in needed]
 

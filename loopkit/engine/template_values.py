@@ -22,17 +22,24 @@ from loopkit.machine.program import Program
 from loopkit.machine.readable import readable
 from loopkit.machine.report_items import ReportItems
 
+NO_NAMES: Mapping[str, object] = {}
 
-def render(program: Program, run: RunState, text: str, **extra: object) -> str:
-    """A template filled in with the current values of the run; raises TemplateError."""
+
+def render(
+    program: Program, run: RunState, text: str, extra: Mapping[str, object] = NO_NAMES
+) -> str:
+    """A template filled in with the current values of the run; raises TemplateError.
+
+    `extra` are values by names that take precedence.
+    """
     template = program.template(text)
     if template.constant is not None:
         return template.constant
-    return template.render(template_names(program, run, template, **extra))
+    return template.render(template_names(program, run, template, extra))
 
 
 def template_names(
-    program: Program, run: RunState, template: Template, **extra: object
+    program: Program, run: RunState, template: Template, extra: Mapping[str, object] = NO_NAMES
 ) -> dict[str, object]:
     """The values of the names that a template uses and that exist now."""
     wanted: dict[str, object] = {}

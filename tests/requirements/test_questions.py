@@ -9,6 +9,7 @@ import pytest
 
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.human_answers import AnswerRefused
+from loopkit.engine.events import Emitted
 from loopkit.engine.macrostep import Engine
 from loopkit.machine.program import Program
 from tests.support import (
@@ -396,3 +397,29 @@ def test_what_did_not_exist_yet_in_the_best_version_stays(durable: Desk, pick: s
     shown, _ = Engine(program).questions.contents(run)
     assert {name: one.text for name, one in shown.items()} == {"plan": "ab", "note": "That is all."}
     assert durable.answer(run.run, "accept").result == {"plan": "ab", "note": "That is all."}
+
+
+@pytest.mark.parametrize(
+    "name", ["text", "run", "program", "template", "extra", "names", "emission", "reason", "limit"]
+)
+def test_a_field_of_a_form_may_have_any_name_in_feedback_and_in_events(
+    desk: Desk, name: str
+) -> None:
+    options = f"show: [plan]\n    form: {{{name}: str}}"
+    machine = GATE.replace("OPTIONS", options).replace(
+        'feedback: "{{ comment }}"}',
+        f'feedback: "Please {{{{ {name} }}}}", emit: {{name: sent, phase: "{{{{ {name} }}}}"}}}}',
+    )
+    script = scenario(
+        agents={"author": ["plan one", "plan two"]},
+        answers={
+            "gate": [
+                {"choice": "bad", "form": {name: "shorten it"}},
+                {"choice": "good", "form": {name: "x"}},
+            ]
+        },
+    )
+    played = desk.play(machine, script)
+    assert played.result == {"plan": "plan two"}
+    assert "Please shorten it" in played.requests[-1].prompt
+    assert [event.phase for event in played.of(Emitted)] == ["shorten it"]

@@ -24,9 +24,9 @@ def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> 
             return True
     if len(earlier) + 1 < stall or not earlier.has_blocked(blocked_by):
         return False
-    # Usually the last set repeats, and then the others need not be compared.
-    newest = [blocked_by, *(entry.blocked_by for entry in islice(reversed(earlier), stall - 1))]
-    if _repeats(newest, stall):
+    # Usually the last set repeats, and then no earlier ones need to be compared.
+    last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
+    if last.count(blocked_by) == stall - 1:
         return True
     return _repeats([blocked_by, *(entry.blocked_by for entry in reversed(earlier))], stall)
 
