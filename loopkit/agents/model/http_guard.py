@@ -8,7 +8,7 @@ server could fill the memory. Requests are watched where they leave, whichever c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -96,9 +96,14 @@ _OPEN: dict[asyncio.AbstractEventLoop, list[Any]] = {}
 """The transports of each event loop. LiteLLM forgets its clients after an hour, and closes none."""
 
 
-async def close_transports() -> None:
-    """Close every transport of this event loop, also those that LiteLLM does not know any more."""
-    for transport in _OPEN.pop(asyncio.get_running_loop(), ()):
+async def close_transports(forget: Callable[[Sequence[Any]], object] = len) -> None:
+    """Close every transport of this event loop, also those that LiteLLM does not know any more.
+
+    `forget` is told of them first, in the same turn: nobody may begin a call over them any more.
+    """
+    unused = _OPEN.pop(asyncio.get_running_loop(), [])
+    forget(unused)
+    for transport in unused:
         await transport.aclose()
 
 
