@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from loopkit.agents.model import client
 from loopkit.agents.model.received import Received
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
+from tests.waiting import until
 
 HELLO = [{"role": "user", "content": "Hello"}]
 NOTE = f"""
@@ -84,8 +86,7 @@ async def test_who_closes_leaves_the_calls_that_others_are_making(hostile: Hosti
     await client.complete(sent_to(hostile), Received())
     hostile.queue(Answer(hang=True))
     made = asyncio.ensure_future(client.complete(sent_to(hostile), Received()))
-    while len(hostile.requests()) < 2:
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: len(hostile.requests()) == 2, "the request")
     await client.close()
     hostile.say("Good night")
     await client.complete(sent_to(hostile), Received())
@@ -128,3 +129,20 @@ def test_runs_share_an_event_loop_one_after_the_other_and_at_once(
     hostile.say(*["A line"] * 10)
     assert asyncio.run(all_of_them()) == ["done"] * 10
     assert len(hostile.requests()) == 10
+
+
+def test_calls_in_several_threads_leave_nothing_behind_that_is_said_on_stderr(
+    hostile: HostileServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def calls() -> None:
+        for _ in range(5):
+            hostile.say("Good morning")
+            await client.complete(sent_to(hostile), Received())
+        await client.close()
+
+    with ThreadPoolExecutor(5) as threads:
+        for done in [threads.submit(asyncio.run, calls()) for _ in range(5)]:
+            done.result()
+    gc.collect()
+    assert len(hostile.requests()) == 25
+    assert caplog.text == ""

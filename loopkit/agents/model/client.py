@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
@@ -136,6 +136,9 @@ def _import_litellm() -> ModuleType:
     gc.disable()
     try:
         import litellm  # noqa: PLC0415 - it costs more than a second
+        from litellm.litellm_core_utils.logging_worker import (  # noqa: PLC0415
+            GLOBAL_LOGGING_WORKER,
+        )
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
         from loopkit.agents.model.http_guard import guard_transports  # noqa: PLC0415 - so does its HTTP client
@@ -148,7 +151,15 @@ def _import_litellm() -> ModuleType:
     # They quote what a server sent, unchanged.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
+    # It belongs to one event loop at a time, and says on stderr what goes wrong with two of them.
+    worker: Any = GLOBAL_LOGGING_WORKER
+    worker.ensure_initialized_and_enqueue = _log_nothing
     guard_transports(AsyncHTTPHandler)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
     return litellm
+
+
+def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
+    """Drop what LiteLLM would do for its own logs after a call."""
+    async_coroutine.close()
