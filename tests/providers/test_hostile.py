@@ -165,6 +165,22 @@ def test_an_answer_that_could_fill_the_memory_is_not_read_to_its_end(
     assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
 
 
+@pytest.mark.parametrize("status", [200, 529])
+@pytest.mark.parametrize("value", ["\xb2", "Z\xc3\xbcrich"], ids=["Latin-1", "UTF-8"])
+def test_an_answer_with_a_header_that_is_not_ascii_is_not_blamed_on_the_key_and_stays_held(
+    desk: Desk, hostile: HostileServer, status: int, value: str
+) -> None:
+    hostile.queue(replace(reply(), status=status, headers={"retry-after": value}))
+    played = desk.play(machine(hostile))
+    (failed,) = played.of(Failed)
+    assert failed.message == (
+        f"the answer of {hostile.base_url} has a header that is not plain ASCII"
+    )
+    assert failed.error_class == "transient"
+    reserved = played.of(Intended)[0].reserved
+    assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
+
+
 def test_an_answer_that_is_longer_than_a_text_may_be_counts_as_cut_off(
     desk: Desk, hostile: HostileServer
 ) -> None:

@@ -43,6 +43,10 @@ class AnswerTooLong(Refused):
     """A server answers with more than can be kept."""
 
 
+class UnreadableHeader(Refused):
+    """A server answers with a header that httpx can't read."""
+
+
 def guard_transports(handler: Any) -> None:
     """Watch every transport that LiteLLM makes for its clients.
 
@@ -108,11 +112,17 @@ async def close_transports(forget: Callable[[Sequence[Any]], object] = len) -> N
 
 
 def guard_send(send: Send) -> Send:
-    """Guard `send`: it raises SentElsewhere, and reading its answer raises AnswerTooLong."""
+    """Guard `send`: it raises SentElsewhere and UnreadableHeader, and reading its answer
+    AnswerTooLong.
+    """
 
     async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
-        response = await send(request)
+        try:
+            response = await send(request)
+        except UnicodeEncodeError as error:
+            # The headers of the request are bytes by now.
+            raise UnreadableHeader(request) from error
         received = current_received() or Received()
         received.begin(request, response.status_code)
         if _is_sent_elsewhere(str(request.url), response):
