@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from traceback import walk_tb
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -122,6 +123,7 @@ def guard_send(send: Send) -> Send:
             response = await send(request)
         except UnicodeEncodeError as error:
             # The headers of the request are bytes by now.
+            await _close_answer(error)
             raise UnreadableHeader(request) from error
         received = current_received() or Received()
         received.begin(request, response.status_code)
@@ -135,6 +137,17 @@ def guard_send(send: Send) -> Send:
         return response
 
     return send_guarded
+
+
+async def _close_answer(error: UnicodeEncodeError) -> None:
+    """Close the connection of an answer that httpx could not make a response of: nobody else can,
+    because only the frame in which that failed has its stream.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        stream = frame.f_locals.get("stream")
+        if isinstance(stream, httpx.AsyncByteStream):
+            await stream.aclose()
+            return
 
 
 def _is_sent_elsewhere(url: str, response: httpx.Response) -> bool:
