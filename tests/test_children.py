@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
+from loopkit.drive.active import Stored
 from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
+from loopkit.engine.state import RunState
+from loopkit.language.load import load
 from tests.support import Desk, Played, scenario
 
 TASK = """
@@ -216,6 +219,43 @@ def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk
     again = desk.resume(run.state.run, {"agent_calls": 9})
     assert (again.outcome, again.state.usage.agent_calls) == ("done", 5)
     assert [step for step in order(again) if step[0] == "+"] == ["+a", "+b", "+c"]
+
+
+@pytest.mark.parametrize("limit", ["time: 200ms", "agent_calls: 1"])
+def test_the_time_in_which_children_worked_is_kept_when_a_limit_stops_them(
+    desk: Desk, limit: str
+) -> None:
+    slow = [{"reply": "bad", "delay": "150ms"}, {"reply": "good", "delay": "150ms"}]
+    run = desk.play(tasks(f"limits: {{{limit}}}"), said(a=slow, b=slow), listed("a", "b"))
+    (stopped,) = run.of(Suspended)
+    assert stopped.reason == "limit"
+    assert run.state.usage.time_s >= 0.14
+    if limit == "time: 200ms":
+        again = desk.resume(run.state.run)
+        assert again.state.suspended is not None
+        assert again.state.suspended.reason == "limit"
+        assert again.state.usage.time_s < run.state.usage.time_s + 0.1
+
+
+def test_and_when_somebody_stops_them(desk: Desk) -> None:
+    slow = [{"reply": "bad", "delay": "200ms"}, "good"]
+    loaded = load(desk.write("machine.yaml", tasks()))
+    inputs = {"tasks": [{"id": "a", "group": "one", "needs": []}]}
+
+    async def stopped_in_a_call() -> RunState:
+        def stop(stored: Stored) -> None:
+            if isinstance(stored.event, Intended):
+                active.stop()
+
+        async with App.open(desk.state_folder, listeners_of=lambda _: (stop,)) as app:
+            active = await app.start(loaded, inputs, desk.script(said(a=slow)))
+            return await app.drive(active)
+
+    state = asyncio.run(stopped_in_a_call())
+    assert state.suspended is not None
+    assert state.suspended.reason == "interrupted"
+    assert state.usage.time_s >= 0.19
+    assert desk.resume(state.run).outcome == "done"
 
 
 def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk: Desk) -> None:

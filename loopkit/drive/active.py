@@ -99,6 +99,11 @@ class Observer(Protocol):
 class Stopped(Exception):
     """The run was asked to stop while it paused, with nothing in flight."""
 
+    def __init__(self, time_s: float = 0.0) -> None:
+        """`time_s` are the seconds of the unfinished work that no record has yet."""
+        self.time_s = time_s
+        super().__init__()
+
 
 class ChildrenStopped(Exception):
     """Children have stopped before their end, and the run can't go on without them."""

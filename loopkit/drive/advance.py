@@ -211,6 +211,8 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
     """The failed work for an exception that ended it; None if the run stops instead."""
     work: Worked | None = None
     match error:
+        case Stopped() if active.stopping:
+            await interrupt(active, error.time_s)
         case ChildrenStopped():
             await active.append(error.suspended)
         case WorkspaceTaken():
@@ -339,8 +341,11 @@ def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
     return machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
 
 
-async def interrupt(active: ActiveRun) -> None:
-    """Suspend the run after the finished step; `resume` continues it."""
+async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
+    """Suspend the run after the finished step; `resume` continues it.
+
+    `time_s` are the seconds of the unfinished work that no record has yet.
+    """
     if active.state.is_over:
         return
     await active.append(
@@ -348,6 +353,7 @@ async def interrupt(active: ActiveRun) -> None:
             state=active.state.state or active.program.machine.start,
             reason="interrupted",
             message="stopped before its end, with everything stored",
+            time_s=time_s,
         )
     )
 

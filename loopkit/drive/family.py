@@ -93,12 +93,13 @@ class Family:
             await self._cancel("its parent is cancelled")
             raise Stopped
         if self._active.stopping:
-            raise Stopped
-        reached = self._account.reached
-        if reached is not None:
+            raise Stopped(self.time_s)
+        if self._account.reached is not None:
+            reached = self._account.reached.as_own
             if self._goes_on_at_a_limit:
                 await self._cancel(str(reached))
-            raise reached.as_own
+            reached.time_s = self.time_s
+            raise reached
         if self._is_halted:
             await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
         if self._stopped:

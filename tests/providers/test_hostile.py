@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
 import random
@@ -162,6 +163,23 @@ def test_an_answer_that_could_fill_the_memory_is_not_read_to_its_end(
     assert failed.message == f"the answer of {hostile.base_url} is longer than can be kept"
     reserved = played.of(Intended)[0].reserved
     assert failed.error_class == "fatal"
+    assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
+
+
+@pytest.mark.parametrize("status", [200, 529])
+@pytest.mark.parametrize("value", ["\xb2", "Z\xc3\xbcrich"], ids=["Latin-1", "UTF-8"])
+def test_an_answer_with_a_header_that_is_not_ascii_is_not_blamed_on_the_key_and_stays_held(
+    desk: Desk, hostile: HostileServer, status: int, value: str
+) -> None:
+    hostile.queue(replace(reply(), status=status, headers={"retry-after": value}))
+    played = desk.play(machine(hostile))
+    gc.collect()  # which warns of a connection that nobody has closed
+    (failed,) = played.of(Failed)
+    assert failed.message == (
+        f"the answer of {hostile.base_url} has a header that is not plain ASCII"
+    )
+    assert failed.error_class == "transient"
+    reserved = played.of(Intended)[0].reserved
     assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
 
 

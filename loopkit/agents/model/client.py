@@ -12,8 +12,9 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,8 @@ FIXED: Mapping[str, Any] = {
 }
 
 _importing = threading.Lock()
+_calls: Counter[asyncio.AbstractEventLoop] = Counter()
+"""How many calls are being made in each event loop."""
 _loaded: ModuleType | None = None
 
 
@@ -43,7 +46,7 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
     Raises whatever LiteLLM raises. The raw answer is kept in `received`.
     """
     litellm = await ready()
-    with keep_answer_in(received):
+    with keep_answer_in(received), _counted():
         try:
             return await litellm.acompletion(**arguments, **FIXED)
         except litellm.UnsupportedParamsError:
@@ -81,12 +84,41 @@ def preload() -> None:
 
 
 async def close() -> None:
-    """Close the connections of this event loop, where there are any."""
-    if _loaded is not None:
+    """Close the connections of this event loop, where there are any.
+
+    While a call of somebody else is made there, they stay: whoever closes last closes them.
+    """
+    if _loaded is not None and asyncio.get_running_loop() not in _calls:
         from loopkit.agents.model.http_guard import close_transports  # noqa: PLC0415 - as below
 
-        await _loaded.close_litellm_async_clients()
-        await close_transports()
+        await close_transports(_forget_clients)
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """Count a call among those that are being made in this event loop."""
+    loop = asyncio.get_running_loop()
+    _calls[loop] += 1
+    try:
+        yield
+    finally:
+        _calls[loop] -= 1
+        if not _calls[loop]:
+            del _calls[loop]
+
+
+def _forget_clients(transports: Sequence[Any]) -> None:
+    """Have LiteLLM forget the clients that use these transports.
+
+    Its own function closes the clients of all event loops, and they are given out again.
+    """
+    if _loaded is None:
+        return
+    cache, ours = _loaded.in_memory_llm_clients_cache, set(map(id, transports))
+    for key, kept in list(cache.cache_dict.items()):
+        client = getattr(kept, "_client", None) or getattr(kept, "client", None)
+        if id(getattr(client, "_transport", None)) in ours:
+            cache.delete_cache(key)
 
 
 def _load() -> ModuleType:
@@ -104,6 +136,9 @@ def _import_litellm() -> ModuleType:
     gc.disable()
     try:
         import litellm  # noqa: PLC0415 - it costs more than a second
+        from litellm.litellm_core_utils.logging_worker import (  # noqa: PLC0415
+            GLOBAL_LOGGING_WORKER,
+        )
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
         from loopkit.agents.model.http_guard import guard_transports  # noqa: PLC0415 - so does its HTTP client
@@ -116,7 +151,15 @@ def _import_litellm() -> ModuleType:
     # They quote what a server sent, unchanged.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     litellm.suppress_debug_info = True
+    # It belongs to one event loop at a time, and says on stderr what goes wrong with two of them.
+    worker: Any = GLOBAL_LOGGING_WORKER
+    worker.ensure_initialized_and_enqueue = _log_nothing
     guard_transports(AsyncHTTPHandler)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
     return litellm
+
+
+def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
+    """Drop what LiteLLM would do for its own logs after a call."""
+    async_coroutine.close()

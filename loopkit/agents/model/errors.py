@@ -156,6 +156,9 @@ def _guard_refusal(failure: FailureCause) -> AgentError | None:
     if failure.names("AnswerTooLong"):
         message = f"the answer of {_place(failure)} is longer than can be kept"
         return AgentError("fatal", message, charged=True)
+    if failure.names("UnreadableHeader"):
+        message = f"the answer of {_place(failure)} has a header that is not plain ASCII"
+        return AgentError("transient", message, charged=True, unreadable=True)
     return None
 
 

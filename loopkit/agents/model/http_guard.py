@@ -8,8 +8,9 @@ server could fill the memory. Requests are watched where they leave, whichever c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from traceback import walk_tb
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -41,6 +42,10 @@ class SentElsewhere(Refused):
 
 class AnswerTooLong(Refused):
     """A server answers with more than can be kept."""
+
+
+class UnreadableHeader(Refused):
+    """A server answers with a header that httpx can't read."""
 
 
 def guard_transports(handler: Any) -> None:
@@ -96,18 +101,30 @@ _OPEN: dict[asyncio.AbstractEventLoop, list[Any]] = {}
 """The transports of each event loop. LiteLLM forgets its clients after an hour, and closes none."""
 
 
-async def close_transports() -> None:
-    """Close every transport of this event loop, also those that LiteLLM does not know any more."""
-    for transport in _OPEN.pop(asyncio.get_running_loop(), ()):
+async def close_transports(forget: Callable[[Sequence[Any]], object] = len) -> None:
+    """Close every transport of this event loop, also those that LiteLLM does not know any more.
+
+    `forget` is told of them first, in the same turn: nobody may begin a call over them any more.
+    """
+    unused = _OPEN.pop(asyncio.get_running_loop(), [])
+    forget(unused)
+    for transport in unused:
         await transport.aclose()
 
 
 def guard_send(send: Send) -> Send:
-    """Guard `send`: it raises SentElsewhere, and reading its answer raises AnswerTooLong."""
+    """Guard `send`: it raises SentElsewhere and UnreadableHeader, and reading its answer
+    AnswerTooLong.
+    """
 
     async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
-        response = await send(request)
+        try:
+            response = await send(request)
+        except UnicodeEncodeError as error:
+            # The headers of the request are bytes by now.
+            await _close_answer(error)
+            raise UnreadableHeader(request) from error
         received = current_received() or Received()
         received.begin(request, response.status_code)
         if _is_sent_elsewhere(str(request.url), response):
@@ -120,6 +137,17 @@ def guard_send(send: Send) -> Send:
         return response
 
     return send_guarded
+
+
+async def _close_answer(error: UnicodeEncodeError) -> None:
+    """Close the connection of an answer that httpx could not make a response of: nobody else can,
+    because only the frame in which that failed has its stream.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        stream = frame.f_locals.get("stream")
+        if isinstance(stream, httpx.AsyncByteStream):
+            await stream.aclose()
+            return
 
 
 def _is_sent_elsewhere(url: str, response: httpx.Response) -> bool:
