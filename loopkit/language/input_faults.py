@@ -30,6 +30,8 @@ class InvalidInput(Exception):
 
 def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Data of a program as a resumed run reads it; raises InvalidInput for what is not JSON."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidInput([InputFault(f"{what} has to be a mapping, not {type(given).__name__}")])
     try:
         data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
     except (TypeError, ValueError, RecursionError) as error:
