@@ -685,6 +685,24 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
     assert "My text." in screen
 
 
+def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() -> None:
+    Path("machine.yaml").write_text(FORM, encoding="utf-8")
+    code, screen = in_terminal(
+        ["run", "machine.yaml"],
+        [
+            ("Your choice: ", "no --comment late\n"),
+            ("Your choice: ", "no it is late\n"),
+            ("Your choice: ", "no\n"),
+            ("channel (print|web): ", "web\n"),
+            ("rating (int, at least 1, at most 5): ", "1\n"),
+            ("note (str, optional): ", "\n"),
+            ("leave it as it is): ", "\n"),
+        ],
+    )
+    assert code == 1, screen
+    assert screen.count("type the choice alone: a comment and everything else are asked") == 2
+
+
 def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -344,11 +344,14 @@ async def test_a_bad_input_comes_back_with_every_problem_and_its_place() -> None
     )
     Path("letter.yaml").write_text(machine, encoding="utf-8")
     async with served(STATE, Path("letter.yaml"), may_answer=True) as site:
-        refused = await site.post("/api/runs", machine="letter", input={"year": "soon"})
+        given = {"year": "soon", "yaer": 1}
+        refused = await site.post("/api/runs", machine="letter", input=given)
         assert refused.status_code == 422
         problems = refused.json()["error"]["problems"]
         assert {"message": "input `topic` is missing", "path": "input.topic"} in problems
         assert any("year" in problem["message"] for problem in problems)
+        paths = [problem["path"] for problem in problems]
+        assert paths == ["input.topic", "input.yaer", "input.year"]
 
 
 async def test_artifacts_come_as_texts_that_no_browser_executes(site: Served) -> None:
