@@ -132,6 +132,10 @@ async def test_runs_are_listed_by_machine_and_status_and_in_pages(site: Served) 
     assert await listed("machine=letter&status=waiting") == [runs[2], runs[0]]
     assert await listed("status=finished") == [runs[1]]
     assert await listed("machine=nobody") == []
+    refused = await site.client.get("/api/runs?status=finnished")
+    assert refused.status_code == 400
+    told = refused.json()["error"]["message"]
+    assert told == "there is no status `finnished`; did you mean `finished`?"
     page = await site.get("/api/runs?limit=2")
     assert await listed(f"limit=2&before={page['next']}") == [runs[0]]
     [finished] = (await site.get("/api/runs?status=finished"))["runs"]
