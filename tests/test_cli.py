@@ -319,6 +319,11 @@ def test_a_model_without_its_key_says_what_to_set(monkeypatch: pytest.MonkeyPatc
             "asks `openai/gpt-5-mni`, whose price is not known; did you mean `openai/gpt-5-mini`? "
             "If not, add `price:` to it, or `--price critic=USD`",
         ),
+        (
+            ["--model", "critic=OpenAI/gpt-5"],
+            "`--model critic=OpenAI/gpt-5`: LiteLLM knows no provider `OpenAI`; "
+            "did you mean `openai/gpt-5`?",
+        ),
         (["--model", "critic=litellm_proxy/x"], "add `price:` to it, or `--price critic=USD`"),
         (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
         (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
@@ -680,6 +685,24 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
     assert "My text." in screen
 
 
+def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() -> None:
+    Path("machine.yaml").write_text(FORM, encoding="utf-8")
+    code, screen = in_terminal(
+        ["run", "machine.yaml"],
+        [
+            ("Your choice: ", "no --comment late\n"),
+            ("Your choice: ", "no it is late\n"),
+            ("Your choice: ", "no\n"),
+            ("channel (print|web): ", "web\n"),
+            ("rating (int, at least 1, at most 5): ", "1\n"),
+            ("note (str, optional): ", "\n"),
+            ("leave it as it is): ", "\n"),
+        ],
+    )
+    assert code == 1, screen
+    assert screen.count("type the choice alone: a comment and everything else are asked") == 2
+
+
 def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -702,6 +725,22 @@ def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     assert run(["answer", name, "yes"]) == 2
     assert "form field `channel` is missing; form field `rating` is" in capsys.readouterr().err
     assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0
+
+
+def test_what_was_filled_in_is_shown_as_it_was_and_an_empty_field_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, name = started(FORM.replace("{channel: ", "{urgent: bool, copies: [int], channel: "))
+    given = ["channel=web", "rating=5", "urgent=true", "copies=[1, 2]"]
+    assert run(["answer", name, "yes", *(f"--form={one}" for one in given)]) == 0
+    capsys.readouterr()
+    assert run(["runs", "show", name]) == 0
+    shown = capsys.readouterr().out
+    assert "yes (by person): channel web, rating 5, urgent true, copies [1, 2]\n" in shown
+    assert run(["report", name, "-o", "page.html"]) == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert ">urgent: true</p>" in page
+    assert "None" not in page
 
 
 def test_a_run_needs_no_standard_input() -> None:

@@ -111,6 +111,13 @@ def test_a_limit_is_told_with_one_in_which_the_next_call_fits(
     assert code == 0
 
 
+def test_a_very_low_limit_is_told_as_it_is() -> None:
+    assert str(LimitReached("cost_usd", 0.00001, 0.0, 0.001)) == (
+        "the limit `cost_usd` leaves no room: $0.0000 of $0.000010 used, "
+        "and the next call can take up to $0.0010"
+    )
+
+
 def test_a_limit_of_time_is_written_as_a_duration() -> None:
     assert LimitReached("time", 60.0, 61.5).remedy("a-1") == (
         "raise it: loopkit resume a-1 --set limits.time=120s"

@@ -386,6 +386,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_run_that_is_over_does_not_take_a_changed_folder_for_the_one_it_had(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "machine.yaml").write_text(FOLDER, encoding="utf-8")
+    (here / "src").mkdir()
+    assert call(run_command, "machine.yaml") == 5
+    told = capsys.readouterr().err
+    line = next(line for line in told.splitlines() if "loopkit reply" in line).strip()
+    place = told.split("the folder src in ")[1].split(",")[0]
+    Path(place, "src/a.txt").write_text("tea\n", encoding="utf-8")
+    assert call(reply_command, line.split()[2]) == 0
+    (here / "src/a.txt").write_text("cocoa\n", encoding="utf-8")
+    assert call(reply_command, line.split()[2]) == 2
+    assert "has already finished: done" in capsys.readouterr().err
+
+
 def test_the_command_line_leads_from_the_request_to_the_end(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from loopkit.drive.active import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
 from loopkit.views.amounts import usage_suffix, usage_text
 from loopkit.views.console import lines
+from loopkit.views.plan.figures import usd
 from loopkit.views.progress import Progress, fit, status
 from tests.support import PASS, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal
@@ -263,6 +264,30 @@ def test_the_reason_stands_where_a_judge_is_asked_again(desk: Desk) -> None:
     assert len(asked) == 2
     assert "again" not in asked[0]
     assert re.search(r"to judge \(facts\) again: .*JSON", asked[1])
+
+
+def test_equal_amounts_are_shown_alike_however_they_were_added() -> None:
+    for amount in (0.00025, 0.00024999999999999995):
+        assert usage_text(Usage(agent_calls=1, cost_usd=amount)) == "1 call · $0.0003"
+        assert usd(amount) == "$0.0003"
+
+
+def test_a_rule_that_a_program_draws_leaves_room_for_what_it_says(desk: Desk) -> None:
+    machine = """
+loopkit: 1
+states:
+  draft: {render: Tea., next: check}
+  check:
+    validate: draft
+    by: [{command: [run-tests], message: The tests fail.}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+    printed = f"{'=' * 70}\nERROR: test_calc\n{'-' * 70}\nImportError: no calc\n"
+    failed = scenario(commands={"by[0]": [{"exit_code": 1, "stdout": printed}]})
+    said = " ".join(told(desk.play(machine, failed).stored))
+    assert "- The tests fail. ERROR: test_calc ImportError: no calc" in said
 
 
 def test_one_token_is_one_token() -> None:

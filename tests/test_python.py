@@ -31,6 +31,7 @@ from loopkit import (
     start,
 )
 from loopkit.app import App
+from loopkit.cli import invoke
 from loopkit.journal import UnknownRun
 from loopkit.journal.memory import MemoryJournal
 from tests.support import ROOT
@@ -283,6 +284,18 @@ def test_an_input_whose_name_is_no_text_is_unknown() -> None:
 def test_a_function_for_an_agent_that_is_not_there_is_refused() -> None:
     with pytest.raises(NotRunnable, match="no agent `planer`; did you mean `planner`"):
         run("data.yaml", agents={"planer": say()})
+
+
+def test_what_is_no_function_and_no_mapping_is_refused_before_a_run_is_stored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wrong: Any = "Decided."
+    with pytest.raises(NotRunnable, match="a function has to play agent `planner`, not str"):
+        run("data.yaml", agents={"planner": wrong})
+    with pytest.raises(InvalidInput, match="the input has to be a mapping, not str"):
+        run("machines/note.yaml", wrong)
+    assert invoke(["runs", "ls"]) == 0
+    assert "no runs" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("limit", ["cost_usd: 1", "tokens: 100000"])

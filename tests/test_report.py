@@ -169,6 +169,12 @@ def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
     assert "<code>loopkit resume" in text
 
 
+def test_a_cost_that_is_not_known_is_called_unknown_once(durable: Desk) -> None:
+    script = scenario(agents={"writer": [{"reply": "A", "cost_usd": None}], "critic": [PASS]})
+    facts = facts_of(durable, durable.play(LOOP, script).state.run)
+    assert "<dt>cost</dt><dd>unknown</dd>" in html_report(facts)
+
+
 def test_nothing_stands_before_the_amounts_of_a_call_that_took_no_time(durable: Desk) -> None:
     reply = {"reply": "A note.", "usage": {"input": 1000, "output": 204}, "cost_usd": 0.02}
     played = durable.play(LOOP, scenario(agents={"writer": [reply], "critic": [PASS]}))

@@ -132,6 +132,10 @@ async def test_runs_are_listed_by_machine_and_status_and_in_pages(site: Served) 
     assert await listed("machine=letter&status=waiting") == [runs[2], runs[0]]
     assert await listed("status=finished") == [runs[1]]
     assert await listed("machine=nobody") == []
+    refused = await site.client.get("/api/runs?status=finnished")
+    assert refused.status_code == 400
+    told = refused.json()["error"]["message"]
+    assert told == "there is no status `finnished`; did you mean `finished`?"
     page = await site.get("/api/runs?limit=2")
     assert await listed(f"limit=2&before={page['next']}") == [runs[0]]
     [finished] = (await site.get("/api/runs?status=finished"))["runs"]
@@ -344,11 +348,14 @@ async def test_a_bad_input_comes_back_with_every_problem_and_its_place() -> None
     )
     Path("letter.yaml").write_text(machine, encoding="utf-8")
     async with served(STATE, Path("letter.yaml"), may_answer=True) as site:
-        refused = await site.post("/api/runs", machine="letter", input={"year": "soon"})
+        given = {"year": "soon", "yaer": 1}
+        refused = await site.post("/api/runs", machine="letter", input=given)
         assert refused.status_code == 422
         problems = refused.json()["error"]["problems"]
         assert {"message": "input `topic` is missing", "path": "input.topic"} in problems
         assert any("year" in problem["message"] for problem in problems)
+        paths = [problem["path"] for problem in problems]
+        assert paths == ["input.topic", "input.yaer", "input.year"]
 
 
 async def test_artifacts_come_as_texts_that_no_browser_executes(site: Served) -> None:

@@ -21,6 +21,7 @@ from loopkit.language import (
     ModelAgent,
     OutsideAgent,
 )
+from loopkit.language.agents.providers import meant_model
 from loopkit.scenario import Scenario
 
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
@@ -74,10 +75,12 @@ def with_models(
     """The machine with other models for some agents, without fallbacks; raises NotRunnable."""
     agents, known = dict(machine.agents), machine.model_agents
     _refuse_no_models(machine, {"--model": models, "--price": prices})
-    for name, model in models.items():
-        agents[name] = known[name].with_model_of(
-            Fallback(model=(machine.models.get(model, model),))
-        )
+    for name, given in models.items():
+        model = machine.models.get(given, given)
+        if meant := meant_model(model):
+            message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"
+            raise NotRunnable(f"`--model {name}={model}`: {message}; did you mean `{meant}`?")
+        agents[name] = known[name].with_model_of(Fallback(model=(model,)))
     for name, price in prices.items():
         if not 0 <= price < inf:
             raise NotRunnable(f"`--price {name}={price:g}` is not a price")

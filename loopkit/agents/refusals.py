@@ -142,7 +142,10 @@ def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
 
 def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
     known = dict.fromkeys(name for cast in casts for name in cast.machine.agents)
-    for name in functions:
+    for name, function in functions.items():
+        if not callable(function):
+            kind = type(function).__name__
+            raise NotRunnable(f"a function has to play agent `{name}`, not {kind}")
         if name not in known:
             hint = did_you_mean(name, known) or "the machine has none"
             raise NotRunnable(f"the machine has no agent `{name}`; {hint}")

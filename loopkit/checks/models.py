@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language import Machine
-from loopkit.language.agents.providers import is_listed, known_providers
+from loopkit.language.agents.providers import is_listed, known_providers, meant_model
 from loopkit.language.load import DocPath
 
 MEANINGS = {
@@ -15,8 +15,6 @@ MEANINGS = {
     "unknown-provider": "LiteLLM does not know the provider.",
 }
 
-NEAR = 0.8
-"""The similarity from which a name counts as a misspelt known one."""
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"
@@ -94,12 +92,12 @@ def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
 
 def _unknown(model: str, names: Collection[str]) -> tuple[str, str, Severity]:
     """Message, remedy and severity for an unknown model; `names` are those under `models:`."""
-    provider, slash, rest = model.partition("/")
+    provider, slash, _ = model.partition("/")
     usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
     if slash:
-        near = closest(provider, sorted(known_providers()), NEAR)
-        remedy = f"did you mean `{near}/{rest}`?" if near else usual
-        return f"LiteLLM knows no provider `{provider}`", remedy, "error" if near else "warning"
+        meant = meant_model(model)
+        remedy = f"did you mean `{meant}`?" if meant else usual
+        return f"LiteLLM knows no provider `{provider}`", remedy, "error" if meant else "warning"
     if model in names:
         return f"`{model}` is a name under `models:` itself", "write the model here", "error"
     near = closest(model, names)

@@ -25,6 +25,7 @@ _OPTIONS = (
         "--set", "sets", multiple=True, metavar="limits.K=V", help="Raise the total of revisions."
     ),
 )
+_ASKED_NEXT = "type the choice alone: a comment and everything else are asked for next"
 
 
 def beside_options(command: Command) -> Command:
@@ -47,8 +48,17 @@ def read_words(line: str) -> Words:
     except ValueError as error:
         raise Stop(USAGE, f"that can't be read: {error}") from error
     except click.UsageError as error:
-        raise Stop(USAGE, error.format_message()) from error
+        raise Stop(USAGE, _misread(error)) from error
     return Words(read["choice"] or "", parse_origins(read["origins"]), parse_limits(read["sets"]))
+
+
+def _misread(error: click.UsageError) -> str:
+    """What is wrong with a line; of more than the choice and its options, where that belongs."""
+    message = error.format_message()
+    is_unknown = isinstance(error, click.NoSuchOption) and not error.possibilities
+    if is_unknown or "unexpected extra argument" in message:
+        return f"{message.rstrip('.')}; {_ASKED_NEXT}"
+    return message
 
 
 @click.command(add_help_option=False)

@@ -28,6 +28,11 @@ class Node(Value, frozen=True):
     raw: str = ""
     """The text of a scalar, before `1.10` was taken for a number; "" of anything else."""
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing stands behind the key."""
+        return self.style == "plain" and self.value is None and not self.raw
+
 
 class Entry(Value, frozen=True):
     """One field of a mapping: the place of its key, and its value."""
@@ -72,10 +77,14 @@ class Document(Value, frozen=True, dict=True):
         """Return the place of the value at `path`, or of its key.
 
         Where the path does not exist, it is the place of its deepest part that does. An item of
-        a list and the root have no key; their value stands for it.
+        a list and the root have no key; their value stands for it. The key stands for a value
+        that is not written where the next line begins: that is another's.
         """
         last = self._steps(path)[-1]
-        return last.key if key and last.key is not None else last.node.span
+        if last.key is None:
+            return last.node.span
+        is_elsewhere = last.node.is_unwritten and last.node.span.line != last.key.line
+        return last.key if key or is_elsewhere else last.node.span
 
     def places(self, path: Path, *, key: bool = False) -> tuple[Span, Also]:
         """Return the place as `span` does, and the further places of a `Problem`.

@@ -52,6 +52,16 @@ def missing_space(found: re.Match[str], span: Span) -> Problem:
     )
 
 
+def _missing_value(key: Node) -> Problem:
+    """Return the problem of `name:,` or `name:}`, where the colon counts as a part of the name."""
+    return Problem(
+        "missing-space",
+        "neither a space nor a value stands behind the colon",
+        key.span,
+        help=f"write `{key.raw} …`",
+    )
+
+
 def unquoted_colon(span: Span) -> Problem:
     """Return the problem of text with `: ` in it, where YAML sees one key too many."""
     return Problem(
@@ -63,13 +73,15 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
     """Yield the slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
     torn = False
     for number, (key, value) in enumerate(pairs):
-        bare = value.style == "plain" and not value.raw
+        bare = value.is_unwritten
         found = _NAME_AND_VALUE.fullmatch(key.raw) if bare and key.style == "plain" else None
         if bare and number and _odd_quotes(pairs[number - 1][1]):
             torn = True
             yield _torn_text(pairs[number - 1][1])
         elif found and not torn:
             yield missing_space(found, key.span)
+        elif bare and key.style == "plain" and key.raw.endswith(":"):
+            yield _missing_value(key)
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:

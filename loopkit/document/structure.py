@@ -9,13 +9,14 @@ import re
 
 from loopkit.document import slips
 from loopkit.document.failure import TOO_DEEP, Failure
-from loopkit.document.mistakes import mistake
+from loopkit.document.mistakes import mistake, odd_blank
 from loopkit.document.problems import Problem
 from loopkit.document.text import conflict
 
 _MISSING_SPACE = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
 _KEY_BEFORE = re.compile(r" *(?:- +)*[^\s#][^:]*: +(?=\S)")
 _INDENTED_START = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+ +\S")
+_ODD_INDENTATION = re.compile(r"^ *([^\S \t\r\n])\s*(?:- )?[\w.-]+:(?:\s|$)", re.MULTILINE)
 _SAME_COLUMN = "the keys of one mapping, and the items of one list, start in the same column"
 _CLOSERS = {"{": "}", "[": "]"}
 _MISPLACED = {
@@ -166,9 +167,20 @@ def second_root(failure: Failure) -> Problem | None:
     return Problem("several-roots", message, place, help=remedy)
 
 
+def _blank_above(failure: Failure, opened: int) -> Problem | None:
+    """The problem of a line above whose key YAML sees too far to the left, if there is one."""
+    column = failure.source.position(failure.at)[1]
+    for found in _ODD_INDENTATION.finditer(failure.source.text, opened, failure.at):
+        if failure.source.position(found.start(1))[1] < column:
+            return odd_blank(failure.span(found.start(1)), found[1])
+    return None
+
+
 def indentation(failure: Failure) -> Problem | None:
     if not failure.reason.startswith("expected <block end>") or failure.opened is None:
         return None
+    if (blank := _blank_above(failure, failure.opened)) is not None:
+        return blank
     if failure.source.position(failure.at)[1] != failure.source.position(failure.opened)[1]:
         message = (
             "the indentation of this line matches neither the lines before it nor their parent"

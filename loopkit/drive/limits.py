@@ -16,6 +16,9 @@ COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 HELD = {"tokens": "held_tokens", "cost_usd": "held_usd"}
 """The field of a usage with the part of an amount that is only reserved."""
 
+SMALL_USD = 0.0001
+"""Amounts below this are shown with more digits: four of them would all be zeros."""
+
 
 class LimitReached(Exception):
     """A limit leaves no room for the next piece of work."""
@@ -155,6 +158,6 @@ def _sufficient_limit(reached: LimitReached) -> str:
 def _amount(name: str, number: float) -> str:
     """An amount with the unit of its limit: `$0.0050`, `19,011`, `0.4 s`."""
     if name == "cost_usd":
-        return f"${number:,.4f}"
+        return f"${number:.6f}" if 0 < number < SMALL_USD else f"${number:,.4f}"
     plain = f"{number:,.4f}".rstrip("0").rstrip(".")
     return f"{plain} s" if name == "time" else plain

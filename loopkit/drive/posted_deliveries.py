@@ -79,8 +79,11 @@ def was_delivered(
 ) -> bool:
     """Whether it was delivered before: to the request that is named, else to the last one.
 
+    Of the workspace nobody can tell later whether it is as it was, unless the request is named.
     Raises AnswerRefused if the named request had another delivery.
     """
+    if named is None and delivery.text is None:
+        return False
     if named is None:
         asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
         if state.status == "waiting" or not asked:

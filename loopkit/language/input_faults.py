@@ -18,6 +18,13 @@ class InputFault(Value, frozen=True):
     message: str
     missing: str = ""
     """The name of the input, where it was not given and has no default."""
+    where: str = ""
+    """The dotted place in the input of what was given and does not fit."""
+
+    @property
+    def path(self) -> str:
+        """The dotted place in the input; "" for the whole of it."""
+        return self.where or self.missing
 
 
 class InvalidInput(Exception):
@@ -30,6 +37,8 @@ class InvalidInput(Exception):
 
 def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Data of a program as a resumed run reads it; raises InvalidInput for what is not JSON."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidInput([InputFault(f"{what} has to be a mapping, not {type(given).__name__}")])
     try:
         data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
     except (TypeError, ValueError, RecursionError) as error:
@@ -53,7 +62,8 @@ def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
             )
         elif word not in choice.of:
             hint = did_you_mean(str(word), choice.of)
-            yield InputFault(f"input `{where}`: `{state}` has no agent for `{word}`; {hint}")
+            message = f"input `{where}`: `{state}` has no agent for `{word}`; {hint}"
+            yield InputFault(message, where=where)
 
 
 def input_faults(
@@ -70,11 +80,12 @@ def input_faults(
     for name in given:
         if datatype.field(name) is None:
             hint = did_you_mean(name, fields)
-            yield InputFault(f"unknown {noun} `{name}`" + (f"; {hint}" if hint else ""))
+            yield InputFault(f"unknown {noun} `{name}`" + (f"; {hint}" if hint else ""), where=name)
     for where, what in faults:
         if where:
             plain = _plain(where, given, datatype)
-            yield InputFault(f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}")
+            message = f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}"
+            yield InputFault(message, where=where)
 
 
 def _plain(where: str, given: object, datatype: DataType) -> str:

@@ -33,6 +33,8 @@ KINDS = {
     "list_type": "a list",
     "int_from_float": "a whole number",
 }
+BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+"""Pydantic's names for the bounds of a number, in words."""
 
 
 def explain(
@@ -87,7 +89,18 @@ def _explanation(
     if "text" in context:
         remedy = _habit_remedy(path, fault) or context.get("help", "")
         return path, context["text"], remedy, kind
-    return path, fault["msg"][:1].lower() + fault["msg"][1:], "", kind.replace("_", "-")
+    return path, _of_bound(fault, path, document), "", kind.replace("_", "-")
+
+
+def _of_bound(fault: Mapping[str, Any], path: Sequence[Any], document: Document) -> str:
+    """The message of a number beyond a bound; for what is no bound, pydantic's own."""
+    context, node = fault.get("ctx", {}), document.node(path)
+    for name, words in BOUNDS.items():
+        if name in context:
+            found = f", found `{node.raw}`" if node is not None and node.raw else ""
+            return f"expected {words} {context[name]:,.10g}{found}"
+    message: str = fault["msg"]
+    return message[:1].lower() + message[1:]
 
 
 def _unknown_field(
@@ -143,6 +156,8 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     help_text = f"did you mean `{near}`?" if near else ""
     if path in (("loopkit",), ("scenario",)):
         help_text = "this version of loopkit reads version 1 of the language"
+        if fault.get("input") == "1":
+            help_text = "write the number without quotes"
     allowed = expected.replace("'", "`")
     return f"expected {allowed}", help_text, "unknown-value"
 

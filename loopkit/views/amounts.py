@@ -66,7 +66,13 @@ def cost_of(usd: float | None) -> str:
 def _usd(amount: float) -> str:
     if amount < FORGOTTEN_USD:
         return ""
+    amount = without_noise(amount)
     return f"${amount:.4f}" if amount >= LEAST_USD else f"under ${LEAST_USD:.4f}"
+
+
+def without_noise(amount: float) -> float:
+    """An amount without the errors of a sum of fractions, so that equal ones are shown alike."""
+    return round(amount, 12)
 
 
 def duration(seconds: float) -> str:

@@ -50,6 +50,8 @@ MOST_ARGUMENTS = 60
 NOT_BEFORE_TRIES = r"(?! \(\d+ tries\))"
 """No number of tries may follow: it makes no sense without the failure before it."""
 MESSAGE_WIDTH = 200
+RULE = re.compile(r"([=_*~#-])\1{9,}")
+"""A rule that a program draws in its output: on one line it leaves no room for what it says."""
 
 Tone = Literal["plain", "good", "bad", "odd", "faint"]
 
@@ -319,7 +321,8 @@ def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]
 def _finding_text(finding: Finding) -> str:
     mark = "" if finding.status == "new" else f" ({finding.status})"
     whose = f"{reviewers_of(finding)}{origins_of(finding)}"
-    return f"- {weight(finding)}{one_line(finding.message)}{whose}{mark}"
+    message = one_line(RULE.sub(" ", finding.message))
+    return f"- {weight(finding)}{message}{whose}{mark}"
 
 
 def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
@@ -66,9 +66,14 @@ def summary(
     yield from _results(state)
 
 
+def filled_in(form: Mapping[str, object]) -> dict[str, str]:
+    """What an answer says in each field of the form, but for those that are left empty."""
+    return {name: text_or_json(value) for name, value in form.items() if value is not None}
+
+
 def _answers(state: RunState) -> Iterator[str]:
     for name, answer in state.answers.items():
-        filled = ", ".join(f"{field} {value}" for field, value in answer.form.items())
+        filled = ", ".join(f"{field} {value}" for field, value in filled_in(answer.form).items())
         edited = "edited" if answer.edit is not None else ""
         details = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
         more = f": {details}" if details else ""

@@ -8,6 +8,10 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from loopkit.document.problems import closest
+
+NEAR = 0.8
+"""The similarity from which a name counts as a misspelt known one."""
 NAMES = "types/utils.py"
 SPOKEN_LIKE_OPENAI = "llms/openai_like/providers.json"
 MODELS = "model_prices_and_context_window_backup.json"
@@ -25,6 +29,16 @@ def known_providers() -> frozenset[str]:
     names = _NAME.findall(body[0]) if body else []
     own = json.loads(_text(SPOKEN_LIKE_OPENAI) or "{}")
     return frozenset(names) | own.keys() if names else frozenset()
+
+
+def meant_model(model: str) -> str:
+    """The model with the provider that was probably meant by a misspelt one; empty if none was."""
+    provider, slash, rest = model.partition("/")
+    known = known_providers()
+    if not slash or not known or provider in known or is_listed(model):
+        return ""
+    near = closest(provider, sorted(known), NEAR)
+    return f"{near}/{rest}" if near else ""
 
 
 @cache

@@ -109,7 +109,7 @@ def status_of(error: Exception) -> int | None:
 def _problems_of(error: Exception) -> list[dict[str, Any]]:
     if isinstance(error, InvalidInput):
         return [
-            {"message": fault.message, "path": f"input.{fault.missing}" if fault.missing else ""}
+            {"message": fault.message, "path": f"input.{fault.path}" if fault.path else ""}
             for fault in error.faults
         ]
     if isinstance(error, ProblemsFound):

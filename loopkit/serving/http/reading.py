@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from loopkit.document.problems import did_you_mean
 from loopkit.drive.archive import read_record
 from loopkit.engine.records import Record
 from loopkit.language.datatypes import parse_record
@@ -33,6 +34,10 @@ CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for texts of models: browsers never run them, whatever they look like."""
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
+STATUSES = (
+    "new", "running", "waiting", "suspended", "interrupted", "finished", "cancelled", "damaged",
+    "unreadable",
+)  # fmt: skip
 LISTED = Parameter("limit", "integer", "The most that are listed.", 50, 200)
 
 
@@ -86,6 +91,9 @@ class MachineList(Record, frozen=True, kw_only=True):
 
 async def list_runs(call: Call) -> Response:
     query = call.query
+    if query["status"] and query["status"] not in STATUSES:
+        hint = did_you_mean(query["status"], STATUSES)
+        raise BadRequest(f"there is no status `{query['status']}`; {hint}")
     runs, before = await call.site.runs.summaries(
         query["machine"], query["status"], query["before"], max(query["limit"], 1)
     )

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.reading import as_offered_machine
+from loopkit.serving.http.reading import STATUSES, as_offered_machine
 from loopkit.serving.http.table import Call, Endpoint, Parameter
 from loopkit.serving.pages.shown import page
 
 LISTED = 50
-STATUSES = (
-    "new", "running", "waiting", "suspended", "interrupted", "finished", "cancelled", "damaged",
-    "unreadable",
-)  # fmt: skip
 
 
 async def show_runs(call: Call) -> Response:

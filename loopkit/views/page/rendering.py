@@ -21,6 +21,7 @@ from loopkit.views.amounts import cost, duration, money, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.history import origins_of, verdict_text, weight
 from loopkit.views.page.changes import Difference
+from loopkit.views.summary import filled_in
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
@@ -132,7 +133,8 @@ def environment() -> Environment:
     templates.filters |= {
         "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
         "counted": verdict_text, "diff_text": diff_text, "duration": duration, "editable": editable,
-        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "iso": iso, "json": in_lines,
+        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
+        "iso": iso, "json": in_lines,
         "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
         "plural": plural, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from loopkit.agents.model.pricing import missing_prices
 from loopkit.proof.bounds import Extreme, Range
 from loopkit.text import columns, plural
-from loopkit.views.amounts import LEAST_USD
+from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Plan
 
 _ROUNDS = "fallback, re-ask and answer that calls a tool"
@@ -71,6 +71,7 @@ def usd(number: float | None) -> str:
     """`$1.25`, `$0.0210`, `<$0.0001`, `unknown`."""
     if number is None:
         return "unknown"
+    number = without_noise(number)
     if 0 < number < LEAST_USD:
         return f"<${LEAST_USD:.4f}"
     return f"${number:,.2f}" if number >= 1 or number == 0 else f"${number:.4f}"
