@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from loopkit.document import Document, looks_like_unquoted_colon
+from loopkit.document import Document, Node, looks_like_unquoted_colon
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language import Machine
 from loopkit.language.agents.tools import TOOL_KINDS
 from loopkit.language.fields import allowed_fields, field_names, is_tag, kinds_with
-from loopkit.language.habits import remedy_for_field, remedy_for_value
+from loopkit.language.habits import LONGEST_QUOTED, remedy_for_field, remedy_for_value
 from loopkit.language.noun import Noun
 from loopkit.language.states import STATE_KINDS
 from loopkit.language.validators import RULE_KINDS
@@ -169,7 +169,15 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
             return "the colon makes this a mapping", f'quote the text: "{meant}"', "unquoted-colon"
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
-    return f"expected {expected}, found {_kind_of(document, path)}", "", "wrong-kind"
+    remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
+    return f"expected {expected}, found {_kind_of(document, path)}", remedy, "wrong-kind"
+
+
+def _list_remedy(field: str, node: Node) -> str:
+    """How to write a list, which has brackets or dashes also if it has one item."""
+    if node.raw and len(node.raw) <= LONGEST_QUOTED:
+        return f"write `{field}: [{node.raw}]`"
+    return "" if node.is_unwritten else "start each item with `- `, or put `[…]` around the items"
 
 
 def _kind_of(document: Document, path: Sequence[Any]) -> str:
