@@ -543,6 +543,28 @@ def test_why_a_transition_is_dead_is_asked_of_its_own_guard_alone() -> None:
     assert many < 3.1 * few, (few, many)
 
 
+def coded(codes: int) -> str:
+    """A transition back for each code that a rule gives; all share a budget."""
+    rules = "".join(f"      - {{not_matches: T{n}, code: k{n}}}\n" for n in range(codes))
+    edges = "".join(
+        f"      - {{guard: '\"k{n}\" in codes', revise: draft, budget: all}}\n"
+        for n in range(codes)
+    )
+    return (
+        "loopkit: 1\nlimits: {budgets: {all: 3}}\nagents: {writer: {model: a/writer}}\nstates:\n"
+        "  draft: {agent: writer, prompt: Write., next: check}\n"
+        f"  check:\n    validate: draft\n    by:\n{rules}    transitions:\n"
+        f"      - {{guard: valid, target: done}}\n{edges}      - {{target: failed}}\n"
+        "  done: {final: success}\n  failed: {final: failure}\n"
+    )
+
+
+def test_which_codes_decide_a_guard_is_found_once_and_not_for_each_row() -> None:
+    checked(coded(10))
+    (few, _), (many, _) = checked(coded(40)), checked(coded(80))
+    assert many < 3.6 * few, (few, many)
+
+
 def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:
     flows = [Graph(load_text(chain(n, back=1), "m.yaml", HERE).machine) for n in (200, 400)]
     calls = []
