@@ -333,6 +333,25 @@ def test_two_inputs_of_many_values_that_are_compared_are_at_most() -> None:
     assert (worst.total, worst.known) == (3, None)
 
 
+def asked(count: int) -> Loaded:
+    """A check that revises once for each input that holds."""
+    edges = [f"{{guard: input.b{n}, revise: d0, max: 1}}" for n in range(count)]
+    inputs = ", ".join(f"b{n}: bool" for n in range(count))
+    return loaded(loop(0, "done", *edges, FORWARD), inputs=f"{{{inputs}}}")
+
+
+def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_known() -> None:
+    few, many = bounds_of(asked(6)), bounds_of(asked(24), most=100)
+    assert (few.runs.worst.total, few.runs.worst.known) == (7, 7)
+    # 2^24 combinations: no figure is too small, and nothing is called dead or stuck.
+    assert (many.untaken, many.stuck) == ((), ())
+    assert many.runs.worst.total is not None
+    assert many.runs.worst.total >= 25
+    assert many.runs.worst.known is None or many.runs.worst.known <= 25
+    assert many.runs.best is not None
+    assert many.runs.best.total == 1
+
+
 # -- what is said of them ----------------------------------------------------------------------
 
 
