@@ -333,6 +333,25 @@ def test_two_inputs_of_many_values_that_are_compared_are_at_most() -> None:
     assert (worst.total, worst.known) == (3, None)
 
 
+def asked(count: int) -> Loaded:
+    """A check that revises once for each input that holds."""
+    edges = [f"{{guard: input.b{n}, revise: d0, max: 1}}" for n in range(count)]
+    inputs = ", ".join(f"b{n}: bool" for n in range(count))
+    return loaded(loop(0, "done", *edges, FORWARD), inputs=f"{{{inputs}}}")
+
+
+def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_known() -> None:
+    few, many = bounds_of(asked(6)), bounds_of(asked(24), most=100)
+    assert (few.runs.worst.total, few.runs.worst.known) == (7, 7)
+    # 2^24 combinations: no figure is too small, and nothing is called dead or stuck.
+    assert (many.untaken, many.stuck) == ((), ())
+    assert many.runs.worst.total is not None
+    assert many.runs.worst.total >= 25
+    assert many.runs.worst.known is None or many.runs.worst.known <= 25
+    assert many.runs.best is not None
+    assert many.runs.best.total == 1
+
+
 # -- what is said of them ----------------------------------------------------------------------
 
 
@@ -541,6 +560,28 @@ def test_why_a_transition_is_dead_is_asked_of_its_own_guard_alone() -> None:
     checked(dead(10))
     (few, _), (many, _) = checked(dead(20)), checked(dead(40))
     assert many < 3.1 * few, (few, many)
+
+
+def coded(codes: int) -> str:
+    """A transition back for each code that a rule gives; all share a budget."""
+    rules = "".join(f"      - {{not_matches: T{n}, code: k{n}}}\n" for n in range(codes))
+    edges = "".join(
+        f"      - {{guard: '\"k{n}\" in codes', revise: draft, budget: all}}\n"
+        for n in range(codes)
+    )
+    return (
+        "loopkit: 1\nlimits: {budgets: {all: 3}}\nagents: {writer: {model: a/writer}}\nstates:\n"
+        "  draft: {agent: writer, prompt: Write., next: check}\n"
+        f"  check:\n    validate: draft\n    by:\n{rules}    transitions:\n"
+        f"      - {{guard: valid, target: done}}\n{edges}      - {{target: failed}}\n"
+        "  done: {final: success}\n  failed: {final: failure}\n"
+    )
+
+
+def test_which_codes_decide_a_guard_is_found_once_and_not_for_each_row() -> None:
+    checked(coded(10))
+    (few, _), (many, _) = checked(coded(40)), checked(coded(80))
+    assert many < 3.6 * few, (few, many)
 
 
 def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:

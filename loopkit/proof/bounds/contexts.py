@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.language.facts import CAME_FROM, COUNTING
+from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import FOUND, THEN, Values, Variable, Variables
 from loopkit.proof.outcomes import AUTHOR, FOUND_BY, ROOM
@@ -52,7 +53,12 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(COUNTING) else ""
     if counter in variables.counted:
         yield "revisions", _value(Variable("counter", counter))
-        yield "max_revisions", cap_of(variables, counter)
+        cap = variables.inputs.caps[counter]
+        is_fixed = isinstance(cap, int)
+        yield (
+            "max_revisions",
+            cap_of(variables, counter) if is_fixed else _stand_in(Variable("input", str(cap))),
+        )
 
 
 def _readings_of_before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
@@ -109,7 +115,11 @@ def _value(variable: Variable) -> Reading:
 
 
 def _stand_in(variable: Variable) -> Reading:
-    return lambda values: _region(values[variable]).stand_in
+    def read(values: Values) -> object:
+        region = _region(values[variable])
+        return UNKNOWN if region.is_open else region.stand_in
+
+    return read
 
 
 def _attempt(variables: Variables, name: str) -> Reading:

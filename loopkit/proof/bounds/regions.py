@@ -21,6 +21,8 @@ class Region(Value, frozen=True):
     high: int = 0
     """Below `low` if there are no numbers among the values."""
     others: tuple[object, ...] = ()
+    is_open: bool = False
+    """Whether guards that read it are undecided, because there would be too many regions."""
 
     @classmethod
     def of(cls, value: object) -> Region:

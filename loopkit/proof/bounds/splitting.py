@@ -13,6 +13,8 @@ from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import Values, Variable, Variables
 from loopkit.proof.outcomes.domains import MOST_VALUES
 
+MOST_PARTS = 5_000
+"""The most parts of a configuration in a state; the inputs of the others are left undecided."""
 Found = tuple[Variable, tuple[Region, ...], int]
 """A variable, the parts of its region, and how many guards are decided for all of them."""
 
@@ -32,12 +34,20 @@ class Splitting:
         self._asked = {name: tuple(self._guards(name)) for name in self._graph.states}
 
     def parts(self, name: str, values: Values) -> Iterator[Values]:
-        """The parts of a configuration in each of which all that a state reads is decided."""
-        waiting = [(values, 0)]
+        """The parts of a configuration in each of which all that a state reads is decided.
+
+        Where these would be too many, guards may hold or not in the others.
+        """
+        waiting, count = [(values, 0)], 0
         while waiting:
             values, answered = waiting.pop()
             found = self._next_split(name, values, answered)
+            is_full = found is not None and count + len(waiting) >= MOST_PARTS
+            # Whether a counter has room is never left undecided.
+            if is_full and self._by_caps(name, values, _open(values)) is None:
+                found, values = None, _undecided(values)
             if found is None:
+                count += 1
                 yield values
                 continue
             variable, regions, answered = found
@@ -54,11 +64,7 @@ class Splitting:
 
     def _next_split(self, name: str, values: Values, answered: int) -> Found | None:
         """The next variable to split; the first `answered` guards are already decided."""
-        open_ = {
-            variable: region
-            for variable, region in values.items()
-            if isinstance(region, Region) and len(region) > 1
-        }
+        open_ = _open(values)
         if not open_:
             return None
         by_caps = self._by_caps(name, values, open_)
@@ -98,6 +104,21 @@ class Splitting:
             if is_last and asking.surely(guard):
                 return None
         return None
+
+
+def _open(values: Values) -> Mapping[Variable, Region]:
+    """The variables that may have several values."""
+    return {
+        variable: region
+        for variable, region in values.items()
+        if isinstance(region, Region) and len(region) > 1
+    }
+
+
+def _undecided(values: Values) -> Values:
+    """A configuration in which guards do not know the inputs that may have several values."""
+    inputs = {v: region for v, region in _open(values).items() if v.kind == "input"}
+    return {**values, **{v: region.replace(is_open=True) for v, region in inputs.items()}}
 
 
 class Conditions:

@@ -46,9 +46,6 @@ class Source(Value, frozen=True):
     origins: frozenset[str] = frozenset()
     """The possible earliest origins of its findings, if the machine has origins."""
 
-    def gives(self, code: str) -> bool:
-        return self.codes is None or code in self.codes
-
 
 class Panel:
     """The rules of one validate state, and the reports that they can give in a context."""
@@ -217,27 +214,32 @@ def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:
     if row[VERDICT] != "fail":
         errors = (errors[0], min(errors[1], 0))
     warnings = _range(row, WARNINGS, least=1 if row[VERDICT] == "warn" else 0)
-    codes = row.get(CODES)
-    kinds = [_kinds(sources, code) for code in (codes if isinstance(codes, frozenset) else ())]
-    only = [sum(kind == {which} for kind in kinds) for which in ("error", "warning")]
+    told = row.get(CODES)
+    codes = told if isinstance(told, frozenset) else frozenset()
+    blocking = _given([s for s in sources if s.blocks], codes)
+    warning = _given([s for s in sources if s.warns], codes)
+    only = len(blocking - warning), len(warning - blocking)
     most = [sum(s.most for s in sources if s.blocks), sum(s.most for s in sources if s.warns)]
     low = max(errors[0], only[0]), max(warnings[0], only[1])
     high = min(errors[1], most[0]), min(warnings[1], most[1])
     together = sum(source.most for source in sources if source.blocks or source.warns)
     return (
-        all(kinds)
+        codes <= blocking | warning
         and low[0] <= high[0]
         and low[1] <= high[1]
         and sum(low) <= together
-        and len(kinds) <= min(sum(high), together)
+        and len(codes) <= min(sum(high), together)
     )
 
 
-def _kinds(sources: Sequence[Source], code: str) -> set[str]:
-    """Whether a finding with a code can block, and whether it can be another one."""
-    giving = [source for source in sources if source.gives(code)]
-    kinds = {"error"} if any(source.blocks for source in giving) else set()
-    return kinds | ({"warning"} if any(source.warns for source in giving) else set())
+def _given(sources: Iterable[Source], codes: frozenset[str]) -> frozenset[str]:
+    """Those of some codes that findings of these sources may have."""
+    found: set[str] = set()
+    for source in sources:
+        if source.codes is None:
+            return codes
+        found |= source.codes & codes
+    return frozenset(found)
 
 
 def _range(row: Row, count: str, *, least: int) -> tuple[float, float]:

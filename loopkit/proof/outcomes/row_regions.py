@@ -67,6 +67,7 @@ class Space:
         self._named: dict[int, Sequence[str]] = {}
         self._known: dict[int, Mapping[int, bool | None]] = {}
         self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
+        self._deciding: dict[int, Sequence[int]] = {}
         self._of: dict[str, list[int]] = {}
         for index, dimension in enumerate(dimensions):
             for fact in dict.fromkeys(fact for row in dimension for fact in row):
@@ -216,8 +217,14 @@ class Space:
     def _alternatives(self, region: Region, index: int) -> Dimension:
         return region.left.get(index, self._dimensions[index])
 
-    def _deciding_dimensions(self, condition: ast.expr) -> list[int]:
+    def _deciding_dimensions(self, condition: ast.expr) -> Sequence[int]:
         """The dimensions that decide a condition without parts."""
+        known = self._deciding.get(id(condition))
+        if known is None:
+            known = self._deciding[id(condition)] = self._found_to_decide(condition)
+        return known
+
+    def _found_to_decide(self, condition: ast.expr) -> list[int]:
         facts = [
             fact
             for name in self._names(condition)

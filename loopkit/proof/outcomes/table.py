@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import chain
 
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard import Guard
@@ -249,7 +250,17 @@ class Table(Value, frozen=True, dict=True):
 
 
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
-    return ast.BoolOp(ast.And(), list(parts))
+    """The condition that all of these hold, without parts inside parts."""
+    every = list(chain.from_iterable(map(_conjuncts, parts)))
+    return every[0] if len(every) == 1 else ast.BoolOp(ast.And(), every)
+
+
+def _conjuncts(part: ast.expr) -> Sequence[ast.expr]:
+    match part:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return values
+        case _:
+            return (part,)
 
 
 def _not(part: ast.expr) -> ast.expr:
