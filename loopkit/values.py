@@ -4,7 +4,7 @@ They are structs of msgspec. Such a class is made forty times as fast as a datac
 matters to a program that makes two hundred of them to start, and so are its instances. Making
 one checks nothing, because only loopkit makes them. Where a value is made anew in every step, the
 function `replace` costs a quarter of the method; and a call with more than fifteen keyword
-arguments, which Python passes in a dict, costs six times as much as one with fifteen.
+arguments, which Python passes in a dict, costs several times as much as one with fifteen.
 """
 
 from __future__ import annotations

@@ -132,6 +132,30 @@ class Walks:
         return {self._walked({**given, **inputs}) for given, _, _ in self.found[::step]}
 
 
+@pytest.mark.parametrize("most_parts", [1, 2, 4])
+def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
+    most_parts: int,
+) -> None:
+    inexact = 0
+    for number in range(80):
+        walks = Walks(number)
+        bounds = explore(walks.analysis, measures=("runs",), most_parts=most_parts)
+        worst, best = bounds.runs.worst, bounds.runs.best
+        most = max(runs for _, runs, _ in walks.found)
+        assert worst.total is not None
+        assert worst.total >= most >= (worst.known or 0), number
+        successes = [runs for _, runs, end in walks.found if end == "done"]
+        if successes:
+            assert best is not None, number
+            assert best.total is not None, number
+            assert best.total <= min(successes), number
+        assert walks.taken.isdisjoint(bounds.untaken), number
+        stuck = {end for _, _, end in walks.found if end.startswith("s")}
+        assert stuck <= {one.state for one in bounds.stuck}, number
+        inexact += worst.known != most
+    assert inexact > 0
+
+
 @pytest.mark.parametrize("start", range(0, 80, 20))
 def test_what_is_proven_of_folded_inputs_holds_of_each_input(start: int) -> None:
     parts = 0

@@ -125,7 +125,7 @@ async def test_transports_are_watched_under_the_name_of_each_version(name: str) 
     transport = getattr(handler, name)()
     with pytest.raises(SentElsewhere):
         await transport.handle_async_request(httpx.Request("POST", "http://here.invalid"))
-    await close_transports()
+    await close_transports(lambda _: None)
 
 
 def test_a_version_whose_transports_nobody_could_watch_is_refused() -> None:

@@ -101,7 +101,7 @@ _OPEN: dict[asyncio.AbstractEventLoop, list[Any]] = {}
 """The transports of each event loop. LiteLLM forgets its clients after an hour, and closes none."""
 
 
-async def close_transports(forget: Callable[[Sequence[Any]], object] = len) -> None:
+async def close_transports(forget: Callable[[Sequence[Any]], None]) -> None:
     """Close every transport of this event loop, also those that LiteLLM does not know any more.
 
     `forget` is told of them first, in the same turn: nobody may begin a call over them any more.

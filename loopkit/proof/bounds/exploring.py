@@ -21,6 +21,7 @@ from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.bounds.splitting import MOST_PARTS
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes import Analysis
 
@@ -45,6 +46,7 @@ def explore(
     ways: int = 0,
     usual: Usual = lambda _state, work, _revised: work.call_usd,
     price_in: PriceIn | None = None,
+    most_parts: int = MOST_PARTS,
 ) -> Bounds:
     """The bounds of a machine whose edges all lead to states.
 
@@ -53,8 +55,9 @@ def explore(
     probabilities, such as `{"validate.valid": Fraction("0.6")}`, for `Bounds.expected`. A run
     that has begun is explored from its `present`. `ways` is the number of configurations to
     explore for `Bounds.ways`; `usual` is the mean cost of a call; `price_in` gives the prices in
-    child machines, without it `price` does. Raises Endless if runs need not end, NotDetermined if
-    `assume` leaves something open.
+    child machines, without it `price` does. In one state guards split inputs into `most_parts` at
+    most; beyond that bounds may be too high as well. Raises Endless if runs need not end,
+    NotDetermined if `assume` leaves something open.
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
@@ -67,7 +70,7 @@ def explore(
     moves = Moves(
         Variables(analysis, given), Asking(analysis, price, children), _conditions(assumptions)
     )
-    explorer = Explorer(Plans(moves), most, present)
+    explorer = Explorer(Plans(moves, most_parts), most, present)
     if not measures and (known := _settle(explorer.plans, given, present, most)) is not None:
         return known
     bounds = _ends(explorer, given, present).bounds(measures)

@@ -10,7 +10,7 @@ from loopkit.proof.bounds.contexts import number
 from loopkit.proof.bounds.moves import Move, Moves, StateMoves, merge_moves
 from loopkit.proof.bounds.packing import Packing, live
 from loopkit.proof.bounds.regions import Region
-from loopkit.proof.bounds.splitting import Splitting
+from loopkit.proof.bounds.splitting import MOST_PARTS, Splitting
 from loopkit.proof.bounds.steps import changes_of, variables_updated
 from loopkit.proof.bounds.variables import Values, Variable
 from loopkit.values import Value
@@ -54,12 +54,12 @@ class Plan(Value, frozen=True):
 class Plans:
     """The plans of all states, each computed once for the bits that decide it."""
 
-    def __init__(self, moves: Moves) -> None:
+    def __init__(self, moves: Moves, most_parts: int = MOST_PARTS) -> None:
         self.moves = moves
         self.variables = variables = moves.variables
         self._graph = graph = variables.graph
         self.packing = packing = Packing(variables)
-        self._splitting = Splitting(variables)
+        self._splitting = Splitting(variables, most_parts)
         self._live = live(variables, packing, graph.edges)
         self._forward = live(variables, packing, [e for e in graph.edges if not e.back])
         self._deciding = {name: tuple(self._decides(name)) for name in graph.states}

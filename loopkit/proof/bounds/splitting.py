@@ -22,8 +22,10 @@ Found = tuple[Variable, tuple[Region, ...], int]
 class Splitting:
     """Splits the regions of a configuration at each state."""
 
-    def __init__(self, variables: Variables) -> None:
+    def __init__(self, variables: Variables, most: int = MOST_PARTS) -> None:
+        """`most` is how many parts guards may split a configuration into at each state."""
         self._variables = variables
+        self._most = most
         self._graph = variables.graph
         self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
         self.reads = {
@@ -42,7 +44,7 @@ class Splitting:
         while waiting:
             values, answered = waiting.pop()
             found = self._next_split(name, values, answered)
-            is_full = found is not None and count + len(waiting) >= MOST_PARTS
+            is_full = found is not None and count + len(waiting) >= self._most
             # Whether a counter has room is never left undecided.
             if is_full and self._by_caps(name, values, _open(values)) is None:
                 found, values = None, _undecided(values)
