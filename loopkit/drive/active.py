@@ -319,13 +319,13 @@ class ActiveRun:
                     seq = await self.claim.append(kept, consumes, unless=unless)
                     self._tell(paid_for, seq, at)
             raise
-        self._tell(batch, seq, at)
+        if self.listeners:
+            self._tell(batch, seq, at)
 
     def _tell(self, events: Sequence[Event], seq: int, at: float) -> None:
         """Tell listeners of stored events; `seq` is the number of the last."""
-        if self.listeners:
-            for number, event in enumerate(events, seq - len(events) + 1):
-                self.tell_listeners(Stored(number, self.claim.epoch, at, event))
+        for number, event in enumerate(events, seq - len(events) + 1):
+            self.tell_listeners(Stored(number, self.claim.epoch, at, event))
 
     def tell_listeners(self, stored: Stored) -> None:
         """Pass an event that is durable to all listeners."""

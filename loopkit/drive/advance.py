@@ -7,13 +7,11 @@ the engine and one durable append.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
-from loopkit.drive.gate import Gate
 from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
@@ -44,7 +42,6 @@ from loopkit.language import Agent, Machine, State, Tool
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError
 from loopkit.machine.compiler import NoEdge
-from loopkit.machine.plans import StatePlan
 from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
@@ -76,7 +73,9 @@ async def advance(active: ActiveRun) -> None:
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state and not await _begin(active):
         return None
-    await _doubt_open_calls(active)
+    # An append of nothing would store what is staged: a commit more for each new run.
+    if active.state.open_calls and (found := doubts(active.program.machine, active.state)):
+        await active.append(*found)
     looked_at = active.clock.monotonic()
     while active.state.status in GOING:
         if active.clock.monotonic() - looked_at > INBOX_SECONDS:
@@ -99,9 +98,9 @@ async def _begin(active: ActiveRun) -> bool:
     """Enter the initial state; False if the run stopped before."""
     if active.program.has_baselines and not await _take_baselines(active):
         return False
-    before = active.mark()
-    active.take(first_macrostep(active))
-    if not calls_at_once(active):
+    before, step = active.mark(), first_macrostep(active)
+    active.take(step)
+    if not step.begins_call:
         await store(active, before, ())
     return True
 
@@ -178,7 +177,7 @@ async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
 async def run_turn(active: ActiveRun) -> None:
     """Do one piece of work and take its macrostep; do neither if the run has to stop."""
     name = active.state.state
-    plan = active.program.plans[name]
+    plan = active.engine.plans[name]
     if plan.final is not None:
         await end(active, name, plan.final)
         return
@@ -189,14 +188,21 @@ async def run_turn(active: ActiveRun) -> None:
         else:
             if active.state.unrestored:
                 await restore(active, active.state.unrestored)
-            work = await perform(active, name, plan)
+            if plan.human is not None:
+                reason = f"`{name}` is active and has no work to do"
+                raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
+            doing = work_of(type(plan.state))
+            if active.gate is None:
+                work = await doing(active, name, plan.state)
+            else:
+                async with active.gate.open_for(name, active.wait_for):
+                    work = await doing(active, name, plan.state)
     except ENDS_EARLY as error:
         work = await _end_early(active, error)
         if work is None:
             return
     before = active.mark()
-    stage_macrostep(active, work)
-    if not calls_at_once(active):
+    if not stage_macrostep(active, work).begins_call:
         await store(active, before, (work,))
 
 
@@ -243,8 +249,8 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
     await active.append()
 
 
-def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> None:
-    """Stage the macrostep of completed work.
+def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
+    """Stage the macrostep of completed work, and return it.
 
     The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be
     stored.
@@ -261,7 +267,9 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> None:
         active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
-        active.take(suspend(active.state, _work_with_failure(active, lost)))
+        step = suspend(active.state, _work_with_failure(active, lost))
+        active.take(step)
+    return step
 
 
 def first_macrostep(active: ActiveRun) -> Macrostep:
@@ -279,40 +287,8 @@ def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked
     return _work_with_failure(active, Failure("fatal", message, remedy))
 
 
-def calls_at_once(active: ActiveRun) -> bool:
-    """Whether the active state starts with the intent of a call.
-
-    Then the macrostep that entered it is written with that intent: one commit
-    for both, and still before anything is spent or judged.
-    """
-    run = active.state
-    return run.status == "running" and run.state != "" and active.program.plans[run.state].calls
-
-
-def perform(active: ActiveRun, name: str, plan: StatePlan) -> Awaitable[Worked]:
-    """Do the work of the active state, by its kind."""
-    if plan.human is not None:
-        reason = f"`{name}` is active and has no work to do"
-        raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
-    if active.gate is not None:
-        return _perform_in_turn(active, active.gate, name, plan.state)
-    return work_of(type(plan.state))(active, name, plan.state)
-
-
-async def _perform_in_turn(active: ActiveRun, gate: Gate, name: str, state: State) -> Worked:
-    """Do the work of a state once a gate lets it in."""
-    async with gate.open_for(name, active.wait_for):
-        return await work_of(type(state))(active, name, state)
-
-
 def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
     return Worked.with_failure(active.state.state, active.state.visit, failure)
-
-
-async def _doubt_open_calls(active: ActiveRun) -> None:
-    # An append of nothing would store what is staged: a commit more for each new run.
-    if found := doubts(active.program.machine, active.state):
-        await active.append(*found)
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:

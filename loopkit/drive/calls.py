@@ -6,7 +6,7 @@ doubt, and its policy decides.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -109,7 +109,8 @@ async def call(
             if index == len(work.callees):
                 raise nobody_left(active.state.tasks.get(work.task), work.callees, passed)
             continue
-        _address(request, turns, callee, index)
+        request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
+        request.messages = [Message("system", callee.system), *turns] if callee.system else turns
         try:
             reply = await _try(active, work, callee, request)
         except TryFailed as failure:
@@ -155,12 +156,6 @@ async def _wait_for_provider(active: ActiveRun, work: CallSeries, index: int) ->
             return GivenUp(index, 0, failed)
         await active.pause(wait_s)
     return None
-
-
-def _address(request: Request, turns: Sequence[Message], callee: Callee, index: int) -> None:
-    """Direct a request at a callee."""
-    request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
-    request.messages = [Message("system", callee.system), *turns] if callee.system else turns
 
 
 async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Request) -> Replied:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from loopkit.agents.assignment import Functions
 from loopkit.agents.model import client
@@ -68,14 +67,14 @@ class ClaimedRuns(StoredRuns):
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
-        self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
+        self._listeners, self._listeners_of = listeners, listeners_of
         self._observe = observe
         self._observers: Sequence[Observer] | None = None
         self.breakers = breakers or Breakers()
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
-        self._begun: WeakValueDictionary[str, NewClaim] = WeakValueDictionary()
-        """By their ids, runs that were started here and may not be stored yet."""
+        self._begun: set[str] = set()
+        """The ids of runs that were started here and may not be stored yet."""
         self._token = token
         self._playable: set[str] = set()
         """Digests of definitions that the players of all runs are known to be able to play."""
@@ -91,7 +90,8 @@ class ClaimedRuns(StoredRuns):
         """Begin a run, claimed by this process."""
         run, machine = started.run, definition.machine
         # Before the first await, so that no other run takes the same id.
-        claim = self._begun[run] = NewClaim(self.journal, run, started.machine, definition.digest)
+        self._begun.add(run)
+        claim = NewClaim(self.journal, run, started.machine, definition.digest)
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
@@ -165,6 +165,7 @@ class ClaimedRuns(StoredRuns):
         try:
             await advance(active)
         finally:
+            self._begun.discard(active.claim.run)
             await active.claim.release()
         if active.alarm is not None:
             # The process may end with the run, and must not end before the notifier.
@@ -214,10 +215,14 @@ class ClaimedRuns(StoredRuns):
             client.preload()
         if not engine.program.is_counted:
             state.counted = None
-        person = players.person
-        if is_child(claim.run) and players.scenario is None:
+        person, run = players.person, claim.run
+        is_root = not is_child(run)
+        if not is_root and players.scenario is None:
             # Nobody is asked while siblings work; when all have stopped, somebody can answer.
             person = NobodyThere()
+        listeners = self._listeners if is_root else ()
+        if self._listeners_of is not None:
+            listeners = self._listeners_of(run)
         active = ActiveRun(
             program=engine.program,
             engine=engine,
@@ -230,7 +235,7 @@ class ClaimedRuns(StoredRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=self._listeners_of(claim.run),
+            listeners=listeners,
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,
@@ -238,7 +243,7 @@ class ClaimedRuns(StoredRuns):
             state=state,
             keeps_texts=self.journal.keeps_texts,
         )
-        if engine.program.machine.alert and active.notify and not is_child(claim.run):
+        if is_root and active.notify and engine.program.machine.alert:
             active.alarm = NotifyingAlarm(active)
             active.listeners = (*active.listeners, active.alarm.hear)
         if self._observers is None:

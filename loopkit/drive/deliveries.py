@@ -95,7 +95,7 @@ async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Deliv
     Raises CallFailed if the workspace can't be read.
     """
     name = active.state.state
-    asked = active.program.agents_asked[name, wanted.agent]
+    asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output
     folder = await workspace(active, asked.workspace)
     files = ""

@@ -27,9 +27,10 @@ async def consume(active: ActiveRun) -> None:
 
     A cancellation takes precedence over answers.
     """
-    messages = sorted(await active.claim.inbox(), key=lambda message: message.kind != CANCEL)
+    messages = await active.claim.inbox()
     if not messages:
         return
+    messages.sort(key=lambda message: message.kind != CANCEL)
     before = active.mark()
     work: Sequence[Event] = ()
     for message in messages:
@@ -61,13 +62,15 @@ async def store(
 
 async def release(active: ActiveRun) -> bool:
     """Release the run; False if a message came that this process has to carry out."""
+    if active.state.is_over:
+        return True
     await active.append()
     awaited: tuple[str, ...] = ()
     if active.state.status == "waiting":
         awaited = (ANSWER, DELIVERY)
     if active.state.waits_for_children:
         awaited = (WAKE,)
-    return active.state.is_over or await active.claim.release((CANCEL, *awaited))
+    return await active.claim.release((CANCEL, *awaited))
 
 
 async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:

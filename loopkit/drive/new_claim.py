@@ -11,7 +11,7 @@ from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 class NewClaim:
     """The `Claim` on a run that is not stored before something is appended to it."""
 
-    __slots__ = ("__weakref__", "_claim", "_definition", "_journal", "_machine", "_run", "append")
+    __slots__ = ("_claim", "_definition", "_journal", "_machine", "_run", "append")
 
     append: Callable[..., Coroutine[Any, Any, int]]
     """Appends as every claim does; raises RunExists if another process drew the same id."""

@@ -28,6 +28,16 @@ from loopkit.outside.workspace import (
 )
 
 
+def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
+    """The project folder, if a state works right there; None if `workspace` has to find the folder.
+
+    Nothing is awaited for it, because most states of most machines work there.
+    """
+    if own is not None or active.program.machine.workspace is not None or active.trees_above:
+        return None
+    return active.folder if active.state.isolate == "none" else None
+
+
 async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
     """The folder in which a state works: its own workspace, the machine's, or the project.
 

@@ -67,7 +67,6 @@ def fold(events: Iterable[Event]) -> RunState:
 
 def apply(state: RunState, event: Event) -> None:
     """Change a state by the event that happens next."""
-    state.seq += 1
     if state.counted is not None and event.type in Figures.TAKEN:
         state.counted = state.counted.plus(event)
     if (change := CHANGES.get(type(event))) is not None:
@@ -223,7 +222,13 @@ def _work(state: RunState, event: Worked) -> None:
     if event.report is not None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
-        _complete(state, event)
+        state.attempts = {**state.attempts, event.state: state.attempts.get(event.state, 0) + 1}
+        state.facts = {**state.facts, event.state: event.facts}
+        if event.artifact is not None:
+            if event.made_from or state.made_from:
+                _write(state, event, event.artifact.name)
+            if event.artifact.author == event.state:
+                _forget_feedback(state, event.state)
 
 
 def _keep(state: RunState, event: Kept) -> None:
@@ -247,16 +252,6 @@ def _report(state: RunState, report: Report) -> None:
         state.rounds = state.rounds.plus(entry)
         known = state.rounds_at.get(report.state) or Rounds()
         state.rounds_at = {**state.rounds_at, report.state: known.plus(entry)}
-
-
-def _complete(state: RunState, event: Worked) -> None:
-    state.attempts = {**state.attempts, event.state: state.attempts.get(event.state, 0) + 1}
-    state.facts = {**state.facts, event.state: event.facts}
-    if event.artifact is not None:
-        if event.made_from or state.made_from:
-            _write(state, event, event.artifact.name)
-        if event.artifact.author == event.state:
-            _forget_feedback(state, event.state)
 
 
 def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
@@ -382,4 +377,4 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Finished: _finish,
     Cancelled: _cancel,
 }
-"""The change that each type of event makes; other events only increase `seq`."""
+"""The change that each type of event makes; other events make none."""

@@ -14,7 +14,7 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.findings_for import blocking_for, concerning
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import NO_NAMES, plain_answer, render
-from loopkit.engine.versions import attempts_at, fallback_reason, next_version
+from loopkit.engine.versions import attempts_at, fallback_reason
 from loopkit.language import Emission
 from loopkit.machine.program import Program
 from loopkit.text import one_line
@@ -81,7 +81,10 @@ def _about_work(
     writes = run.state in program.graph.written
     lost = run.state in program.graph.fallbacks
     if writes or current is None:
-        attempt, version = attempts_at(program, run, name), next_version(run, name) * bool(name)
+        attempt, version = (
+            attempts_at(program, run, name),
+            (run.versions.get(name, 0) + 1) * bool(name),
+        )
     else:
         attempt, version = current.attempts, current.version
     by = run.state if writes or current is None else current.author

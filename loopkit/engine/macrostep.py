@@ -47,6 +47,12 @@ class Macrostep(Mutable, eq=False):
     run: RunState
     """A copy of the state before, so that nothing has changed if a template fails."""
     events: list[Event] = []
+    begins_call: bool = False
+    """Whether the state that it enters begins with the intent of a call.
+
+    Then it is written with that intent: one commit for both, and still before anything is spent or
+    judged.
+    """
 
     def add(self, event: Event) -> None:
         apply(self.run, event)
@@ -59,7 +65,7 @@ class Engine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.questions = Questions(program)
-        self._plans = program.plans
+        self.plans = program.plans
         self._decider = Decider(program.graph)
         self._alert = program.machine.alert
 
@@ -79,7 +85,7 @@ class Engine:
         If an error has no edge, the run suspends instead, and the state stays as it was. Raises
         NoEdge if no edge takes the work, which the checks rule out.
         """
-        plan, step = self._plans[run.state], Macrostep(run.copy())
+        plan, step = self.plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
             step.add(work)
             work = last_work(run, work)
@@ -132,7 +138,7 @@ class Engine:
 
     def finish(self, run: RunState) -> Macrostep:
         """The macrostep that ends a run in the active final state; raises TemplateError."""
-        step, final = Macrostep(run.copy()), self.program.plans[run.state].final
+        step, final = Macrostep(run.copy()), self.plans[run.state].final
         assert final is not None
         step.add(self._final_event(step.run, run.state, final))
         return step
@@ -157,7 +163,7 @@ class Engine:
         origin = edge.origin
         if origin is not None and earliest_origin(self.program, run, edge.source) != origin:
             return False
-        judges = edge.event == "done" and self._plans[edge.source].judged is not None
+        judges = edge.event == "done" and self.plans[edge.source].judged is not None
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
@@ -176,7 +182,7 @@ class Engine:
             )
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
-        run, plan = step.run, self._plans[target]
+        run, plan = step.run, self.plans[target]
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
         if plan.final is not None:
@@ -184,6 +190,7 @@ class Engine:
             if not run.isolated:
                 step.add(self._final_event(run, target, plan.final))
             return
+        step.begins_call = plan.calls
         if plan.emission is not None and not is_kept(self.program, run):
             step.add(event_at_start(self.program, run, plan.emission))
         if plan.human is not None:

@@ -28,7 +28,7 @@ def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attem
     return ((author, attempt), *sorted(made_from.items()))
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, init=False)
 class Round:
     """One complete report and the artifacts as they were then.
 
@@ -42,17 +42,26 @@ class Round:
     """The current report of every validate state then, this one included."""
     number: int
     """How many rounds the run had before, of all validate states."""
-    attempt: Attempt = dataclasses.field(init=False, compare=False)
+    attempt: Attempt = dataclasses.field(compare=False)
     """The attempt that was judged."""
-    ids: frozenset[str] = dataclasses.field(init=False, compare=False)
+    ids: frozenset[str] = dataclasses.field(compare=False)
     """The ids of all findings."""
-    blocking_ids: frozenset[str] = dataclasses.field(init=False, compare=False)
-    blocked_by: object = dataclasses.field(init=False, compare=False)
+    blocking_ids: frozenset[str] = dataclasses.field(compare=False)
+    blocked_by: object = dataclasses.field(compare=False)
 
-    def __post_init__(self) -> None:
-        self.attempt = attempt_at(self.judged.author, self.judged.attempt, self.report.made_from)
-        self.ids = frozenset(map(_ID, self.report.findings))
-        self.blocking_ids, self.blocked_by = what_blocks(self.report)
+    def __init__(
+        self,
+        report: Report,
+        judged: Artifact,
+        snapshot: Mapping[str, Artifact],
+        reports: Mapping[str, Report],
+        number: int,
+    ) -> None:
+        self.report, self.judged, self.number = report, judged, number
+        self.snapshot, self.reports = snapshot, reports
+        self.attempt = attempt_at(judged.author, judged.attempt, report.made_from)
+        self.ids = frozenset(map(_ID, report.findings))
+        self.blocking_ids, self.blocked_by = what_blocks(report)
 
 
 def what_blocks(report: Report) -> tuple[frozenset[str], object]:
@@ -230,8 +239,10 @@ class Earlier(Value, frozen=True, eq=False):
     @property
     def open(self) -> tuple[Finding, ...]:
         """The findings of the last round, and the earlier ones that it did not look for."""
-        last = self.last
-        return (*last.report.findings, *last.report.unseen) if last else ()
+        for entry in reversed(self.index.by_attempt.values()):
+            if entry is not self.own:
+                return (*entry.report.findings, *entry.report.unseen)
+        return ()
 
     def has_found(self, finding_id: str) -> bool:
         """Whether a finding was in any of them."""

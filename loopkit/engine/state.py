@@ -153,7 +153,6 @@ class RunState(Mutable):
     question: Waiting | None = None
     suspended: Suspended | None = None
     finished: Finished | None = None
-    seq: int = 0
 
     @property
     def figures(self) -> Figures:

@@ -7,6 +7,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from loopkit.engine.events import ChildEnded, ChildStarted, Failed, Intended, Replied
+from loopkit.engine.log import Log
 from loopkit.engine.records import Record
 from loopkit.values import Value
 
@@ -49,9 +50,9 @@ def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]
     return [turn[::-1] for turn in islice(turns, most)][::-1]
 
 
-def opening_of_last_turn(exchanges: Sequence[Exchange]) -> Exchange:
+def opening_of_last_turn(exchanges: Log[Exchange]) -> Exchange:
     """The exchange with which the last turn of a conversation began; there has to be one."""
-    last = exchanges[-1]
+    last = exchanges.last
     for exchange in reversed(exchanges):
         if exchange.task != last.task:
             break

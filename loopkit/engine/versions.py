@@ -31,17 +31,12 @@ def attempts_at(program: Program, run: RunState, artifact: str) -> int:
     return begun
 
 
-def next_version(run: RunState, artifact: str) -> int:
-    """The number of the next version."""
-    return run.versions.get(artifact, 0) + 1
-
-
 def with_version(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:
     """The completed work, whose artifact `made` gets its version numbers."""
     before = run.artifacts.get(made.name)
     artifact = replace(
         made,
-        version=next_version(run, made.name),
+        version=run.versions.get(made.name, 0) + 1,
         previous=before.version if before is not None else 0,
         attempts=attempts_at(program, run, made.name),
         phase=run.phase,

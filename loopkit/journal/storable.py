@@ -19,6 +19,8 @@ _MAX_TIME_S = 1e12
 
 def refuse_text(what: str, value: str) -> None:
     """Raise `JournalError` for lone surrogates, zero characters and more than 50 MB of UTF-8."""
+    if value.isascii() and "\0" not in value and len(value) <= MAX_TEXT_BYTES:
+        return
     if "\0" in value:
         raise JournalError(f"{what} contains a zero character at {value.index(chr(0))}; remove it")
     if (size := _utf8_size(what, value)) > MAX_TEXT_BYTES:
@@ -55,8 +57,7 @@ def refuse_messages(ids: Iterable[str]) -> None:
 
 def _utf8_size(what: str, value: str) -> int:
     try:
-        # Python knows which texts are ASCII; only the others need a copy to be measured.
-        return len(value) if value.isascii() else len(value.encode())
+        return len(value.encode())
     except UnicodeEncodeError as error:
         raise JournalError(
             f"{what} contains half a surrogate pair at character {error.start}; "

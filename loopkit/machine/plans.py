@@ -1,12 +1,13 @@
-"""Plans: for each state, all that the engine looks up when its work is complete."""
+"""Plans: for each state, all that its work and the step after it look up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from loopkit.language import Emission, FinalState, HumanState, State
-from loopkit.language.facts import CAME_FROM
+from loopkit.language import AgentState, Emission, FinalState, HumanState, State
+from loopkit.language.facts import CAME_FROM, rows_named
+from loopkit.machine.asked import AgentAsked, RulesAsked, agent_asked, rules_asked
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import Graph
 from loopkit.values import Value
@@ -26,15 +27,25 @@ class Ways(Value, frozen=True):
 
 
 class StatePlan(Value, frozen=True):
-    """One state as the engine needs it."""
+    """One state as the engine and the driver need it."""
 
     state: State
     calls: bool
     """Whether its work begins with the event `intended` of a call."""
     emission: Emission | None
     """The event that is stored when its work begins."""
+    may_keep: bool
+    """Whether it may keep its artifact when a forward edge enters it again."""
+    agents: Mapping[str, AgentAsked]
+    """Each of the agents that it may ask, by name."""
     judged: str | None
     """The artifact that it judges."""
+    rules: RulesAsked | None
+    """The rules by which it judges."""
+    is_scored: bool
+    """Whether one of its judges gives a score."""
+    rows: frozenset[str]
+    """Which of `incomplete` and `infeasible` its transitions name."""
     revises: tuple[Edge, ...]
     """Its revise edges."""
     elsewhere: frozenset[str]
@@ -85,12 +96,20 @@ def plan_of(
         are_free = all(is_always and guard is None for _, guard, is_always in guarded)
         always = (True,) * len(guarded) if are_free else ()
         ways[event] = Ways(guarded, frozenset(names(led)), always)
-    state = graph.states[name]
+    state, machine = graph.states[name], graph.machine
+    agents: dict[str, AgentAsked] = {}
+    if isinstance(state, AgentState):
+        agents = {asked: agent_asked(machine, name, state, asked) for asked in state.asks}
     return StatePlan(
         state=state,
         calls=bool(state.call),
         emission=state.emits,
+        may_keep=name in graph.keeping,
+        agents=agents,
         judged=None if judging is None else judging.validate_,
+        rules=None if judging is None else rules_asked(machine, judging),
+        is_scored=name in graph.scoring,
+        rows=rows_named(frozenset(names(graph.on(name, "done")))),
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
         asks_before=CAME_FROM in names(edges),

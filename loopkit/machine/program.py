@@ -6,20 +6,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from loopkit.language import AgentState, Machine, Rule, ValidateState
+from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language import guard as guards
 from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
-from loopkit.language.facts import rows_named
 from loopkit.language.load import definition_of_child, digest_of
 from loopkit.language.states.children import ChildrenState
-from loopkit.machine.asked import (
-    AgentAsked,
-    RulesAsked,
-    agent_asked,
-    rules_asked,
-    validators_of,
-)
+from loopkit.machine.asked import validators_of
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.plans import Predicate, StatePlan, plan_of
@@ -114,21 +107,6 @@ class Program:
         return {name: plan_of(self.graph, name, *known) for name in self.machine.states}
 
     @cached_property
-    def rules_asked(self) -> dict[str, RulesAsked]:
-        """For each validate state, the rules by which it judges."""
-        judging = self.graph.judges.items()
-        return {name: rules_asked(self.machine, state) for name, state in judging}
-
-    @cached_property
-    def agents_asked(self) -> dict[tuple[str, str], AgentAsked]:
-        """For each agent state, and each of the agents that may be asked there."""
-        return {
-            (name, asked): agent_asked(self.machine, name, state, asked)
-            for name, state in self.machine.states_of(AgentState).items()
-            for asked in state.asks
-        }
-
-    @cached_property
     def report_items(self) -> ReportItems | None:
         """The further fields that findings take from reports of other shapes."""
         return report_items(self.graph)
@@ -136,7 +114,7 @@ class Program:
     @cached_property
     def has_baselines(self) -> bool:
         """Whether a rule compares its command's findings with those from before any work."""
-        asked = (fixed for asked in self.rules_asked.values() for fixed in asked.fixed)
+        asked = (fixed for plan in self.plans.values() if plan.rules for fixed in plan.rules.fixed)
         rules = (rule for _, rules in asked for _, rule in rules)
         return any(rule.has_baseline for rule in rules)
 
@@ -159,15 +137,6 @@ class Program:
     def predicate(self, text: str) -> Predicate:
         """The compiled guard of a text that is not on an edge."""
         return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
-
-    @cached_property
-    def rows_named(self) -> dict[str, frozenset[str]]:
-        """For each state, which of `incomplete` and `infeasible` its transitions name."""
-        named = {
-            state: [self.guard_names.get(e.id, frozenset()) for e in self.graph.on(state, "done")]
-            for state in self.machine.states
-        }
-        return {state: rows_named(frozenset().union(*names)) for state, names in named.items()}
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""

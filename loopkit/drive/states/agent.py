@@ -16,7 +16,7 @@ from loopkit.drive.ladder import callees
 from loopkit.drive.messages import conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.sizes import is_answer
-from loopkit.drive.state_files import files_reader, watch_output, workspace
+from loopkit.drive.state_files import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.tools.answers import counts_as_answer, with_calls
 from loopkit.drive.tools.conversation import Answered, Conversation
 from loopkit.drive.tools.rounds import converse
@@ -47,13 +47,14 @@ LONGEST_WORD = 60
 
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
-    program, run = active.program, active.state
-    chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
+    program, run, plan = active.program, active.state, active.engine.plans[name]
+    chosen = choose_agent(program, run, name) if plan.chooses else plan.asks
+    attempt = run.attempts.get(name, 0) + 1
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
-    asked = program.agents_asked[name, chosen]
+    asked = plan.agents[chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = work_digest(program, run) if name in program.graph.keeping else ""
+    source = work_digest(program, run) if plan.may_keep else ""
     try:
         begun = await _prepare(active, name, state, chosen, asked)
         if isinstance(begun, Answered):
@@ -150,7 +151,8 @@ async def _prepare(
     agent, output = asked.agent, asked.output
     port = active.agents[chosen]
     is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
-    folder = await workspace(active, asked.workspace, writes=is_program or asked.is_left)
+    writes, own = is_program or asked.is_left, asked.workspace
+    folder = project_folder(active, own) or await workspace(active, own, writes=writes)
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
     is_fresh = asked.is_fresh
     work = CallSeries(

@@ -12,13 +12,13 @@ from loopkit.drive.judging.commands import give_commands, result_index
 from loopkit.drive.judging.judge import Judge
 from loopkit.drive.judging.sampling import ask_all
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.state_files import workspace
+from loopkit.drive.state_files import project_folder, workspace
 from loopkit.engine import ledger
 from loopkit.engine.events import Artifact, Outcome, Ran, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.rounds import Earlier
 from loopkit.language import ValidateState
-from loopkit.language.facts import ORIGIN, SCORE
+from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
 from loopkit.machine.asked import RulesAsked
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -50,17 +50,14 @@ class _RulesWork(Mutable):
 
 
 def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
-    facts = report.facts
-    if name in active.program.graph.scoring:
+    facts, plan = report.facts, active.engine.plans[name]
+    if plan.is_scored:
         facts[SCORE] = report.score
     if active.program.graph.has_origins:
         facts[ORIGIN] = report.origin
-    routed = active.program.rows_named[name]
     outcome: Outcome = "done"
-    if report.verdict == "incomplete" and "incomplete" not in routed:
-        outcome = report.error_class or "fatal"
-    if report.verdict == "infeasible" and "infeasible" not in routed:
-        outcome = "content"
+    if report.verdict in UNANSWERED and report.verdict not in plan.rows:
+        outcome = "content" if report.verdict == "infeasible" else report.error_class or "fatal"
     return Worked(
         state=name,
         visit=active.state.visit,
@@ -83,11 +80,13 @@ async def _panel(
     rules_work: _RulesWork,
 ) -> ledger.Panel:
     """The answers of the rules, and of the judges if no rule blocks and no verdict is missing."""
-    rules = active.program.rules_asked[name]
+    rules = active.engine.plans[name].rules
+    assert rules is not None
     if artifact.infeasible or artifact.fault:
         return ledger.Panel((answer_without_rules(artifact, rules.levels),), ())
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    folder = await workspace(active, rules.workspace)
+    own = rules.workspace
+    folder = project_folder(active, own) or await workspace(active, own)
     judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)
     started = active.clock.monotonic()
     try:

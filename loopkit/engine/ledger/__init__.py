@@ -41,7 +41,8 @@ def complete(
     made_from: Mapping[str, int],
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
-    asked = program.rules_asked[name]
+    asked = program.plans[name].rules
+    assert asked is not None
     version = version_of(program, run, artifact)
     if asked.is_by_majority:
         panel = outvote(panel, asked.levels)
@@ -85,8 +86,11 @@ def complete(
 
 
 def _lowest_score(answers: Iterable[Answer]) -> float | None:
-    scores = [answer.score for answer in answers if answer.score is not None]
-    return min(scores) if scores else None
+    lowest: float | None = None
+    for answer in answers:
+        if answer.score is not None:
+            lowest = answer.score if lowest is None else min(lowest, answer.score)
+    return lowest
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:

@@ -106,7 +106,7 @@ def cause_of_report(program: Program, step: Step, asked: Mapping[str, Sequence[R
     """The plainest cause of a report; raises NoCause."""
     state = program.graph.judges[step.source]
     judging = _Judging(program, state, asked)
-    for cause in judging.causes(step, program.rows_named[step.source]):
+    for cause in judging.causes(step, program.plans[step.source].rows):
         return cause
     raise NoCause(step)
 

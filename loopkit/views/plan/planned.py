@@ -269,8 +269,8 @@ def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
     for name in program.machine.states:
         if (state := running.get(name)) is not None:
             yield _command(program, inputs, name, name, state.run)
-        for agent in program.machine.states[name].asks:
-            for tool, asked in program.agents_asked[name, agent].tools.items():
+        for agent, written_by in program.plans[name].agents.items():
+            for tool, asked in written_by.tools.items():
                 yield from _tool_commands(f"{name} · {agent}.{tool}", asked)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:

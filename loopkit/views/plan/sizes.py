@@ -97,7 +97,8 @@ class Sizes:
         findings."""
         key = (state, validator, number, again)
         if key not in self._asked:
-            asked = self._program.rules_asked[state]
+            asked = self._program.plans[state].rules
+            assert asked is not None
             rules = {(name, index): rule for name, index, rule in asked.judges}
             self._asked[key] = self._question(state, asked, rules[validator, number], again=again)
         return self._asked[key]

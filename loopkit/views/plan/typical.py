@@ -154,7 +154,7 @@ class _Walk:
     def _author(
         self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
     ) -> Iterator[float | None]:
-        turns, asked = self.turns[name, asks], self.program.agents_asked[name, asks]
+        turns, asked = self.turns[name, asks], self.program.plans[name].agents[asks]
         sent = self._turn(name, entered, agent)
         resent = [] if agent.session == "fresh" else _resent_turns(turns, agent)
         turns.append(sent)
