@@ -44,6 +44,7 @@ from loopkit.observability import observers
 from loopkit.scenario import Scenario
 from loopkit.text import is_broken, printable
 from loopkit.text.run_ids import ancestors_of, root_of
+from loopkit.values import NOTHING
 from loopkit.views.page.facts import RunFacts, read_facts
 
 
@@ -83,13 +84,13 @@ class App(ClaimedRuns):
         scenario = script.scenario if script else None
         if scenario or limits or loaded.digest not in self._playable:
             refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
+            if is_broken(str(self.folder)):
+                raise NotRunnable(
+                    "the path of the project folder is not valid UTF-8; rename the folder, "
+                    "or set LOOPKIT_STATE to a state folder elsewhere"
+                )
         if scenario is None:
             self._playable.add(loaded.digest)
-        if is_broken(str(self.folder)):
-            raise NotRunnable(
-                "the path of the project folder is not valid UTF-8; rename the folder, "
-                "or set LOOPKIT_STATE to a state folder elsewhere"
-            )
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.label
@@ -101,7 +102,7 @@ class App(ClaimedRuns):
             script=script.digest if script else None,
             folder=str(self.folder),
             input=dict(inputs),
-            limits=dict(limits or {}),
+            limits=dict(limits) if limits else NOTHING,
         )
         return await self._begin(started, definition, scenario)
 

@@ -9,11 +9,26 @@ arguments, which Python passes in a dict, costs several times as much as one wit
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import field
 from msgspec.structs import replace
+
+
+class _Nothing(dict[Any, Any]):
+    """An empty mapping that is shared, and so refuses to be filled.
+
+    Of a plain dict msgspec gives each instance its own, which takes as much memory as a dict with
+    something in it; events are kept, and have several.
+    """
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise TypeError(f"{key!r} can't be put into the shared empty mapping; make another")
+
+
+NOTHING: dict[Any, Any] = _Nothing()
+"""The default of mappings that are replaced and never changed."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -27,9 +42,18 @@ class Value(msgspec.Struct, frozen=True):
 class Mutable(msgspec.Struct):
     """What changes while it lives, and is never stored."""
 
+    if TYPE_CHECKING:
+
+        def copy(self) -> Self:
+            """Another with the same in all fields."""
+
+    else:
+        # Not called from a function of Python's, because every step makes a copy.
+        copy = msgspec.Struct.__copy__
+
     def replace(self, **changes: object) -> Self:
         """The same with other values in some fields."""
         return replace(self, **changes)
 
 
-__all__ = ["Mutable", "Value", "field", "replace"]
+__all__ = ["NOTHING", "Mutable", "Value", "field", "replace"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
 from loopkit.language.agents.calls import ErrorClass
-from loopkit.values import Mutable, Value
+from loopkit.values import NOTHING, Mutable, Value
 
 if TYPE_CHECKING:
     from loopkit.engine.macrostep import Engine
@@ -46,7 +46,7 @@ class Message(Value, frozen=True):
     content: str
     tool_calls: Sequence[ToolCall] = ()
     """Of an assistant: the tools that it called with this message."""
-    kept: Mapping[str, Any] = {}
+    kept: Mapping[str, Any] = NOTHING
     """Of an assistant: what its provider wants back unchanged, such as signed thoughts."""
     tool_call_id: str = ""
     """Of a tool: the call that it answers."""
@@ -65,9 +65,9 @@ class Request(Mutable):
     prompt: str
     messages: Sequence[Message] = ()
     """System, then turns, the prompt last."""
-    names: Mapping[str, object] = {}
+    names: Mapping[str, object] = NOTHING
     """The names that the templates of a command can use."""
-    input: Mapping[str, Any] = {}
+    input: Mapping[str, Any] = NOTHING
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the answer, if that has to be data."""
@@ -118,7 +118,7 @@ class Reply(Value, frozen=True):
     """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The tools that the agent calls, in order; it goes on once it has their results."""
-    kept: Mapping[str, Any] = {}
+    kept: Mapping[str, Any] = NOTHING
     """What the provider wants back unchanged if the conversation goes on."""
     has_no_tools: bool = False
     """The agent can't call tools, and was not offered any."""

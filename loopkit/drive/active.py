@@ -189,8 +189,8 @@ class ActiveRun:
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""
-    servers: Servers = field(default_factory=Servers)
-    """The MCP servers that it is connected to."""
+    servers: Servers | None = None
+    """The MCP servers that it is connected to, once a tool of one was needed."""
     account: Account | None = None
     """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True
@@ -263,9 +263,8 @@ class ActiveRun:
         """
         if self.keeps_texts:
             self._texts += _as_texts(events)
-        self._staged += events
         for event in events:
-            apply(self.state, event)
+            apply(self.state, event, self._staged)
 
     def take(self, step: Macrostep) -> None:
         """Move to the state after a macrostep, and stage its events."""

@@ -67,7 +67,8 @@ async def advance(active: ActiveRun) -> None:
             # However this ends, events that are staged and not written yet must not be lost.
             await active.append()
         finally:
-            await active.servers.close()
+            if active.servers is not None:
+                await active.servers.close()
 
 
 async def _advance(active: ActiveRun) -> None:

@@ -37,7 +37,7 @@ from loopkit.engine.events import (
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Exchange, GivenUp, Task
 from loopkit.machine.callees import Callee
-from loopkit.values import Value, replace
+from loopkit.values import NOTHING, Value, replace
 
 
 class CallSeries(Value, frozen=True):
@@ -56,7 +56,7 @@ class CallSeries(Value, frozen=True):
     """Reads the output file or folder after the call, if the output is one."""
     files: Callable[[], Awaitable[str]] | None = None
     """Computes the digest of the files that the call left in its workspace, if it leaves any."""
-    digests: Mapping[str, str] = {}
+    digests: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
     ready: Callable[[], Awaitable[None]] | None = None
     """Waits for what a call needs before it can be made."""

@@ -20,11 +20,9 @@ from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.state_files import workspace
 from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.drive.surroundings import NobodyThere, RealClock
-from loopkit.engine.changes import fold
 from loopkit.engine.events import (
     Cancelled,
     ChildStarted,
-    Claimed,
     Resumed,
     Started,
 )
@@ -95,7 +93,7 @@ class ClaimedRuns(StoredRuns):
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
-        active = await self._active(claim, fold((Claimed(),)), engine, players)
+        active = await self._active(claim, RunState(), engine, players)
         active.stage(started)
         if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.

@@ -11,22 +11,21 @@ from loopkit.journal import Claim, InboxMessage, Journal, NewRecord
 class NewClaim:
     """The `Claim` on a run that is not stored before something is appended to it."""
 
-    __slots__ = ("_claim", "_definition", "_journal", "_machine", "_run", "append")
+    __slots__ = ("_claim", "_definition", "_journal", "_machine", "append", "release", "run")
 
     append: Callable[..., Coroutine[Any, Any, int]]
     """Appends as every claim does; raises RunExists if another process drew the same id."""
 
+    release: Callable[..., Coroutine[Any, Any, bool]]
+
     def __init__(self, journal: Journal, run: str, machine: str, definition: str) -> None:
         self._journal = journal
-        self._run = run
+        self.run = run
         self._machine = machine
         self._definition = definition
         self._claim: Claim | None = None
         self.append = self._store
-
-    @property
-    def run(self) -> str:
-        return self._run
+        self.release = self._release
 
     @property
     def epoch(self) -> int:
@@ -45,9 +44,9 @@ class NewClaim:
         unless: Sequence[str] = (),
     ) -> int:
         self._claim = await self._journal.create(
-            self._run, machine=self._machine, definition=self._definition, records=records
+            self.run, machine=self._machine, definition=self._definition, records=records
         )
-        self.append = self._claim.append
+        self.append, self.release = self._claim.append, self._claim.release
         if releases:
             await self._claim.release()
         return self._claim.seq
@@ -55,5 +54,5 @@ class NewClaim:
     async def inbox(self) -> list[InboxMessage]:
         return await self._claim.inbox() if self._claim else []
 
-    async def release(self, unless: Sequence[str] = ()) -> bool:
-        return self._claim is None or await self._claim.release(unless)
+    async def _release(self, _unless: Sequence[str] = ()) -> bool:
+        return True

@@ -21,7 +21,7 @@ from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
 from loopkit.outside.redaction import Redact
 from loopkit.validators.answer import storable
-from loopkit.values import Value, replace
+from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
@@ -61,7 +61,7 @@ def reply_event(
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
-        kept=_provider_data(redact, reply.kept) if reply.kept else {},
+        kept=_provider_data(redact, reply.kept) if reply.kept else NOTHING,
         has_no_tools=reply.has_no_tools,
         exit_code=reply.exit_code,
         stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",

@@ -33,9 +33,8 @@ def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
 
     Nothing is awaited for it, because most states of most machines work there.
     """
-    if own is not None or active.program.machine.workspace is not None or active.trees_above:
-        return None
-    return active.folder if active.state.isolate == "none" else None
+    is_elsewhere = own is not None or active.trees_above or active.state.isolate != "none"
+    return None if is_elsewhere else active.folder
 
 
 async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:

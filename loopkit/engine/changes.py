@@ -65,8 +65,10 @@ def fold(events: Iterable[Event]) -> RunState:
     return state
 
 
-def apply(state: RunState, event: Event) -> None:
-    """Change a state by the event that happens next."""
+def apply(state: RunState, event: Event, happened: list[Event] | None = None) -> None:
+    """Change a state by the event that happens next, and append that to those that `happened`."""
+    if happened is not None:
+        happened.append(event)
     if state.counted is not None and event.type in Figures.TAKEN:
         state.counted = state.counted.plus(event)
     if (change := CHANGES.get(type(event))) is not None:
@@ -98,26 +100,23 @@ def _enter(state: RunState, event: Entered) -> None:
 
 
 def _intend(state: RunState, event: Intended) -> None:
-    task = state.tasks.get(event.task)
-    state.tasks[event.task] = task.after_intent(event) if task else _task(state, event)
+    if (task := state.tasks.get(event.task)) is not None:
+        state.tasks[event.task] = task.after_intent(event)
+    else:
+        index, here = state.tasks_of(event.agent), (event.agent, event.place)
+        place_index = state.asked_at.get(here, 0)
+        state.asked_at[here] = place_index + 1
+        state.tasks[event.task] = Task(
+            agent=event.agent,
+            place=event.place,
+            index=index,
+            place_index=place_index,
+            sent=1,
+            fallback=event.fallback,
+        )
     state.open_calls[event.key] = event
     if event.offered:
         state.offered = {**state.offered, **event.offered}
-
-
-def _task(state: RunState, event: Intended) -> Task:
-    """The task of a piece of work whose first call is about to be made."""
-    index, here = state.tasks_of(event.agent), (event.agent, event.place)
-    place_index = state.asked_at.get(here, 0)
-    state.asked_at[here] = place_index + 1
-    return Task(
-        agent=event.agent,
-        place=event.place,
-        index=index,
-        place_index=place_index,
-        sent=1,
-        fallback=event.fallback,
-    )
 
 
 def _reply(state: RunState, event: Replied) -> None:

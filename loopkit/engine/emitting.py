@@ -81,10 +81,8 @@ def _about_work(
     writes = run.state in program.graph.written
     lost = run.state in program.graph.fallbacks
     if writes or current is None:
-        attempt, version = (
-            attempts_at(program, run, name),
-            (run.versions.get(name, 0) + 1) * bool(name),
-        )
+        attempt = attempts_at(program, run, name)
+        version = run.versions.get(name, 0) + 1 if name else 0
     else:
         attempt, version = current.attempts, current.version
     by = run.state if writes or current is None else current.author

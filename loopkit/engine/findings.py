@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.failure import Failure
 from loopkit.engine.records import Record
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import ACCEPTED, CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
-from loopkit.values import field
+from loopkit.values import NOTHING
 
+_IS_BLOCKING = attrgetter("blocking")
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
 Status = Literal["new", "recurring", "regressed", "resolved", "withdrawn"]
@@ -46,7 +48,7 @@ class Finding(Record, frozen=True, kw_only=True):
     """The place in the data, such as `nodes[2].id`."""
     line: int | None = None
     """The line number in the text, from 1."""
-    item: dict[str, Any] = field(default_factory=dict)
+    item: dict[str, Any] = NOTHING
     """All fields that the report gives for this finding besides its message."""
     status: Status = "new"
     identified: bool = True
@@ -146,7 +148,7 @@ class Report(Record, frozen=True, kw_only=True):
     fallback: str = ""
     """The reason for the fallback, if the artifact is one."""
     verdict: Verdict
-    made_from: dict[str, int] = {}
+    made_from: dict[str, int] = NOTHING
     """For each state whose artifact this one was made from: how many times that state had
     worked."""
     answers: tuple[Answer, ...] = ()
@@ -197,7 +199,7 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        return tuple([finding for finding in self.findings if finding.blocking])
+        return tuple(filter(_IS_BLOCKING, self.findings))
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

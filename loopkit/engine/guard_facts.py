@@ -7,7 +7,6 @@ from loopkit.engine.revisions import cap_of, has_room
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import facts_of
 from loopkit.language.facts import CAME_FROM, VERDICT
-from loopkit.machine.plans import StatePlan
 from loopkit.machine.program import Program, flat_facts
 
 Facts = dict[str, object]
@@ -30,7 +29,16 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
     if plan.revises:
-        _add_revisions(program, run, plan, facts)
+        origin = earliest_origin(program, run, run.state) if plan.is_routed else None
+        facts["cap_reached"] = True
+        for edge in plan.revises:
+            if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
+                facts["cap_reached"] = False
+                break
+        if len(plan.revises) == 1:
+            counter = plan.revises[0].counters[0]
+            facts["revisions"] = run.counters.get(counter, 0)
+            facts["max_revisions"] = cap_of(program, run, counter)
     return facts
 
 
@@ -45,20 +53,6 @@ def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own:
     if run.state in read:
         known |= {f"{run.state}.{name}": value for name, value in own.items()}
     return known
-
-
-def _add_revisions(program: Program, run: RunState, plan: StatePlan, facts: Facts) -> None:
-    edges = plan.revises
-    origin = earliest_origin(program, run, run.state) if plan.is_routed else None
-    facts["cap_reached"] = True
-    for edge in edges:
-        if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
-            facts["cap_reached"] = False
-            break
-    if len(edges) == 1:
-        counter = edges[0].counters[0]
-        facts["revisions"] = run.counters.get(counter, 0)
-        facts["max_revisions"] = cap_of(program, run, counter)
 
 
 def came_from(program: Program, run: RunState) -> str | None:

@@ -20,6 +20,7 @@ from loopkit.engine.events import (
     Finished,
     Kept,
     Suspended,
+    Version,
     Worked,
 )
 from loopkit.engine.feedback import feedback_for
@@ -55,8 +56,7 @@ class Macrostep(Mutable, eq=False):
     """
 
     def add(self, event: Event) -> None:
-        apply(self.run, event)
-        self.events.append(event)
+        apply(self.run, event, self.events)
 
 
 class Engine:
@@ -92,7 +92,7 @@ class Engine:
         else:
             if work.artifact is not None:
                 work = with_version(self.program, run, work, work.artifact)
-            step.add(work)
+            apply(step.run, work, step.events)
         facts = guard_facts(self.program, step.run, work)
         ways = plan.ways.get(work.outcome, NO_WAYS)
         bits = ways.always or self._bits(step.run, ways, facts)
@@ -114,21 +114,20 @@ class Engine:
         emitted = None
         if edge.emit is not None:
             emitted = event_on_edge(self.program, step.run, edge.emit, work)
-        step.add(
-            Decided(
-                edge=edge.id,
-                source=edge.source,
-                target=edge.target,
-                facts=_facts_to_record(facts, work, ways.names) if plan.elsewhere else facts,
-                bits=bits,
-                left_because=reason_for_leaving(self.program, facts, edge, work),
-                spends=edge.counters,
-                resets=edge.resets,
-                feedback=feedback,
-                deferrals=deferrals,
-                best=better,
-            )
+        decided = Decided(
+            edge=edge.id,
+            source=edge.source,
+            target=edge.target,
+            facts=_facts_to_record(facts, work, ways.names) if plan.elsewhere else facts,
+            bits=bits,
+            left_because=reason_for_leaving(self.program, facts, edge, work),
+            spends=edge.counters,
+            resets=edge.resets,
+            feedback=feedback,
+            deferrals=deferrals,
+            best=better,
         )
+        apply(step.run, decided, step.events)
         if self._alert is not None and step.run.alerted is None:
             self._watch(step, self._alert)
         if emitted is not None:
@@ -184,7 +183,7 @@ class Engine:
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
         run, plan = step.run, self.plans[target]
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
-        step.add(Entered(state=target, visit=visit, attempt=attempt, by=by))
+        apply(run, Entered(state=target, visit=visit, attempt=attempt, by=by), step.events)
         if plan.final is not None:
             # Before a run with trees of its own ends, they have to be merged or left.
             if not run.isolated:
@@ -199,14 +198,25 @@ class Engine:
     def _final_event(self, run: RunState, name: str, state: FinalState) -> Finished:
         best = run.best_round(state.of) if state.pick == "best" else None
         current = run.artifacts_at(best) if best else run.artifacts
-        picked = {name: current[name] for name in state.result if name in current}
+        result: dict[str, object] = {}
+        picked: dict[str, Version] = {}
+        absent: list[str] = []
+        for artifact_name in state.result:
+            if (artifact := current.get(artifact_name)) is None:
+                absent.append(artifact_name)
+                continue
+            picked[artifact_name] = artifact.made
+            result[artifact_name] = (
+                plain_artifact(self.program, run, artifact) if artifact.is_data else artifact.text
+            )
+        success = state.succeeds
         return Finished(
             outcome=name,
-            success=state.final == "success",
-            result={n: _plain(plain_artifact(self.program, run, a)) for n, a in picked.items()},
-            picked={name: artifact.made for name, artifact in picked.items()},
-            absent=tuple(name for name in state.result if name not in current),
-            left=() if state.succeeds else tuple(i.place for i in run.isolated.values()),
+            success=success,
+            result=result,
+            picked=picked,
+            absent=tuple(absent),
+            left=() if success else tuple(each.place for each in run.isolated.values()),
         )
 
 
@@ -238,10 +248,6 @@ def _facts_to_record(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
         for name, value in facts.items()
         if name in work.facts or name in COUNTED or name in read
     }
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, str) else value
 
 
 __all__ = ["Engine", "Macrostep", "NoEdge", "suspend", "suspension"]

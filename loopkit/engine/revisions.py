@@ -38,8 +38,11 @@ def revision_of(
     `spent` includes it. The maximum is what all counters of the edge leave: a total that is nearly
     used up leaves fewer than the edge's own cap.
     """
-    revision = spent.get(edge.counters[0], 0)
-    left = min([cap_of(program, run, counter) - spent.get(counter, 0) for counter in edge.counters])
+    own, *others = edge.counters
+    revision = spent.get(own, 0)
+    left = cap_of(program, run, own) - revision
+    for counter in others:
+        left = min(left, cap_of(program, run, counter) - spent.get(counter, 0))
     return revision, revision + max(left, 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -28,24 +28,23 @@ from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
 from loopkit.engine.tasks import Child, Exchange, Task, is_of_program
 from loopkit.engine.telemetry import Counting, Figures
-from loopkit.values import Mutable, field
+from loopkit.values import NOTHING, Mutable
 
-_TEXT, _COPY = attrgetter("text"), methodcaller("__copy__")
-
-
-class _Nothing(dict[Any, Any]):
-    """An empty mapping that all runs share: of a plain dict msgspec gives each its own."""
+_TEXT = attrgetter("text")
 
 
-NOTHING: Mapping[Any, Any] = _Nothing()
-"""Shared by all runs, because a mapping is replaced and never changed."""
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")
 """The statuses in which no more events can come."""
 
 
 class RunState(Mutable):
-    """The state of a run. Only `apply` changes it."""
+    """The state of a run. Only `apply` changes it.
+
+    Work can complete in a copy while this state stays as it is: what only events of calls change is
+    shared, because a macrostep has none of these, and so are the mappings, which are replaced and
+    never changed.
+    """
 
     run: str = ""
     machine: str = ""
@@ -141,8 +140,8 @@ class RunState(Mutable):
     usage: Usage = Usage()
     counted: Log[Event] | None = EMPTY
     """The events that its figures need; None if its machine never asks for figures."""
-    counting: Counting = field(default_factory=Counting)
-    """The figures computed so far."""
+    counting: Counting | None = None
+    """The figures computed so far, once somebody has asked for them."""
     alerted: Alerted | None = None
     """The alert that it has raised."""
     limits: Mapping[str, Any] = NOTHING
@@ -158,6 +157,8 @@ class RunState(Mutable):
     def figures(self) -> Figures:
         """The figures of its defects; not to be changed."""
         assert self.counted is not None
+        if self.counting is None:
+            self.counting = Counting()
         return self.counting.figures(self.counted)
 
     @property
@@ -175,15 +176,6 @@ class RunState(Mutable):
     def waits_for_children(self) -> bool:
         """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
-
-    def copy(self) -> RunState:
-        """A copy in which work can complete; this state stays as it is.
-
-        Values that only events of calls change are shared, because a macrostep has none of these.
-        So are the mappings, which are replaced and never changed.
-        """
-        other: RunState = _COPY(self)
-        return other
 
     def tasks_of(self, agent: str) -> int:
         """How many pieces of work an agent has had, at all places."""

@@ -7,8 +7,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
-from typing import Any
 
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
@@ -26,10 +24,7 @@ from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Reco
 from loopkit.journal.storable import refuse_messages, refuse_records, refuse_text, refuse_time
 from loopkit.journal.store import claim_data
 from loopkit.text.run_ids import ancestors_of, is_child
-from loopkit.values import Mutable
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""Shared by all runs, because a mapping is replaced and never changed."""
+from loopkit.values import NOTHING, Mutable
 
 
 class _Run(Mutable, eq=False):
@@ -93,7 +88,7 @@ class MemoryClaim:
             raise ClaimLost(f"this claim on run {run.name!r} was released; claim the run again")
         if consumes:
             _refuse_unknown(run, consumes)
-        if unless and self._waits(unless, consumes):
+        if unless and run.inbox and self._waits(unless, consumes):
             raise MessageWaits(run.name)
         if consumes:
             run.inbox = {one: m for one, m in run.inbox.items() if one not in consumes}

@@ -59,7 +59,7 @@ class RulesAsked(FixedRules, frozen=True):
     judges: tuple[tuple[str, int, JudgeRule], ...]
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
-    """The workspace of the state itself."""
+    """The folder in which its rules work; None is the project folder."""
     stop_early: bool
     """Whether judging stops at the first finding that blocks."""
     may_settle: bool
@@ -164,7 +164,7 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             for index, rule in enumerate(rules)
             if isinstance(rule, JudgeRule)
         ),
-        workspace=state.workspace,
+        workspace=state.workspace or machine.workspace,
         stop_early=state.stop == "first",
         may_settle=state.settle_after is not None,
         is_by_majority=state.combine == "majority",

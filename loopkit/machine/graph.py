@@ -32,6 +32,15 @@ class Graph:
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
         self._onward = _group(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
+        self.caps: dict[str, Bound] = caps_of(machine)
+        """The cap of every counter: a number, or the input that holds it."""
+        self.has_origins = bool(machine.origins)
+        """Whether the machine says which states can have injected what is found."""
+        self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)
+        """Whether feedback has to record which findings it names.
+
+        Findings may go to other states, or be given up with their version.
+        """
 
     def _goes_to_judge(self, edge: Edge) -> bool:
         """An author's content fault goes to the judging state unless `content:` says otherwise."""
@@ -79,11 +88,6 @@ class Graph:
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
 
     @cached_property
-    def caps(self) -> dict[str, Bound]:
-        """The cap of every counter: a number, or the input that holds it."""
-        return caps_of(self.machine)
-
-    @cached_property
     def written(self) -> dict[str, str]:
         """The artifact that each state writes, of those that write one."""
         named = ((name, artifact_of(self.machine, name)) for name in self.states)
@@ -113,19 +117,6 @@ class Graph:
         """The states whose work on each artifact is an attempt: all that write it but fallbacks."""
         by = self.artifacts.items()
         return {a: tuple(n for n in names if n not in self.fallbacks) for a, names in by}
-
-    @cached_property
-    def has_origins(self) -> bool:
-        """Whether the machine says which states can have injected what is found."""
-        return bool(self.machine.origins)
-
-    @cached_property
-    def notes_told(self) -> bool:
-        """Whether feedback has to record which findings it names.
-
-        Findings may go to other states, or be given up with their version.
-        """
-        return self.has_origins or any(edge.from_best for edge in self.edges)
 
     @cached_property
     def origins(self) -> Origins:

@@ -15,7 +15,7 @@ from loopkit.language.states.children import ChildrenState
 from loopkit.machine.asked import validators_of
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
-from loopkit.machine.plans import Predicate, StatePlan, plan_of
+from loopkit.machine.plans import Predicate, plan_of
 from loopkit.machine.report_items import ReportItems, report_items
 from loopkit.machine.sources import names_behind
 
@@ -43,13 +43,14 @@ class Program:
         self.machine = machine
         self.digest = digest
         self.graph = Graph(machine)
-
-    @cached_property
-    def limits(self) -> dict[str, Any]:
+        declared = {name: getattr(machine.limits, name) for name in AMOUNTS}
+        self.limits: dict[str, Any] = {
+            n: limit for n, limit in declared.items() if limit is not None
+        }
         """The declared limits on calls, tokens, cost and time, by name."""
-        limits = self.machine.limits
-        declared = {name: getattr(limits, name) for name in AMOUNTS}
-        return {name: limit for name, limit in declared.items() if limit is not None}
+        known = self.predicates, self.guard_names
+        self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
+        """The plan of each state."""
 
     @cached_property
     def is_counted(self) -> bool:
@@ -99,12 +100,6 @@ class Program:
     def guard_names(self) -> dict[str, frozenset[str]]:
         """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
-
-    @cached_property
-    def plans(self) -> dict[str, StatePlan]:
-        """The plan of each state."""
-        known = self.predicates, self.guard_names
-        return {name: plan_of(self.graph, name, *known) for name in self.machine.states}
 
     @cached_property
     def report_items(self) -> ReportItems | None:

@@ -14,7 +14,7 @@ from loopkit.machine.known import over
 from loopkit.validators.data import data_of
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.values import Value
+from loopkit.values import NOTHING, Value
 
 OF_FAULT = ("item", "index", "value", "parent")
 """The names of a fault that its texts may use."""
@@ -106,7 +106,7 @@ def findings_of(
                 code=rule.code or fault.code,
                 blocking=texts.severities.blocks(level) and not fault.is_known,
                 origins=fault.origins or rule.origin,
-                further=_further(rule, fault, texts) if rule.fields else {},
+                further=_further(rule, fault, texts) if rule.fields else NOTHING,
             )
         )
     return findings
@@ -141,7 +141,7 @@ def finding_of(
         origins=origins,
         location=location,
         line=fault.line,
-        item={**fault.fields, **further},
+        item={**fault.fields, **further} if fault.fields or further else NOTHING,
         identified=fault.identified,
     )
 

@@ -49,8 +49,23 @@ async def judge_placed(
     or a command can contain.
     """
     answers: list[Answer] = []
+    setting.validator = name
     for place, rule in rules:
-        answers.append(await _judge_by(rule, place, name, subject, setting))
+        setting.place = place
+        try:
+            if rule.guard is None or _applies(rule.guard, setting.facts):
+                found = await check_of(type(rule))(rule, subject, setting)
+                answer = _answer_of(found, rule, subject, setting)
+            else:
+                answer = not_applicable(name, f"the guard `{rule.guard}` of {place} is false")
+        except CannotJudge as error:
+            answer = answer_without(name, error, setting.now())
+        except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
+            answer = answer_without(name, CannotJudge(f"{place}: {error}"))
+        except RecursionError:
+            reason = f"{place}: the data, or the schema, is nested too deep to be judged"
+            answer = answer_without(name, CannotJudge(reason))
+        answers.append(answer)
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return answers[0] if len(answers) == 1 else combine(name, answers)
@@ -67,27 +82,18 @@ def check_of(noun: type[FixedRule]) -> RuleCheck:
     return check
 
 
-async def _judge_by(
-    rule: FixedRule, place: str, validator: str, subject: JudgedArtifact, setting: Setting
+def _answer_of(
+    found: Sequence[Fault] | Found, rule: FixedRule, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
-    setting.validator, setting.place = validator, place
-    try:
-        if rule.guard is not None and not _applies(rule.guard, setting.facts):
-            return not_applicable(validator, f"the guard `{rule.guard}` of {place} is false")
-        found = await check_of(type(rule))(rule, subject, setting)
-        faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
-        if not faults:
-            return Answer(validator=validator, verdict="pass", reason=reason)
-        texts = RuleTexts(subject, setting.names, setting.severities)
-        findings = findings_of(validator, rule, place, faults, texts)
-        return answer_with(validator, findings, reason)
-    except CannotJudge as error:
-        return answer_without(validator, error, setting.now())
-    except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
-        return answer_without(validator, CannotJudge(f"{place}: {error}"))
-    except RecursionError:
-        reason = f"{place}: the data, or the schema, is nested too deep to be judged"
-        return answer_without(validator, CannotJudge(reason))
+    """The answer of one rule, of what its check found; raises TemplateError and CannotJudge."""
+    validator = setting.validator
+    faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
+    if not faults:
+        return Answer(validator=validator, verdict="pass", reason=reason)
+    texts = RuleTexts(subject, setting.names, setting.severities)
+    return answer_with(
+        validator, findings_of(validator, rule, setting.place, faults, texts), reason
+    )
 
 
 def _applies(guard: str, facts: Mapping[str, object]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from loopkit.language.severities import Severities
 from loopkit.outside.processes import CommandResult, run_command
 from loopkit.outside.redaction import Redact
-from loopkit.values import Mutable
+from loopkit.values import NOTHING, Mutable
 
 
 class CommandRunner(Protocol):
@@ -49,7 +49,7 @@ class Setting(Mutable):
     """Waits so many seconds between two tries of a command."""
     now: Callable[[], float] = time.time
     """Unix time."""
-    baselines: Mapping[str, frozenset[str]] = {}
+    baselines: Mapping[str, frozenset[str]] = NOTHING
     """By the place of a rule with a `baseline`: the ids of what its command found at first."""
     validator: str = ""
     """The validator whose rules judge."""
@@ -57,5 +57,5 @@ class Setting(Mutable):
     """The rule that judges now, such as `command[0]`; it changes from rule to rule."""
     redact: Redact = str
     """Removes the environment's secrets from the texts of plug-ins and of report files."""
-    input: Mapping[str, Any] = {}
+    input: Mapping[str, Any] = NOTHING
     """The run's input, for programs that read it as a file."""

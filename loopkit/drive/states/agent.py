@@ -37,7 +37,7 @@ from loopkit.machine.asked import AgentAsked
 from loopkit.machine.codes import NO_AGENT
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
-from loopkit.values import Value
+from loopkit.values import NOTHING, Value
 
 NO_CHANGE = "So far, nothing is changed."
 """Sent if an author has reverted all of its changes in a folder."""
@@ -63,7 +63,9 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
             answered = await converse(begun.talk, begun.turns, begun.request)
         else:
             answered = Answered(await call(active, begun.work, begun.request, hold=True))
-        artifact = _artifact_of(active, name, asked, answered.reply)
+        artifact = make_artifact(
+            answered.reply, asked.agent, asked.output, name, attempt, program.machine.patterns
+        )
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)
@@ -115,7 +117,7 @@ def _work_event(
         state=name,
         visit=active.state.visit,
         outcome="content" if is_caught else "done",
-        facts=facts_of(artifact.data, datatype) if datatype and artifact.is_data else {},
+        facts=facts_of(artifact.data, datatype) if datatype and artifact.is_data else NOTHING,
         artifact=artifact,
         error=error,
     )

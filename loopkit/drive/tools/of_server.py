@@ -13,6 +13,7 @@ from loopkit.agents.port import AgentError
 from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
+from loopkit.drive.servers import Servers
 from loopkit.drive.state_files import workspace
 from loopkit.drive.tools.call import (
     BadArguments,
@@ -109,6 +110,7 @@ async def _list_tools(
 
 
 def _connection(active: ActiveRun, server: str, folder: Path) -> Connection:
+    active.servers = active.servers or Servers()
     return active.servers.connection(server, active.program.machine.mcp[server], folder)
 
 

@@ -8,6 +8,7 @@ from loopkit.engine.events.event import OF_AGENTS, Event, Policy, Role
 from loopkit.engine.events.payloads import LeftFolder, PromptSize, Ran, TokenUse, ToolCall
 from loopkit.engine.usage import Usage
 from loopkit.language.agents.calls import ErrorClass
+from loopkit.values import NOTHING
 
 
 class Intended(Event, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Intended(Event, frozen=True, kw_only=True):
     cap: int | None = None
     """The maximum answer length in tokens, sent because of a limit; null if the agent's own options
     set one, or nothing limits it."""
-    offered: dict[str, str] = {}
+    offered: dict[str, str] = NOTHING
     """The digests of MCP tools that are offered for the first time in this run, by
     `SERVER.TOOL`."""
     reserved: Usage
@@ -97,7 +98,7 @@ class Replied(Event, frozen=True, kw_only=True):
     """Whether a scenario gave the answer. It cannot know the ids of findings in advance."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The tool calls of the answer, in order. Each result is the reply to a call named after it."""
-    kept: dict[str, Any] = {}
+    kept: dict[str, Any] = NOTHING
     """Data that the provider needs back unchanged while the author continues."""
     has_no_tools: bool = False
     """Whether the agent cannot call tools and was not offered any."""

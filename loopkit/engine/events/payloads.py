@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from loopkit.engine.findings import Finding
 from loopkit.engine.records import Record
+from loopkit.values import NOTHING
 
 
 class TokenUse(Record, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ class Artifact(Record, frozen=True, kw_only=True):
     text: str
     data: Any = None
     is_data: bool = False
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = NOTHING
     fault: str = ""
     """Why the artifact is unusable: missing, empty, cut off, not JSON, or in breach of its schema.
     Empty if it is usable."""
@@ -151,7 +152,7 @@ class Deferral(Record, frozen=True, kw_only=True):
     revision: int
     """The revision number of the edge that was taken."""
     max_revisions: int
-    answer: dict[str, Any] = {}
+    answer: dict[str, Any] = NOTHING
     """The answer of the person who sent the work back, for the feedback of that edge."""
 
 
@@ -175,7 +176,7 @@ class Best(Record, frozen=True, kw_only=True):
     author: str
     attempt: int
     """The attempt of its author."""
-    made_from: dict[str, int] = {}
+    made_from: dict[str, int] = NOTHING
     """For each state whose artifact it was made from: how many times that state had worked."""
     artifacts: tuple[str, ...] = ()
     """The artifacts that are restored to that version."""
@@ -188,12 +189,12 @@ class HumanAnswer(Record, frozen=True, kw_only=True):
 
     choice: str
     comment: str = ""
-    form: dict[str, Any] = {}
+    form: dict[str, Any] = NOTHING
     edit: str | None = None
     """The edited text of the artifact that `edit:` names."""
-    origins: dict[str, tuple[str, ...]] = {}
+    origins: dict[str, tuple[str, ...]] = NOTHING
     """For findings of the last report, as the answer names them: the states that must fix them."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = NOTHING
     """The limits of the run that the answer raises."""
     by: str = "person"
     """The name of the person, or `person` if it is not given; `script` or `timeout` if nobody
@@ -212,7 +213,7 @@ class Considered(Record, frozen=True, kw_only=True):
     """The number of findings of each severity."""
     blocking: int
     """The number of findings that block."""
-    origins: dict[str, tuple[str, ...]] = {}
+    origins: dict[str, tuple[str, ...]] = NOTHING
     """For each reclassified finding, by id: the states that must fix it."""
     origin: str | None = None
     """The earliest origin of the blocking findings, if the machine has `origins`."""
@@ -231,7 +232,7 @@ class Ran(Record, frozen=True, kw_only=True):
     """Why there is no exit code; empty if there is one."""
     message: str = ""
     """The message about the fault."""
-    files: dict[str, str] = {}
+    files: dict[str, str] = NOTHING
     """The report file that it wrote, unless it is very long."""
 
 

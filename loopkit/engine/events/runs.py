@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from loopkit.engine.events.event import Event
 from loopkit.engine.events.payloads import Change, Feedback, Ran, Version
 from loopkit.engine.usage import RefusedCall
+from loopkit.values import NOTHING
 
 
 class Started(Event, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class Started(Event, frozen=True, kw_only=True):
     """The project folder, which contains all workspaces."""
     input: dict[str, Any]
     """The complete input, including defaults."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = NOTHING
     """The limits from the command line, which replace those of the machine."""
     isolate: Literal["none", "copy", "worktree"] = "none"
     """The kind of tree of its own in which the run works, whatever its machine says."""
@@ -68,7 +69,7 @@ class Resumed(Event, frozen=True, kw_only=True):
     """The run was asked to continue."""
 
     type: ClassVar[str] = "resumed"
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = NOTHING
     """The limits that were raised, by name."""
 
 
@@ -80,14 +81,14 @@ class Repaired(Event, frozen=True, kw_only=True):
     """The digest of the resolved definition that applies from here on."""
     changes: tuple[Change, ...] = ()
     """The differences from the previous definition."""
-    edges: dict[str, str] = {}
+    edges: dict[str, str] = NOTHING
     """The new ids of edges that the run knows by other ids; empty for an edge that no longer
     exists."""
-    counters: dict[str, int] = {}
+    counters: dict[str, int] = NOTHING
     """The revisions used so far, by the counters of the new definition."""
-    tasks: dict[str, str] = {}
+    tasks: dict[str, str] = NOTHING
     """The new names of unfinished work; empty if nobody is asked for it any more."""
-    input: dict[str, Any] = {}
+    input: dict[str, Any] = NOTHING
     """New inputs, with their default values."""
     limits: tuple[str, ...] = ()
     """The limits that were set for the run and now follow the definition again."""
@@ -109,9 +110,9 @@ class Finished(Event, frozen=True, kw_only=True):
     """The name of the final state."""
     success: bool
     """Whether the final state is a success."""
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = NOTHING
     """The artifacts of the result, by name."""
-    picked: dict[str, Version] = {}
+    picked: dict[str, Version] = NOTHING
     """For each artifact of the result: its version, and how the run came to it."""
     absent: tuple[str, ...] = ()
     """Artifacts of the result that this path never wrote."""

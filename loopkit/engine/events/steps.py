@@ -19,6 +19,7 @@ from loopkit.engine.events.payloads import (
 from loopkit.engine.failure import Failure
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.usage import RefusedCall
+from loopkit.values import NOTHING
 
 
 class Worked(Event, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class Worked(Event, frozen=True, kw_only=True):
     visit: int
     outcome: Outcome
     """`done`, the class of the error, or `limit`."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = NOTHING
     """The facts of the work that guards can read."""
     artifact: Artifact | None = None
     report: Report | None = None
@@ -38,7 +39,7 @@ class Worked(Event, frozen=True, kw_only=True):
     """For an answer: the report that it is about, if anything was judged before."""
     time_s: float = 0.0
     """The seconds of work outside of calls."""
-    restored: dict[str, Artifact] = {}
+    restored: dict[str, Artifact] = NOTHING
     """The artifacts that become current again because a person was shown the best version."""
     error: str = ""
     """The error message; empty if the outcome is `done`."""
@@ -100,7 +101,7 @@ class Decided(Event, frozen=True, kw_only=True):
     """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
     source: str
     target: str
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = NOTHING
     """The facts that the guards could read."""
     left_because: str | None = None
     """Why the loop ended without acceptance, such as `exhausted`, `infeasible` or `fatal`. Empty if
@@ -195,7 +196,7 @@ class Waiting(Event, frozen=True, kw_only=True):
     """The Unix time after which `otherwise` counts, or a delivery comes too late."""
     otherwise: str | None = None
     """The choice that counts after that time."""
-    form: dict[str, Any] = {}
+    form: dict[str, Any] = NOTHING
     """The fields to fill in, in the notation of types."""
     edit: str | None = None
     """The artifact that the answer may replace with an edited version."""

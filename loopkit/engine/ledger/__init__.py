@@ -6,7 +6,7 @@ judged, judging one attempt again replaces its entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from loopkit.engine.events import Artifact
 from loopkit.engine.findings import Answer, Report
@@ -28,7 +28,7 @@ from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED
 from loopkit.machine.program import Program
-from loopkit.values import replace
+from loopkit.values import NOTHING, replace
 
 
 def complete(
@@ -38,7 +38,7 @@ def complete(
     artifact: Artifact,
     panel: Panel,
     earlier: Earlier,
-    made_from: Mapping[str, int],
+    made_from: dict[str, int],
 ) -> Report:
     """The report of one round, with each finding's status and whether revising has stalled."""
     asked = program.plans[name].rules
@@ -65,7 +65,7 @@ def complete(
         phase=artifact.phase,
         fallback=artifact.fallback_reason,
         verdict=verdict,
-        made_from=dict(made_from),
+        made_from=made_from,
         answers=answers,
         findings=findings,
         score=_lowest_score(answers),
@@ -96,7 +96,7 @@ def _lowest_score(answers: Iterable[Answer]) -> float | None:
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
     """By state, how often those had worked from whose artifacts one was made."""
     if not program.names_behind.get(artifact.author):
-        return {}
+        return NOTHING
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
