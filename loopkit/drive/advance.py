@@ -55,8 +55,9 @@ async def advance(active: ActiveRun) -> None:
     try:
         while True:
             # The process that drove the run before may have been killed with a message in the
-            # inbox.
-            await consume(active)
+            # inbox; a run that is not stored yet has none.
+            if active.claim.seq:
+                await consume(active)
             if active.state.status in GOING:
                 await _advance(active)
             if await release(active):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
 from loopkit.drive.deliveries import reply_from_delivery
@@ -42,17 +42,24 @@ async def consume(active: ActiveRun) -> None:
     await store(active, before, work, [message.message_id for message in messages])
 
 
-async def store(
+def store(
     active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
-) -> None:
+) -> Awaitable[None]:
     """Write what was staged since `before`.
 
     If this would finish the run and a cancellation waits, the run is cancelled instead: the same
     transaction decides. The `work` that led there is kept.
     """
+    if active.state.finished is None:
+        return active.append(consumes=consumes)
+    return _store_end(active, before, work, consumes)
+
+
+async def _store_end(
+    active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str]
+) -> None:
     try:
-        ends = active.state.finished is not None
-        await active.append(consumes=consumes, unless=(CANCEL,) if ends else ())
+        await active.append(consumes=consumes, unless=(CANCEL,))
     except MessageWaits:
         asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
         active.roll_back(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from loopkit.agents.function import FunctionAgentPort
 from loopkit.agents.outside import OutsideAgentPort
@@ -52,17 +53,28 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     attempt = run.attempts.get(name, 0) + 1
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
-    asked = plan.agents[chosen]
+    asked, port = plan.agents[chosen], active.agents[chosen]
+    is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
     # Before the call, so that a text that can't be filled in costs nothing.
     source = work_digest(program, run) if plan.may_keep else ""
     try:
-        begun = await _prepare(active, name, state, chosen, asked)
-        if isinstance(begun, Answered):
-            answered = begun
-        elif begun.talk is not None:
-            answered = await converse(begun.talk, begun.turns, begun.request)
+        folder = project_folder(active, asked.workspace) or await workspace(
+            active, asked.workspace, writes=is_program or asked.is_left
+        )
+        first = _prepare(active, name, state, chosen, asked, folder, is_program=is_program)
+        if isinstance(first, Answered):
+            answered = first
         else:
-            answered = Answered(await call(active, begun.work, begun.request, hold=True))
+            series = first.work
+            if isinstance(port, OutsideAgentPort):
+                await await_delivery(active, series, asked, first.request, port)
+            if asked.is_left:
+                written = await watch_output(active, folder, asked.output, series.task)
+                series = series.replace(written=written)
+            if first.talk is not None:
+                answered = await converse(first.talk, first.turns, first.request)
+            else:
+                answered = Answered(await call(active, series, first.request, hold=True))
         artifact = make_artifact(
             answered.reply, asked.agent, asked.output, name, attempt, program.machine.patterns
         )
@@ -146,15 +158,18 @@ class PreparedCall(Value, frozen=True):
     """The conversation that goes on after its reply, if tools may be called."""
 
 
-async def _prepare(
-    active: ActiveRun, name: str, state: AgentState, chosen: str, asked: AgentAsked
+def _prepare(
+    active: ActiveRun,
+    name: str,
+    state: AgentState,
+    chosen: str,
+    asked: AgentAsked,
+    folder: Path,
+    *,
+    is_program: bool,
 ) -> PreparedCall | Answered:
     """The call that is made next; the answer if an earlier process has stored it."""
-    agent, output = asked.agent, asked.output
-    port = active.agents[chosen]
-    is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
-    writes, own = is_program or asked.is_left, asked.workspace
-    folder = project_folder(active, own) or await workspace(active, own, writes=writes)
+    agent, output, port = asked.agent, asked.output, active.agents[chosen]
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
     is_fresh = asked.is_fresh
     work = CallSeries(
@@ -175,8 +190,6 @@ async def _prepare(
         )
         if (final := _final_reply(talk)) is not None:
             return Answered(final)
-    if asked.is_left and not isinstance(port, OutsideAgentPort):
-        work = work.replace(written=await watch_output(active, folder, output, work.task))
     turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(turns))
     request = Request(
@@ -192,8 +205,6 @@ async def _prepare(
         session=turns[-1].reply.session if turns else None,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
-    if isinstance(port, OutsideAgentPort):
-        await await_delivery(active, work, asked, request, port)
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
 
 

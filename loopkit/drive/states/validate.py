@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -27,18 +27,35 @@ from loopkit.values import Mutable
 
 async def perform(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     """Judge the artifact; a report that no transition names goes to the error edge."""
-    artifact = active.state.artifacts[state.validate_]
-    rules_work = _RulesWork()
-    made_from = ledger.attempts_behind(active.program, active.state, artifact)
-    earlier = active.state.rounds_before(name, artifact, made_from)
-    try:
-        panel = await _panel(active, name, state, artifact, earlier, rules_work)
-    except LimitReached as reached:
-        reached.commands, reached.time_s = tuple(rules_work.ran), rules_work.time_s
-        raise
-    report = ledger.complete(
-        active.program, active.state, name, artifact, panel, earlier, made_from
-    )
+    program, run, rules = active.program, active.state, active.engine.plans[name].rules
+    assert rules is not None
+    artifact, rules_work = run.artifacts[state.validate_], _RulesWork()
+    made_from = ledger.attempts_behind(program, run, artifact)
+    earlier = run.rounds_before(name, artifact, made_from)
+    of_judges: tuple[Answer, ...] = ()
+    if artifact.infeasible or artifact.fault:
+        answers = [answer_without_rules(artifact, rules.levels)]
+    else:
+        subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
+        own, ran = rules.workspace, rules_work.ran
+        folder = project_folder(active, own) or await workspace(active, own)
+        judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, ran)
+        started = active.clock.monotonic()
+        try:
+            try:
+                answers = await limit_time(active, judging)
+            finally:
+                rules_work.time_s = active.clock.monotonic() - started
+            if rules.judges and (
+                judges := _judges(active, name, state, artifact, earlier, answers)
+            ):
+                judged = await ask_all(judges, subject, setting_for(active, folder, rules))
+                of_judges = ledger.settle(judged, earlier, state, rules.levels)
+        except LimitReached as reached:
+            reached.commands, reached.time_s = tuple(ran), rules_work.time_s
+            raise
+    panel = ledger.Panel(tuple(answers), of_judges)
+    report = ledger.complete(program, run, name, artifact, panel, earlier, made_from)
     return _work_event(active, name, report, rules_work)
 
 
@@ -69,43 +86,6 @@ def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _Rules
         resume_at=latest_resume(report.answers),
         commands=tuple(rules_work.ran),
     )
-
-
-async def _panel(
-    active: ActiveRun,
-    name: str,
-    state: ValidateState,
-    artifact: Artifact,
-    earlier: Earlier,
-    rules_work: _RulesWork,
-) -> ledger.Panel:
-    """The answers of the rules, and of the judges if no rule blocks and no verdict is missing."""
-    rules = active.engine.plans[name].rules
-    assert rules is not None
-    if artifact.infeasible or artifact.fault:
-        return ledger.Panel((answer_without_rules(artifact, rules.levels),), ())
-    subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    own = rules.workspace
-    folder = project_folder(active, own) or await workspace(active, own)
-    judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, rules_work.ran)
-    started = active.clock.monotonic()
-    try:
-        answers = await limit_time(active, judging)
-    finally:
-        rules_work.time_s = active.clock.monotonic() - started
-    if not rules.judges:
-        return ledger.Panel(tuple(answers), ())
-    # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
-    is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
-    asked = [
-        judge
-        for judge in _judges(active, name, state, rules, artifact.author, earlier)
-        if judge.rule.always or not is_decided
-    ]
-    if not asked:
-        return ledger.Panel(tuple(answers), ())
-    judged = await ask_all(asked, subject, setting_for(active, folder, rules))
-    return ledger.Panel(tuple(answers), ledger.settle(judged, earlier, state, rules.levels))
 
 
 async def _judge_by_rules(
@@ -141,10 +121,15 @@ def _judges(
     active: ActiveRun,
     name: str,
     state: ValidateState,
-    rules: RulesAsked,
-    author: str,
+    artifact: Artifact,
     earlier: Earlier,
+    answers: Sequence[Answer],
 ) -> list[Judge]:
+    """The judges to ask after the rules: all of them if no rule blocks and none lacks a verdict."""
+    rules = active.engine.plans[name].rules
+    assert rules is not None
+    # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
+    is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
     return [
         Judge(
             active,
@@ -152,10 +137,11 @@ def _judges(
             validator,
             index,
             rule,
-            author,
+            artifact.author,
             levels=rules.levels,
             known=ledger.open_findings_of(validator, earlier),
             shares_keys=state.merge == "key",
         )
         for validator, index, rule in rules.judges
+        if rule.always or not is_decided
     ]
