@@ -87,6 +87,7 @@ class _Index:
         """In order, including those that no longer count."""
         self.by_attempt: dict[Attempt, Round] = {}
         self.by_work: dict[str, dict[Attempt, Round]] = {}
+        """Of work that is known."""
         self.found: dict[str, int] = {}
         """The number of rounds with each finding."""
         self.blocked: dict[object, int] = {}
@@ -96,10 +97,12 @@ class _Index:
     def add(self, entry: Round) -> None:
         self.all.append(entry)
         if (before := self.by_attempt.pop(entry.attempt, None)) is not None:
-            del self.by_work[before.report.work][before.attempt]
+            if before.report.work:
+                del self.by_work[before.report.work][before.attempt]
             self._count(before, -1)
         self.by_attempt[entry.attempt] = entry
-        self.by_work.setdefault(entry.report.work, {})[entry.attempt] = entry
+        if entry.report.work:
+            self.by_work.setdefault(entry.report.work, {})[entry.attempt] = entry
         self._count(entry, 1)
 
     def _count(self, entry: Round, by: int) -> None:
