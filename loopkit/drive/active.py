@@ -136,6 +136,10 @@ class ChildRuns(Protocol):
         """The usage of a run and of its open children, which it does not count yet."""
         ...
 
+    async def lost_time(self, state: RunState) -> float:
+        """The seconds in which open children of a run worked and which it has not counted."""
+        ...
+
     async def questions(self, run: str) -> list[OpenQuestion]:
         """The open questions of a run and its children, in the order of their lists."""
         ...

@@ -132,6 +132,7 @@ class Family:
         """Count the committed usage of the children that have begun and not ended."""
         for child in self._open():
             self._account.book(await self._active.children.commitment(child.started.child))
+        self._account.add_time(await self._active.children.lost_time(self._active.state))
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()
