@@ -88,6 +88,8 @@ class Family:
         """
         await self._book()
         self._require_time()
+        # Before any child is driven: nobody works meanwhile.
+        await self._active.children.ready(self._active, self._name)
         await self._drive()
         if await self._is_to_be_cancelled():
             await self._cancel("its parent is cancelled")
