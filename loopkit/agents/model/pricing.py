@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from loopkit.agents.model.answer_caps import answer_caps, longest_answer, output_cap, window_of
@@ -24,6 +23,8 @@ ASSUMED_WINDOW = 128_000
 """The window of an unlisted model."""
 WIDE_WINDOW = 1_000_000
 """The window of a listed model, if the list lacks it or headers may widen it."""
+MOST_USD = 100_000.0
+"""No call costs more; a higher figure of a server is wrong."""
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
 LOCAL = (
@@ -290,11 +291,12 @@ def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
 def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
     """LiteLLM's figure for the cost of a call in USD, or None where it has none.
 
-    A server can falsify it, so it counts as no less than `least`, which is by the list prices. 0
-    means that LiteLLM has no price, unless the list price of the model is 0.
+    A server can falsify it, so it counts as no less than `least`, which is by the list prices, and
+    not at all if no call costs so much. 0 means that LiteLLM has no price, unless the list price of
+    the model is 0.
     """
     said = hidden.get("response_cost")
-    if not isinstance(said, int | float) or isinstance(said, bool) or not isfinite(said):
+    if not isinstance(said, int | float) or isinstance(said, bool) or not said <= MOST_USD:
         return None
     if said > 0:
         return max(float(said), least)
