@@ -12,6 +12,7 @@ from loopkit.agents.model.answer_caps import answer_caps, longest_answer, output
 from loopkit.agents.model.catalogue import known_model, near_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
+from loopkit.engine.usage import MOST_USD
 from loopkit.language import Agent, ModelAgent, Price
 from loopkit.language.agents.agent import AgentBase
 
@@ -23,8 +24,6 @@ ASSUMED_WINDOW = 128_000
 """The window of an unlisted model."""
 WIDE_WINDOW = 1_000_000
 """The window of a listed model, if the list lacks it or headers may widen it."""
-MOST_USD = 100_000.0
-"""No call costs more; a higher figure of a server is wrong."""
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
 LOCAL = (
