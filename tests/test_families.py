@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 import loopkit
 from loopkit import AnswerRefused
+from loopkit.app import App
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
@@ -314,6 +316,74 @@ def test_a_signal_stops_the_family_after_the_steps_in_hand(
     assert driving.returncode == 130
     assert table()[0][1] == "suspended"
     assert ran_loopkit("resume", root).returncode == 5
+
+
+TIMED_TASK = """
+loopkit: 1
+name: task
+input: {text: str}
+states:
+  first: {run: [sleep, "0.6"], next: second}
+  second: {run: [sh, -c, "touch begun; test -e go || sleep 20"], on_in_doubt: retry, next: done}
+  done: {final: success}
+"""
+GRANDPARENT = """
+loopkit: 1
+name: grandparent
+states:
+  family:
+    machine: parent.yaml
+    input: {parts: [tea]}
+    transitions: [{guard: outcome == "done", target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def kill_in_second_step(*command: str) -> None:
+    driving = Process(["-m", "loopkit", *command])
+    until(Path("begun").exists, "a second step")
+    driving.send_signal(signal.SIGKILL)
+    driving.wait(LONG_S)
+    Path("begun").unlink()
+
+
+def time_of(run: str) -> float:
+    """The seconds of work of a run, as its records tell."""
+
+    async def read() -> float:
+        async with App.open(Path(".loopkit")) as app:
+            return (await app.state_of(run)).usage.time_s
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("machine", ["parent.yaml", "grandparent.yaml"])
+@pytest.mark.parametrize("kills", [1, 2])
+def test_what_children_worked_before_a_kill_is_time_of_all_above(machine: str, kills: int) -> None:
+    Path("task.yaml").write_text(TIMED_TASK, encoding="utf-8")
+    one_of_one = PARENT.replace("parallel: 2", "parallel: 1").replace(", milk, sugar", "")
+    Path("parent.yaml").write_text(one_of_one, encoding="utf-8")
+    Path("grandparent.yaml").write_text(GRANDPARENT, encoding="utf-8")
+    kill_in_second_step("run", machine)
+    [[run, *_]] = table()
+    for _ in range(kills - 1):
+        kill_in_second_step("resume", run)
+    Path("go").touch()
+    assert ran_loopkit("resume", run).returncode == 0
+    assert time_of(run) >= 0.6
+
+
+def test_a_family_that_was_killed_does_not_pass_its_limit_on_time() -> None:
+    Path("task.yaml").write_text(TIMED_TASK, encoding="utf-8")
+    one_by_one = PARENT.replace("parallel: 2", "parallel: 1")
+    Path("parent.yaml").write_text(one_by_one, encoding="utf-8")
+    kill_in_second_step("run", "parent.yaml")
+    [[run, *_]] = table()
+    resumed = ran_loopkit("resume", run, "--set", "limits.time=500ms")
+    assert resumed.returncode == 3
+    assert "the limit `time` leaves no room" in resumed.stderr
+    assert not Path("begun").exists()
 
 
 def test_the_notifier_is_told_once_of_a_family_with_all_that_is_asked() -> None:

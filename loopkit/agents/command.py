@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.engine.events import Role, Usage
+from loopkit.engine.usage import MOST_USD
 from loopkit.language import CommandAgent
 from loopkit.language.agents.command import JsonReply
 from loopkit.language.noun import INPUT_FILE
@@ -49,8 +49,12 @@ class CommandAgentPort:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
         with input_file(INPUT_FILE, request.input, self._template_names()) as own:
             result = await self._run(request, own)
-        self._refuse_errors(result)
-        read = self._read(result.stdout)
+        try:
+            self._refuse_errors(result)
+            read = self._read(result.stdout)
+        except AgentError as error:
+            error.cost_usd, error.tokens = self._spent(result.stdout)
+            raise
         is_too_long = _is_too_long(read.said, request.role)
         reply = read.replace(
             # For any other role, only the reply counts.
@@ -105,13 +109,15 @@ class CommandAgentPort:
         message = f"`{program}` ended with exit code {result.exit_code}" + (
             f": {said}" if said else ""
         )
-        # The cost of a failed run is unknown, so it counts at its price.
-        return AgentError(
-            ending.error_class,
-            message,
-            retry_after_s=ending.retry_after_s,
-            cost_usd=self._definition.price_per_run,
+        return AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
+
+    def _spent(self, stdout: str) -> tuple[float | None, int]:
+        """The cost and the tokens of a failed run: as it reports them, or else at its price."""
+        is_reported = self._definition.reply == "stream_json"
+        cost_usd, tokens = (
+            _reported(result_of(list(events_of(stdout)))) if is_reported else (None, 0)
         )
+        return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
     def _read(self, stdout: str) -> Reply:
         match self._definition.reply:
@@ -149,14 +155,20 @@ def read_stream_json(stdout: str) -> Reply:
             "fatal", f"the agent reports an error: {text or result.get('subtype', '')}"
         )
     session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
-    usage = result.get("usage")
+    cost_usd, tokens = _reported(result)
     return Reply(
         text,
         said=() if texts == (text,) else texts,
         session=session,
-        cost_usd=_cost(result.get("total_cost_usd")),
-        tokens=_tokens(usage if isinstance(usage, dict) else {}),
+        cost_usd=cost_usd,
+        tokens=tokens,
     )
+
+
+def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
+    """The cost and the tokens that the last line of a transcript reports."""
+    usage = result.get("usage")
+    return _cost(result.get("total_cost_usd")), _tokens(usage if isinstance(usage, dict) else {})
 
 
 def _is_too_long(said: tuple[str, ...], role: Role) -> bool:
@@ -168,10 +180,10 @@ def _is_too_long(said: tuple[str, ...], role: Role) -> bool:
 
 
 def _cost(value: object) -> float | None:
-    """An amount of money, or None: a limit can't hold for a negative or a non-numeric value."""
+    """An amount of money, or None: no limit can hold for what is negative, absurd or no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < inf else None
+    return float(value) if 0 <= value <= MOST_USD else None
 
 
 def _tokens(usage: Mapping[str, Any]) -> int:

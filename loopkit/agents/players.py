@@ -11,6 +11,7 @@ from loopkit.agents.assignment import Functions, assign_agents, can_call_models
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.agents.scripted import PlayedResults, ScriptedPerson, Timekeeper
 from loopkit.language import Machine
+from loopkit.language.states.children import ChildrenState
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.scenario import Scenario
 
@@ -25,7 +26,7 @@ class Players:
     scenario: Scenario | None
     """The scenario that plays, if there is one."""
     calls_models: bool
-    """Whether real models can be asked."""
+    """Whether real models can be asked, by the run or by its children."""
     redact: Redact
     """Removes the secrets of the environment, as it is now, from the texts of the players."""
     notify: Sequence[str]
@@ -47,7 +48,16 @@ def players_of(
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
         scenario=scenario,
-        calls_models=can_call_models(agents),
+        calls_models=can_call_models(agents) or (not scenario and _asks_below(machine, functions)),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),
+    )
+
+
+def _asks_below(machine: Machine, functions: Functions) -> bool:
+    """Whether a machine that this one runs, or one further below, asks a model."""
+    below = [state.child for state in machine.states_of(ChildrenState).values()]
+    return any(
+        not child.model_agents.keys() <= functions.keys() or _asks_below(child, functions)
+        for child in below
     )

@@ -167,6 +167,10 @@ class FamilyAccount(Account):
             if not self._driven:
                 self._unsaid_s += self._now() - self._since
 
+    def add_time(self, seconds: float) -> None:
+        """Count seconds in which children worked before, and that no record has yet."""
+        self._unsaid_s += seconds
+
     def take_time(self) -> float:
         """Return and reset the seconds in which any child worked and that no record has yet."""
         seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()

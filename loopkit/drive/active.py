@@ -116,6 +116,10 @@ class ChildrenStopped(Exception):
 class ChildRuns(Protocol):
     """The runs of other machines that runs begin: their children."""
 
+    async def ready(self, parent: ActiveRun, state: str) -> None:
+        """Wait for what the children of a state need to call models, if they do."""
+        ...
+
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """Begin or resume a child; returns the run to drive, or its state if it is over."""
         ...
@@ -134,6 +138,10 @@ class ChildRuns(Protocol):
 
     async def usage_of(self, state: RunState) -> Usage:
         """The usage of a run and of its open children, which it does not count yet."""
+        ...
+
+    async def lost_time(self, state: RunState) -> float:
+        """The seconds in which open children of a run worked and which it has not counted."""
         ...
 
     async def questions(self, run: str) -> list[OpenQuestion]:

@@ -100,6 +100,13 @@ class ClaimedRuns(StoredRuns):
             await active.append()
         return active
 
+    async def ready(self, parent: ActiveRun, state: str) -> None:
+        """Wait for what the children of a state need to call models, if they do."""
+        if parent.scenario is None:
+            child = parent.program.children[state]
+            if self._players(child.machine, child.digest, None).calls_models:
+                await client.ready()
+
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """Begin or resume a child; returns the run to drive, or its state if it is over."""
         child = await self._child(parent, started)

@@ -88,6 +88,8 @@ class Family:
         """
         await self._book()
         self._require_time()
+        # Before any child is driven: nobody works meanwhile.
+        await self._active.children.ready(self._active, self._name)
         await self._drive()
         if await self._is_to_be_cancelled():
             await self._cancel("its parent is cancelled")
@@ -132,6 +134,7 @@ class Family:
         """Count the committed usage of the children that have begun and not ended."""
         for child in self._open():
             self._account.book(await self._active.children.commitment(child.started.child))
+        self._account.add_time(await self._active.children.lost_time(self._active.state))
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()

@@ -8,6 +8,7 @@ from pathlib import Path
 from loopkit.agents.assignment import NotRunnable
 from loopkit.drive.active import OpenQuestion, Stored
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
+from loopkit.drive.lost_time import Span, last_counted, seconds_in, spans_of
 from loopkit.drive.repair.files import file_if_changed, find_file
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
@@ -128,6 +129,26 @@ class StoredRuns:
         for child in open_children(state):
             total = total.plus(await self.commitment(child.started.child))
         return total
+
+    async def lost_time(self, state: RunState) -> float:
+        """The seconds in which open children of a run worked and which it has not counted.
+
+        There are some if the process that drove the run was killed.
+        """
+        if not (children := open_children(state)):
+            return 0.0
+        spans = [span for child in children for span in await self._spans(child.started.child)]
+        return seconds_in(spans, last_counted(await self.events(state.run)))
+
+    async def _spans(self, run: str) -> list[Span]:
+        """When a run and its open children were driven, as far as their records say."""
+        if not await self.journal.has(run):
+            return []
+        history = await self.events(run)
+        spans = list(spans_of(history))
+        for child in open_children(state_after(run, history)):
+            spans += await self._spans(child.started.child)
+        return spans
 
 
 def open_children(state: RunState) -> list[Child]:

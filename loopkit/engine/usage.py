@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from loopkit.engine.records import Record
 
+MOST_USD = 100_000.0
+"""No call costs more; a higher figure of a server or a program is wrong."""
+
 
 class Usage(Record, frozen=True, kw_only=True):
     """The usage of calls: counts, input and output tokens together, USD, and seconds of work."""

@@ -217,8 +217,12 @@ def test_whatever_a_provider_calls_its_model_can_be_stored_and_holds_no_key(
         {"prompt_tokens": 20, "completion_tokens": -10, "total_tokens": 10},
         {"prompt_tokens": -20, "completion_tokens": 10, "total_tokens": 30},
         {"prompt_tokens": 10**400, "completion_tokens": 10, "total_tokens": 10},
+        {"prompt_tokens": 20, "completion_tokens": 25_000_000, "total_tokens": 25_000_020},
     ],
-    ids=["no prompt", "no answer", "an answer below zero", "a prompt below zero", "too many"],
+    ids=[
+        *("no prompt", "no answer", "an answer below zero", "a prompt below zero", "too many"),
+        "more than any window",
+    ],
 )
 def test_a_count_that_cannot_be_right_leaves_the_call_at_its_reservation(
     desk: Desk, hostile: HostileServer, counted: dict[str, int]
@@ -256,6 +260,16 @@ def test_a_provider_cannot_call_itself_cheaper_than_its_list_price(
     rates = known.rates.cheapest()
     listed = 20 * rates.input + 10 * rates.output
     assert replied.usage.cost_usd == pytest.approx(listed)
+
+
+@pytest.mark.parametrize("said", ["1e308", "1e6", "inf", "nan"])
+def test_a_cost_that_no_call_has_is_not_believed(
+    desk: Desk, hostile: HostileServer, said: str
+) -> None:
+    hostile.queue(replace(reply(), headers={"x-litellm-response-cost": said}))
+    (replied,) = desk.play(machine(hostile)).of(Replied)
+    assert replied.usage.cost_usd is not None
+    assert 0 < replied.usage.cost_usd < 0.01
 
 
 def test_a_refusal_in_words_is_fatal_and_told(desk: Desk, hostile: HostileServer) -> None:

@@ -238,6 +238,9 @@ def test_a_scenario_plays_it(desk: Desk) -> None:
         {"usage": {"prompt_tokens": -5, "completion_tokens": 10}},
         {"usage": {"prompt_tokens": True, "completion_tokens": 10}},
         {"usage": {"prompt_tokens": 10**12}},
+        {"usage": {"prompt_tokens": 20, "completion_tokens": 10**12}},
+        {"usage": {"prompt_tokens": 20, "completion_tokens": -10, "total_tokens": 10}},
+        {"usage": {"prompt_tokens": 20}},
         {"usage": {"prompt_tokens": "20", "completion_tokens": 10}},
     ],
 )

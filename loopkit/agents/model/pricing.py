@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from loopkit.agents.model.answer_caps import answer_caps, longest_answer, output_cap, window_of
 from loopkit.agents.model.catalogue import known_model, near_model
 from loopkit.agents.model.rates import Dearest, Options
 from loopkit.engine.events import Usage
+from loopkit.engine.usage import MOST_USD
 from loopkit.language import Agent, ModelAgent, Price
 from loopkit.language.agents.agent import AgentBase
 
@@ -290,11 +290,12 @@ def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
 def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
     """LiteLLM's figure for the cost of a call in USD, or None where it has none.
 
-    A server can falsify it, so it counts as no less than `least`, which is by the list prices. 0
-    means that LiteLLM has no price, unless the list price of the model is 0.
+    A server can falsify it, so it counts as no less than `least`, which is by the list prices, and
+    not at all if no call costs so much. 0 means that LiteLLM has no price, unless the list price of
+    the model is 0.
     """
     said = hidden.get("response_cost")
-    if not isinstance(said, int | float) or isinstance(said, bool) or not isfinite(said):
+    if not isinstance(said, int | float) or isinstance(said, bool) or not said <= MOST_USD:
         return None
     if said > 0:
         return max(float(said), least)

@@ -13,8 +13,8 @@ from loopkit.agents.model.pricing import Used
 
 MOST_BYTES = 10_000_000
 """The most of an answer that is kept; only LiteLLM reads a longer one."""
-MOST_TOKENS = 1_000_000_000
-"""No call has more; a higher count is wrong."""
+MOST_TOKENS = 20_000_000
+"""No call has more, twice the longest window that is listed; a higher count is wrong."""
 COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usage", ("prompt_tokens",), "completion_tokens", "total_tokens"),
     ("usage", ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -90,17 +90,16 @@ def current_received() -> Received | None:
 
 
 def tokens_in(record: Mapping[str, Any]) -> Used | None:
-    """The token count in a provider's own answer; None where it has none."""
+    """The token count in a provider's own answer; None where it has none that can be right."""
     for place, parts, answered, total in COUNTS:
         counted = record.get(place) if place else record
-        if not isinstance(counted, Mapping) or _number(counted, parts[0]) == 0:
+        if not isinstance(counted, Mapping) or not counted.get(parts[0]):
             continue
-        sent = sum(_number(counted, part) for part in parts)
+        named = [counted[name] for name in (*parts, answered, total) if counted.get(name)]
+        if not all(type(number) is int and 0 <= number <= MOST_TOKENS for number in named):
+            return None
+        sent = sum(counted.get(part) or 0 for part in parts)
         # Some providers count thoughts in the total alone.
-        return Used(sent, max(_number(counted, answered), _number(counted, total) - sent))
+        output = max(counted.get(answered) or 0, (counted.get(total) or 0) - sent)
+        return Used(sent, output) if output or counted.get(answered) == 0 else None
     return None
-
-
-def _number(counted: Mapping[str, Any], name: str) -> int:
-    number = counted.get(name)
-    return number if type(number) is int and 0 <= number <= MOST_TOKENS else 0
