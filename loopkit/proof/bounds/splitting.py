@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.kleene import equality, truth
 from loopkit.language.guard.tree import constants, names_in
 from loopkit.proof.bounds.contexts import number, readings
 from loopkit.proof.bounds.regions import Region
@@ -169,6 +169,8 @@ class Conditions:
         """The parts of a region that decide a smallest condition in different ways."""
         region = self._open[fact]
         others = names_in(condition) - {fact}
+        if (needed := equality(condition)) is not None:
+            return region.split_by(needed[1])
         if others <= self._context.keys():
             near = [*constants(condition), *(self._context[other] for other in others)]
             return region.split(

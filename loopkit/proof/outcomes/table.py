@@ -197,29 +197,40 @@ class Table(Value, frozen=True, dict=True):
 
     def _next(self, region: Region) -> Split | None:
         """The split for the next undecided question, up to an exit that is surely taken."""
-        for answered in range(region.answered, len(self._questions)):
-            ask, is_last = self._questions[answered]
-            told = ask(region)
+        earlier, taken = self._asked_first, self._asked_of_exits
+        for answered in range(region.answered, len(earlier)):
+            told = earlier[answered](region)
             if isinstance(told, Split):
                 return told.replace(answered=answered)
-            if told and is_last:
+        for place in self._cases.open_at(region.sure, max(0, region.answered - len(earlier))):
+            told = self._space.truth(taken[place], region)
+            if isinstance(told, Split):
+                return told.replace(answered=len(earlier) + place)
+            if told:
                 return None
         return None
 
     @cached_property
-    def _questions(self) -> Sequence[tuple[Question, bool]]:
-        """The questions in order, each with whether no later one matters if it holds."""
+    def _asked_first(self) -> Sequence[Question]:
+        """The questions that are asked of every row."""
         space = self._space
-        taken = [
+        return [
+            *(partial(space.value_of, fact) for fact in self.first),
+            *(partial(space.truth, part) for part in self.also),
+        ]
+
+    @cached_property
+    def _asked_of_exits(self) -> Sequence[ast.expr]:
+        """The conditions of the exits, in order; no later one matters if one holds."""
+        return [
             part
             for exit_ in self.exits
             for part in (exit_.condition, *((exit_.wanted,) if self.is_human else ()))
         ]
-        return [
-            *((partial(space.value_of, fact), False) for fact in self.first),
-            *((partial(space.truth, part), False) for part in self.also),
-            *((partial(space.truth, part), True) for part in taken),
-        ]
+
+    @cached_property
+    def _cases(self) -> Switch:
+        return Switch(self._asked_of_exits)
 
     # -- what a person can choose ----------------------------------------------------------
 
