@@ -31,6 +31,14 @@ def calls(text: str) -> int:
 WRITER = "agents: {w: {model: openai/gpt-5-mini}}"
 
 
+JUDGED = "agents: {w: {model: openai/gpt-5-mini}, j: {model: openai/gpt-5}}"
+SHARED = "limits: {budgets: {shared: 2}, total_revisions: 2}"
+
+
+def drafts(count: int) -> str:
+    return f"[{', '.join(f'd{at}' for at in range(count))}]"
+
+
 def after(number: int, count: int, last: str = "done") -> str:
     return f"d{number + 1}" if number + 1 < count else last
 
@@ -62,7 +70,59 @@ def cases_of_an_input(count: int) -> str:
     return machine([start], "input: {kind: int}")
 
 
-SHAPES: Sequence[Callable[[int], str]] = (escalations, cases_of_an_input)
+def phases_with_origins(count: int) -> str:
+    """Phases that go back to this or an earlier one, and share a budget and a total."""
+    judge = "{judge: j, rubric: [It is good.]}"
+    states = []
+    for at in range(count):
+        earlier = ", ".join(f"d{number}" for number in range(max(0, at - 2), at + 1))
+        states += [
+            f"d{at}: {{agent: w, prompt: Write., next: c{at}}}",
+            f"c{at}: {{validate: d{at}, by: [{judge}], "
+            f"transitions: [{{guard: valid, target: {after(at, count)}}}, "
+            f"{{revise: {{origin: [{earlier}]}}, budget: shared}}, {{target: failed}}]}}",
+        ]
+    return machine(states, JUDGED, f"origins: {drafts(count)}", SHARED)
+
+
+def one_judge_of_many_origins(count: int) -> str:
+    """Drafts in a row, with one validate state that sends each finding to its origin."""
+    states = [
+        f"d{at}: {{agent: w, on_error: {{content: failed}}, prompt: Write., "
+        f"next: {after(at, count, 'check')}}}"
+        for at in range(count)
+    ]
+    states.append(
+        f"check: {{validate: d{count - 1}, by: [{{judge: j, rubric: [It is good.]}}], "
+        f"transitions: [{{guard: valid, target: done}}, "
+        f"{{revise: {{origin: {drafts(count)}}}, budget: shared}}, {{target: failed}}]}}"
+    )
+    return machine(states, JUDGED, f"origins: {drafts(count)}", SHARED)
+
+
+def choices_that_revise(count: int) -> str:
+    """A person who may ask for one of many changes, all of one budget."""
+    names = ", ".join(f"change{at}" for at in range(count))
+    exits = (
+        f"{{guard: choice == 'change{at}', revise: draft, budget: shared, feedback: Change {at}.}}"
+        for at in range(count)
+    )
+    states = [
+        "draft: {agent: w, on_error: {content: failed}, prompt: Write., next: ask}",
+        f"ask: {{human: Is it good?, choices: [good, {names}], "
+        f"transitions: [{{guard: choice == 'good', target: done}}, {', '.join(exits)}, "
+        "{target: failed}]}",
+    ]
+    return machine(states, WRITER, SHARED)
+
+
+SHAPES: Sequence[Callable[[int], str]] = (
+    escalations,
+    cases_of_an_input,
+    phases_with_origins,
+    one_judge_of_many_origins,
+    choices_that_revise,
+)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
