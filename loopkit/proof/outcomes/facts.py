@@ -28,7 +28,8 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     edges = analysis.graph.on(name, "done")
     guards = whole_guards(analysis, edges)
     types = analysis.guard_types[name]
-    usable = [g for g in guards.values() if g is not None and not check(g, types)]
+    known = (g for g in guards.values() if g is not None and all(n in types for n in g.names))
+    usable = [guard for guard in known if not check(guard, types)]
     if len(usable) < len(guards):
         return None
     values = domains(usable, types, analysis.scope.input)
@@ -37,8 +38,8 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     facts = own_names(analysis.graph, name).keys()
     own = {fact: values[fact] for fact in values if fact in facts}
     # The names of its own facts in other states would vary independently of the facts.
-    known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
-    free = {fact: values[fact] for fact in values if fact not in known}
+    elsewhere = (fact for fact in values if not is_of(fact, name))
+    free = {fact: values[fact] for fact in elsewhere if fact not in {*facts, *varied}}
     of_work = _own(analysis, name, own, [_as_own(guard, name) for guard in usable])
     given = _origins_before(analysis, name)
     return _table(analysis, name, guards, of_work, (*counted, *_free(free), *given))
