@@ -352,6 +352,20 @@ def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_k
     assert many.runs.best.total == 1
 
 
+def test_a_state_whose_guards_cover_all_cases_together_is_not_called_stuck_when_parts_run_out() -> (
+    None
+):
+    rules = ", ".join(f"{{max_chars: {n + 3}, guard: input.b{n}}}" for n in range(13))
+    inputs = ", ".join(f"b{n}: bool" for n in range(13))
+    draft, check_ = loop(0, "done", "{guard: input.x, target: failed}")
+    covered = check_.replace("]}", ", {guard: not input.x, target: failed}]}")
+    few, every = "[{not_matches: TODO}]", f"[{{not_matches: TODO}}, {rules}]"
+    (told,) = check(loaded([draft, covered.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    assert told.message.startswith("`c0` may be stuck: its guards leave more cases open than can")
+    (known,) = check(loaded([draft, check_.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    assert known.message.startswith("`c0` is stuck: no transition is open when `input.x` is false")
+
+
 # -- what is said of them ----------------------------------------------------------------------
 
 
