@@ -40,8 +40,12 @@ class Region(Value, frozen=True):
         return isinstance(number, int) and self.low <= number <= self.high
 
     def with_one_less(self) -> Region:
-        """The region with each number reduced by one."""
-        return Region(self.low - 1, self.high - 1)
+        """The region with each number reduced by one, if it is not zero."""
+        return Region(max(self.low, 1) - 1, self.high - 1)
+
+    def above(self, number: int) -> Region:
+        """The numbers above another one, if there are any."""
+        return Region(max(self.low, number + 1), self.high) if number < self.high else self
 
     def cut(self, last: int) -> tuple[Region, ...]:
         """The numbers up to `last` and those above; the region itself if one part is empty."""

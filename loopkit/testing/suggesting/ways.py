@@ -166,7 +166,8 @@ class Ways:
 
     def _has_room(self, edge: Edge, at: int) -> bool:
         values = self._explored.values(at)
-        return all(room_of(self._variables, counter)(values) for counter in edge.counters)
+        rooms = (room_of(self._variables, counter)(values) for counter in edge.counters)
+        return all(room is not False for room in rooms)
 
     def _by_id(self, edge: str) -> Edge:
         return self.graph.by_id[edge]
