@@ -352,6 +352,68 @@ def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_k
     assert many.runs.best.total == 1
 
 
+def capped(count: int, guard: str = "") -> Loaded:
+    """A check with edges that are each capped by an input of its own."""
+    edges = [
+        f"{{{guard.format(n + 1)}revise: d0, max: input.n{n}, feedback: Change {n}.}}"
+        for n in range(count)
+    ]
+    inputs = ", ".join(f"n{n}: {{type: int, minimum: 0, maximum: 2}}" for n in range(count))
+    return loaded(loop(0, "done", *edges, FORWARD), inputs=f"{{{inputs}}}")
+
+
+def test_edges_that_come_one_after_the_other_have_their_caps_looked_at_in_turn() -> None:
+    bounds = bounds_of(capped(30))
+    assert (bounds.configurations or 0) < 300
+    assert (bounds.runs.worst.total, bounds.runs.worst.known) == (61, 61)
+    assert bounds.runs.worst.inputs == {f"input.n{n}": 2 for n in range(30)}
+    assert replayed(capped(3), n0=2, n1=2, n2=2).worst[0] == 7
+    assert check(capped(30)) == []
+
+
+@pytest.mark.parametrize("most_parts", [1, 2, 5])
+def test_caps_with_too_many_combinations_are_left_open_and_no_figure_is_too_small(
+    most_parts: int,
+) -> None:
+    machine = capped(3, "guard: error_count == {}, ")
+    exact, bounds = bounds_of(machine), bounds_of(machine, most_parts=most_parts)
+    assert (exact.runs.worst.total, exact.runs.worst.known) == (7, 7)
+    assert bounds.runs.worst.total == 7
+    assert (bounds.stuck, bounds.untaken, bounds.unfilled) == ((), (), exact.unfilled)
+
+
+def test_a_cap_that_was_left_open_is_known_to_grant_what_was_spent() -> None:
+    edges = ["max: input.p", "max: input.q", "budget: shared"]
+    first = [f"{{guard: error_count == {n}, revise: d0, {e}}}" for n, e in enumerate(edges, 1)]
+    second = [
+        "{revise: d1, budget: shared}",
+        # Whatever was spent, the input has granted it.
+        "{guard: revisions == 0, target: failed}",
+        "{guard: input.n > 0, target: failed}",
+    ]
+    machine = loaded(
+        [*loop(0, "d1", *first, FORWARD), *loop(1, "done", *second)],
+        "{" + ", ".join(f"{name}: {{type: int, minimum: 0, maximum: 2}}" for name in "npq") + "}",
+        "{budgets: {shared: input.n}}",
+    )
+    assert bounds_of(machine).stuck == ()
+    assert not any(found.is_sure for found in bounds_of(machine, most_parts=2).stuck)
+
+
+def test_a_state_whose_guards_cover_all_cases_together_is_not_called_stuck_when_parts_run_out() -> (
+    None
+):
+    rules = ", ".join(f"{{max_chars: {n + 3}, guard: input.b{n}}}" for n in range(13))
+    inputs = ", ".join(f"b{n}: bool" for n in range(13))
+    draft, check_ = loop(0, "done", "{guard: input.x, target: failed}")
+    covered = check_.replace("]}", ", {guard: not input.x, target: failed}]}")
+    few, every = "[{not_matches: TODO}]", f"[{{not_matches: TODO}}, {rules}]"
+    (told,) = check(loaded([draft, covered.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    assert told.message.startswith("`c0` may be stuck: its guards leave more cases open than can")
+    (known,) = check(loaded([draft, check_.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    assert known.message.startswith("`c0` is stuck: no transition is open when `input.x` is false")
+
+
 # -- what is said of them ----------------------------------------------------------------------
 
 

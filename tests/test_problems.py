@@ -1,6 +1,7 @@
 """Problems: how a mistake is shown, and which word was meant."""
 
 import copy
+import cProfile
 import pickle
 import re
 import unicodedata
@@ -257,6 +258,13 @@ def test_problems_cannot_be_changed_and_can_be_compared():
 )
 def test_the_closest_choice_is_the_one_that_was_meant(word, meant):
     assert closest(word, ["model", "prompt", "temperature", "max_revisions"]) == meant
+
+
+def test_a_choice_among_hundreds_of_similar_ones_is_compared_with_few_of_them():
+    choices = [f"input.x{number}" for number in range(300)]
+    with cProfile.Profile() as profile:
+        assert closest("input.y217", choices) == "input.x217"
+    assert sum(entry.callcount for entry in profile.getstats()) < 15_000
 
 
 def test_the_closest_choice_is_given_as_it_is_written():

@@ -8,8 +8,11 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import Problem
+from loopkit.language.datatypes import parse_record
+from loopkit.language.guard import GuardType, parse
 from loopkit.language.load import Loaded, load_text
 from loopkit.proof.bounds import Analysis, Bounds, explore
+from loopkit.proof.outcomes.domains import domains
 from tests.test_bounds import replayed
 
 HERE = Path(__file__).parent
@@ -363,3 +366,10 @@ def test_the_opinion_of_most_calls_need_not_be_the_dearest() -> None:
     assert bounds.cost.worst.total == 6 * 20 + 3 * 30 + 9 * 2 + 3 * 30
     [way] = [step for step in bounds.cost.worst.way if step.state == "check"]
     assert sorted(work.agent for work in way.asked) == ["critic", "critic", "second"]
+
+
+def test_the_facts_of_a_row_have_one_order_whatever_the_hash_of_their_names() -> None:
+    names = ["f", "b", "e", "a", "d", "c"]
+    guard = parse(" or ".join(names))
+    found = domains([guard], dict.fromkeys(names, GuardType("bool")), parse_record({}))
+    assert list(found) == sorted(names)

@@ -16,6 +16,7 @@ MEANINGS = {
     "dead-transition": "No run ever takes a transition.",
 }
 
+MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
 MOVE_UP = "delete it, or move it up"
 
 
@@ -48,7 +49,7 @@ def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterat
 
 def _how_stuck(table: Table, row: Row) -> str:
     if not table.is_stuck(row):
-        return "may be stuck: its guards leave more cases open than can be enumerated"
+        return MAY_BE_STUCK
     reason = _facts_in_words(table, _reduce(table, row))
     return f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from loopkit.checks.exits import MAY_BE_STUCK
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
@@ -50,18 +51,23 @@ def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
             continue
         found = stuck.get(problem.path.split(".")[1])
         if found is not None and found.is_reached:
-            yield problem.replace(message=f"{problem.message} ({how_reached(found)})")
+            message = problem.message if found.is_sure else _as_a_doubt(problem.message)
+            yield problem.replace(message=f"{message} ({how_reached(found)})")
         elif found is not None:
             yield _as_undecided(problem)
 
 
 def _as_undecided(problem: Problem) -> Problem:
     """The problem as a warning: the machine has too many configurations to explore all."""
-    message = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
+    message = _as_a_doubt(problem.message)
     remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
     return problem.replace(
         message=f"could not be decided: {message}", severity="warning", help=remedy
     )
+
+
+def _as_a_doubt(message: str) -> str:
+    return message.replace("` is stuck: no transition is open", "` may be stuck")
 
 
 def _further_stuck(
@@ -71,7 +77,8 @@ def _further_stuck(
     states = {problem.path.split(".")[1] for problem in confirmed if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
-            message = f"`{found.state}` is stuck: no transition is open ({how_reached(found)})"
+            how = "is stuck: no transition is open" if found.is_sure else MAY_BE_STUCK
+            message = f"`{found.state}` {how} ({how_reached(found)})"
             remedy = "add `- {target: STATE}` as the last one"
             path = ("states", found.state, "transitions")
             yield subject.source.problem(path, STUCK, message, help=remedy, key=True)

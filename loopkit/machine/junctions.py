@@ -7,12 +7,15 @@ for those after another. Every other state is one node with its own name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from loopkit.language.facts import CAME_FROM
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard import Guard
+from loopkit.language.guard.kleene import equality, truth
 from loopkit.machine.edges import Edge
 
 if TYPE_CHECKING:
@@ -85,8 +88,11 @@ class Junctions:
         for name in self._split:
             nodes = [name] if name == self._graph.machine.start else []
             nodes += self._nodes[name]
-            for edge in self._graph.outgoing[name]:
-                found[edge.id] = tuple(node for node in nodes if edge in self.ways[node])
+            leaving: dict[str, list[str]] = {edge.id: [] for edge in self._graph.outgoing[name]}
+            for node in nodes:
+                for edge in self.ways[node]:
+                    leaving[edge.id].append(node)
+            found |= {edge: tuple(some) for edge, some in leaving.items()}
         return found
 
     def nodes_of(self, state: str) -> tuple[str, ...]:
@@ -100,23 +106,72 @@ class Junctions:
         """The edges of a junction whose guard may hold and is not covered by an earlier one."""
         known = {CAME_FROM: before.source}
         passed: list[frozenset[str]] = []
-        for edge in self._graph.outgoing[before.state]:
-            guard = self._graph.guard_of(edge) if edge.event == "done" else None
-            parts = frozenset() if guard is None else frozenset(_necessary_parts(guard.tree, known))
-            is_unread = guard is None and edge.guard is not None
+        for exit_ in self._exits[before.state].after(before.source):
+            edge, guard = exit_.edge, exit_.guard
             if guard is not None and truth(guard.tree, known) is False:
                 continue
-            if edge.event == "done" and any(needed <= parts for needed in passed):
+            needed = frozenset(p.text for p in exit_.parts if truth(p.tree, known) is not True)
+            if edge.event == "done" and any(covering <= needed for covering in passed):
                 continue
             yield edge
-            if edge.event == "done" and not edge.back and not is_unread:
-                passed.append(parts)
+            if edge.event == "done" and not edge.back and not exit_.is_unread:
+                passed.append(needed)
+
+    @cached_property
+    def _exits(self) -> Mapping[str, Exits]:
+        """The edges out of each junction."""
+        return {
+            name: Exits(self._exit(edge) for edge in self._graph.outgoing[name])
+            for name in self._split
+        }
+
+    def _exit(self, edge: Edge) -> Exit:
+        guard = self._graph.guard_of(edge) if edge.event == "done" else None
+        parts = () if guard is None else tuple(Part(p, ast.dump(p)) for p in _parts(guard.tree))
+        return Exit(edge, guard, parts)
 
 
-def _necessary_parts(tree: ast.expr, known: Mapping[str, object]) -> Iterator[str]:
-    """The operands of `and` that a guard needs, without those that are known to hold."""
+class Part(NamedTuple):
+    """An operand of `and`, and what tells it from others."""
+
+    tree: ast.expr
+    text: str
+
+
+class Exit(NamedTuple):
+    """An edge out of a junction, with its guard and the parts that this needs."""
+
+    edge: Edge
+    guard: Guard | None
+    parts: tuple[Part, ...]
+
+    @property
+    def is_unread(self) -> bool:
+        return self.guard is None and self.edge.guard is not None
+
+
+class Exits:
+    """The edges out of one junction, found by the state before that their guards name."""
+
+    def __init__(self, exits: Iterable[Exit]) -> None:
+        self._after: dict[object, list[tuple[int, Exit]]] = {}
+        self._always: list[tuple[int, Exit]] = []
+        for place, exit_ in enumerate(exits):
+            needed = (equality(part.tree) for part in exit_.parts)
+            sources = [value for fact, value in filter(None, needed) if fact == CAME_FROM]
+            group = self._after.setdefault(sources[0], []) if sources else self._always
+            group.append((place, exit_))
+
+    def after(self, source: str) -> Iterator[Exit]:
+        """The edges that may be taken after a state, in their order."""
+        found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
+        return (exit_ for _, exit_ in found)
+
+
+def _parts(tree: ast.expr) -> Iterator[ast.expr]:
+    """The operands of `and` that a guard needs."""
     if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
         for part in tree.values:
-            yield from _necessary_parts(part, known)
-    elif truth(tree, known) is not True:
-        yield ast.dump(tree)
+            yield from _parts(part)
+    else:
+        yield tree

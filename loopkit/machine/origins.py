@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from loopkit.language import Rule
+from loopkit.machine.paths import Step, on_every_path, on_some_path
 
 if TYPE_CHECKING:
     from loopkit.machine.graph import Graph
@@ -19,6 +21,7 @@ class Origins:
         self._graph = graph
         self._order = {name: at for at, name in enumerate(graph.machine.origins)}
         self._of_author: dict[str, tuple[str, ...]] = {}
+        self._of_state: dict[str, tuple[str, ...]] = {}
         self._reachable: dict[str, set[str]] = {}
 
     def __bool__(self) -> bool:
@@ -32,9 +35,9 @@ class Origins:
     def of_author(self, author: str) -> tuple[str, ...]:
         """The origins of an author's artifact, the earliest first."""
         if author not in self._of_author:
-            known = (origin for origin in self._order if origin in self._graph.states)
-            before = (origin for origin in known if author in self._reachable_from(origin))
-            self._of_author[author] = self.in_order((*before, self.default_of(author)))
+            before = self._before[author]
+            known = (name for name, bit in self._bits.items() if before & bit or name == author)
+            self._of_author[author] = self.in_order((*known, self.default_of(author)))
         return self._of_author[author]
 
     def default_of(self, author: str) -> str:
@@ -42,17 +45,19 @@ class Origins:
         last origin on every path before it."""
         if author in self._order:
             return author
-        for origin in reversed(self._order):
-            start = self._graph.machine.start
-            if origin == start or author not in self._graph.reachable(start, without=origin):
-                return origin
-        return author
+        if author not in self._entered:
+            return next(reversed(self._order), author)
+        passed = self._passed[author]
+        return next((name for name in reversed(self._bits) if passed & self._bits[name]), author)
 
     def of_state(self, judge: str) -> tuple[str, ...]:
         """The origins of the artifact that a validate state judges, over all of its authors."""
-        judged = self._graph.states[judge].judges
-        authors = self._graph.artifacts.get(judged or "", ())
-        return self.in_order(origin for author in authors for origin in self.of_author(author))
+        if judge not in self._of_state:
+            judged = self._graph.states[judge].judges
+            authors = self._graph.artifacts.get(judged or "", ())
+            found = (origin for author in authors for origin in self.of_author(author))
+            self._of_state[judge] = self.in_order(found)
+        return self._of_state[judge]
 
     def of_finding(self, named: Iterable[str], author: str) -> tuple[str, ...]:
         """The origins of a finding that names these; the default replaces impossible ones."""
@@ -68,12 +73,16 @@ class Origins:
     def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
         """Origins without repetition, the earliest first; an author that is not one comes last."""
         unique = dict.fromkeys(names)
-        return tuple(sorted(unique, key=lambda name: self._order.get(name, len(self._order))))
+        return tuple(sorted(unique, key=self.place_of))
+
+    def place_of(self, name: str) -> int:
+        """The place of an origin in their order; an author that is not one comes last."""
+        return self._order.get(name, len(self._order))
 
     def later_than(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
         """The origins among `names` that work after a state."""
-        at = self._order.get(state, len(self._order))
-        return tuple(n for n in names if n != state and self._order.get(n, len(self._order)) > at)
+        at = self.place_of(state)
+        return tuple(name for name in names if name != state and self.place_of(name) > at)
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
         """The states among `names` that may work after a state, which need not be an origin."""
@@ -90,3 +99,41 @@ class Origins:
     def _possible(self) -> frozenset[str]:
         of_judges = (self.of_state(name) for name in self._graph.judges)
         return frozenset(origin for origins in of_judges for origin in origins)
+
+    # -- all states at once, with a bit for each origin ------------------------------------
+
+    @cached_property
+    def _bits(self) -> dict[str, int]:
+        known = (name for name in self._order if name in self._graph.states)
+        return {name: 1 << at for at, name in enumerate(known)}
+
+    @cached_property
+    def _before(self) -> dict[str, int]:
+        """For each state, the origins from which forward edges lead to it."""
+        found = on_some_path(self._graph.nodes_last_first, self._steps(back=False))
+        return {name: self._over_nodes(name, found, or_) for name in self._graph.states}
+
+    @cached_property
+    def _passed(self) -> dict[str, int]:
+        """For each state, the origins that are on every path to it."""
+        order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
+        found = on_every_path(order, start, self._steps(back=True))
+        return {name: self._over_nodes(name, found, and_) for name in self._graph.states}
+
+    @cached_property
+    def _entered(self) -> set[str]:
+        return self._graph.reachable(self._graph.machine.start)
+
+    def _over_nodes(
+        self, state: str, found: Mapping[str, int], join: Callable[[int, int], int]
+    ) -> int:
+        return reduce(join, (found[node] for node in self._graph.junctions.all_of(state)))
+
+    def _steps(self, *, back: bool) -> Iterator[Step]:
+        """The steps between nodes, each of which passes the origin that it leaves."""
+        junctions, states = self._graph.junctions, self._graph.states
+        for node in self._graph.nodes_last_first:
+            left = self._bits.get(junctions.state_of(node), 0)
+            for edge in junctions.ways.get(node, ()):
+                if edge.target in states and (back or not edge.back):
+                    yield Step(node, junctions.to(edge), 0, left)

@@ -123,8 +123,7 @@ def _operand(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
 
 
 def _unknown(node: ast.Name, types: Mapping[str, GuardType]) -> GuardProblem:
-    texts = {value for known in types.values() for value in known.values}
-    if node.id in texts:
+    if any(node.id in known.values for known in types.values()):
         remedy = f'a text needs quotes: "{node.id}"'
     else:
         remedy = did_you_mean(node.id, sorted(types))

@@ -90,13 +90,26 @@ def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
     return lambda values: number(_region(values[bound]).stand_in)
 
 
-def room_of(variables: Variables, counter: str) -> Callable[[Values], bool]:
-    """How the room of a counter is read from a configuration that holds it."""
+def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
+    """How the room of a counter is read from a configuration that holds it.
+
+    It is UNKNOWN where the cap has not been split.
+    """
     if counter in variables.rooms:
         left = Variable("room", counter)
-        return lambda values: _region(values[left]).low > 0
-    spent, cap = Variable("counter", counter), cap_of(variables, counter)
-    return lambda values: number(values[spent]) < cap(values)
+        return lambda values: _is_above(0, _region(values[left]))
+    spent, cap = Variable("counter", counter), variables.inputs.caps[counter]
+    if isinstance(cap, int):
+        return lambda values: number(values[spent]) < cap
+    bound = Variable("input", cap)
+    return lambda values: _is_above(number(values[spent]), _region(values[bound]))
+
+
+def _is_above(number: int, region: Region) -> object:
+    """Whether the values of a region are above a number."""
+    if region.has_number(number) and number < region.high:
+        return UNKNOWN
+    return number < region.low <= region.high
 
 
 def number(value: object) -> int:

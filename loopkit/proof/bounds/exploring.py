@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MOST_CONFIGURATIONS = 500_000
 SOON = 10_000
 """The configurations that are explored before `settle` tries to decide without the others."""
+SOON_EACH = 100
+"""The same for each state, because a machine of many states has more of them."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
 
@@ -105,7 +107,8 @@ def _settle(
     plans: Plans, given: Mapping[str, object], present: Present | None, most: int
 ) -> Bounds | None:
     """The bounds without extremes, if they are soon known; None if all has to be explored."""
-    explorer = Explorer(plans, min(SOON, most), present)
+    soon = max(SOON, SOON_EACH * len(plans.variables.graph.states))
+    explorer = Explorer(plans, min(soon, most), present)
     try:
         return Exact(explorer, explorer.explore_all(), present).bounds(())
     except TooMany:

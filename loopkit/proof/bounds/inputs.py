@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from loopkit.language.datatypes import DataType, single_values
 from loopkit.language.guard import Guard
 from loopkit.language.guard.tree import conditions, names_in
-from loopkit.proof.bounds.regions import Region, alike, by_name
+from loopkit.proof.bounds.regions import Region, by_name
+from loopkit.proof.bounds.telling import alike
 from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.domains import domains
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import UNKNOWN, truth
+from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.guard.tree import conditions, names_in
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
 from loopkit.proof.bounds.contexts import KEPT, LAST, LIMITED, PROGRESS, WORKED, number, readings
-from loopkit.proof.bounds.regions import alike
+from loopkit.proof.bounds.telling import Telling, alike
 from loopkit.proof.bounds.variables import FOUND, Values, Variable, Variables, owner_of
 from loopkit.proof.outcomes import FOUND_BY, ROOM, Row, Table, faults_of, own_table
 from loopkit.values import Value
@@ -90,16 +89,15 @@ class Moves:
     def of(self, name: str, values: Values) -> StateMoves:
         """The moves of a state in a configuration whose variables have these values."""
         context = {fact: read(values) for fact, read in self._readings[name]}
-        asked, others = self._told_by[name]
-        told = (*(truth(c, context) for c in asked), *(context[fact] for fact in others))
+        told = self._told_by[name].of(context)
         known = self._known.get((name, told))
         if known is None:
             every = [self._within(name, {**context, **rooms}) for rooms in self._rooms(name)]
             known = self._known[name, told] = _merge_contexts(every)
         return known
 
-    def _tells(self, name: str) -> tuple[Sequence[ast.expr], Sequence[str]]:
-        """The conditions and the facts that distinguish the contexts of a state."""
+    def _tells(self, name: str) -> Telling:
+        """What distinguishes the contexts of a state."""
         variables = self.variables
         own = (
             *variables.guards[name],
@@ -110,8 +108,8 @@ class Moves:
         every = {id(c): c for guard in own for c in conditions(guard.tree)}
         mixed = [names_in(c) for c in every.values() if not names_in(c) <= facts]
         numbers = {"attempt", *COUNTING, *variables.inputs.named}.difference(*mixed)
-        alone = [c for c in every.values() if names_in(c) <= facts]
-        return alone, sorted(facts - numbers)
+        alone = [c for c in every.values() if names_in(c) <= facts and names_in(c) & numbers]
+        return Telling(alone, sorted(facts - numbers))
 
     def anything(self, name: str) -> tuple[Move, ...]:
         """All moves of a state in any configuration, and maybe more."""

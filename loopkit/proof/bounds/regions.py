@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import floor
-from typing import TypeGuard
 
 from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import truth
-from loopkit.language.guard.tree import names_in
 from loopkit.values import Value
 
 
@@ -44,8 +40,12 @@ class Region(Value, frozen=True):
         return isinstance(number, int) and self.low <= number <= self.high
 
     def with_one_less(self) -> Region:
-        """The region with each number reduced by one."""
-        return Region(self.low - 1, self.high - 1)
+        """The region with each number reduced by one, if it is not zero."""
+        return Region(max(self.low, 1) - 1, self.high - 1)
+
+    def above(self, number: int) -> Region:
+        """The numbers above another one, if there are any."""
+        return Region(max(self.low, number + 1), self.high) if number < self.high else self
 
     def cut(self, last: int) -> tuple[Region, ...]:
         """The numbers up to `last` and those above; the region itself if one part is empty."""
@@ -70,11 +70,22 @@ class Region(Value, frozen=True):
             for _, found in groupby(self._runs(near), key=lambda run: decide(run.low))
             if (runs := list(found))
         ]
-        told: dict[bool | None, tuple[object, ...]] = {}
+        told: dict[bool | None, list[object]] = {}
         for value in self.others:
-            held = decide(value)
-            told[held] = (*told.get(held, ()), value)
-        return (*parts, *(Region(others=values) for values in told.values()))
+            told.setdefault(decide(value), []).append(value)
+        return (*parts, *(Region(others=tuple(values)) for values in told.values()))
+
+    def split_by(self, value: object) -> tuple[Region, ...]:
+        """Split into the values that are equal to `value` and those that are not."""
+        if self.low <= self.high:
+            return self.split(lambda other: other == value, (value,))
+        # One of hundreds of values after the other may be taken out of the rest.
+        parts = (
+            [other for other in self.others if other == value],
+            [other for other in self.others if other != value],
+        )
+        is_first = self.others[0] == value
+        return tuple(Region(others=tuple(p)) for p in (parts if is_first else parts[::-1]) if p)
 
     def _runs(self, near: Iterable[object]) -> Iterator[Region]:
         """The numbers as runs between those in `near`, each of which is a run of its own."""
@@ -82,27 +93,6 @@ class Region(Value, frozen=True):
         cuts = {n + step for n in numbers for step in (0, 1) if self.low < n + step <= self.high}
         ends = sorted({self.low, self.high + 1, *cuts}) if self.low <= self.high else []
         return (Region(low, after - 1) for low, after in pairwise(ends))
-
-
-def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
-    """A function that maps all values that no guard distinguishes to one of them."""
-    tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]
-    if any(len(names_in(test)) > 1 for test in tests):
-        return lambda value: value
-    stand_ins: dict[tuple[object, ...], object] = {}
-
-    def stand_in(value: object) -> object:
-        told = tuple(truth(test, {name: value}) for test in tests)
-        return stand_ins.setdefault(told, value)
-
-    return stand_in
-
-
-def _tests(node: ast.AST, name: str) -> TypeGuard[ast.expr]:
-    """Whether a part of a guard is a smallest condition on a name."""
-    if isinstance(node, ast.Compare):
-        return name in names_in(node)
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:

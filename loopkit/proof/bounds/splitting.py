@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.kleene import equality, truth
 from loopkit.language.guard.tree import constants, names_in
-from loopkit.proof.bounds.contexts import number, readings
+from loopkit.proof.bounds.contexts import number, readings, room_of
 from loopkit.proof.bounds.regions import Region
 from loopkit.proof.bounds.variables import Values, Variable, Variables
 from loopkit.proof.outcomes.domains import MOST_VALUES
 
 MOST_PARTS = 5_000
-"""The most parts of a configuration in a state; the inputs of the others are left undecided."""
+"""The most parts of a configuration in a state; the inputs and caps of the others are undecided."""
 Found = tuple[Variable, tuple[Region, ...], int]
 """A variable, the parts of its region, and how many guards are decided for all of them."""
 
@@ -33,20 +33,20 @@ class Splitting:
             for name, read in variables.read.items()
         }
         """Whether each state reads a region at all."""
+        self._rooms = {c: room_of(variables, c) for c in variables.counted}
         self._asked = {name: tuple(self._guards(name)) for name in self._graph.states}
 
     def parts(self, name: str, values: Values) -> Iterator[Values]:
         """The parts of a configuration in each of which all that a state reads is decided.
 
-        Where these would be too many, guards may hold or not in the others.
+        Where these would be too many, guards may hold or not in the others, and caps may have room
+        or not.
         """
         waiting, count = [(values, 0)], 0
         while waiting:
             values, answered = waiting.pop()
             found = self._next_split(name, values, answered)
-            is_full = found is not None and count + len(waiting) >= self._most
-            # Whether a counter has room is never left undecided.
-            if is_full and self._by_caps(name, values, _open(values)) is None:
+            if found is not None and count + len(waiting) >= self._most:
                 found, values = None, _undecided(values)
             if found is None:
                 count += 1
@@ -75,7 +75,11 @@ class Splitting:
     def _by_caps(
         self, name: str, values: Values, open_: Mapping[Variable, Region]
     ) -> tuple[Variable, tuple[Region, ...]] | None:
+        passed: set[str | None] = set()
         for edge in self._graph.outgoing[name]:
+            if edge.event == "done" and not passed.isdisjoint((None, edge.origin)):
+                # Where it could be taken, an earlier one is.
+                continue
             for counter in edge.counters:
                 room, cap = Variable("room", counter), self._variables.inputs.caps[counter]
                 bound = Variable("input", str(cap))
@@ -88,6 +92,10 @@ class Splitting:
                     continue
                 if len(parts) > 1:
                     return variable, parts
+            rooms = (self._rooms[c](values) for c in edge.counters if c in self._rooms)
+            is_known = self._rooms.keys() >= {*edge.counters}
+            if edge.back and edge.guard is None and is_known and all(r is True for r in rooms):
+                passed.add(edge.origin)
         return None
 
     def _by_guards(
@@ -169,6 +177,8 @@ class Conditions:
         """The parts of a region that decide a smallest condition in different ways."""
         region = self._open[fact]
         others = names_in(condition) - {fact}
+        if (needed := equality(condition)) is not None:
+            return region.split_by(needed[1])
         if others <= self._context.keys():
             near = [*constants(condition), *(self._context[other] for other in others)]
             return region.split(

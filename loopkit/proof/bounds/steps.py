@@ -72,8 +72,12 @@ def _count(variables: Variables, edge: Edge, values: Values, new: dict[Variable,
             assert isinstance(left, Region)
             new[room] = left.with_one_less()
         elif counter in variables.counted:
-            spent = Variable("counter", counter)
-            new[spent] = number(new.get(spent, values[spent])) + 1
+            spent, cap = Variable("counter", counter), variables.inputs.caps[counter]
+            before = number(new.get(spent, values[spent]))
+            new[spent] = before + 1
+            bound = Variable("input", str(cap))
+            if isinstance(region := values.get(bound), Region):
+                new[bound] = region.above(before)
 
 
 def _arrive(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:

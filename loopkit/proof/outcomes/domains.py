@@ -42,7 +42,7 @@ def _operands(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
     """Each name with the operands that it is compared with."""
     found: dict[str, list[ast.expr]] = {}
     for guard in guards:
-        for name in guard.names:
+        for name in sorted(guard.names):
             found.setdefault(name, [])
         for node in ast.walk(guard.tree):
             if isinstance(node, ast.Compare):

@@ -9,7 +9,7 @@ from loopkit.language import EachState
 from loopkit.language.facts import CODES, COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
 from loopkit.language.guard import Guard, check
 from loopkit.language.guard.kleene import Held
-from loopkit.language.guard.tree import at_place_of, conditions, names_in, rebuild
+from loopkit.language.guard.tree import at_place_of, conditions, constants, names_in, rebuild
 from loopkit.machine.edges import Edge
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.analysis import Analysis
@@ -28,7 +28,8 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     edges = analysis.graph.on(name, "done")
     guards = whole_guards(analysis, edges)
     types = analysis.guard_types[name]
-    usable = [g for g in guards.values() if g is not None and not check(g, types)]
+    known = (g for g in guards.values() if g is not None and all(n in types for n in g.names))
+    usable = [guard for guard in known if not check(guard, types)]
     if len(usable) < len(guards):
         return None
     values = domains(usable, types, analysis.scope.input)
@@ -37,8 +38,8 @@ def table_of(analysis: Analysis, name: str) -> Table | None:
     facts = own_names(analysis.graph, name).keys()
     own = {fact: values[fact] for fact in values if fact in facts}
     # The names of its own facts in other states would vary independently of the facts.
-    known = {*facts, *varied, *(fact for fact in values if is_of(fact, name))}
-    free = {fact: values[fact] for fact in values if fact not in known}
+    elsewhere = (fact for fact in values if not is_of(fact, name))
+    free = {fact: values[fact] for fact in elsewhere if fact not in {*facts, *varied}}
     of_work = _own(analysis, name, own, [_as_own(guard, name) for guard in usable])
     given = _origins_before(analysis, name)
     return _table(analysis, name, guards, of_work, (*counted, *_free(free), *given))
@@ -146,7 +147,7 @@ def _own(
 ) -> Iterator[Dimension]:
     state = analysis.machine.states[name]
     if state.judges is not None:
-        yield from _of_report(analysis, name, values)
+        yield from _of_report(analysis, name, values, _origins_named(analysis, name, guards))
     elif isinstance(state, EachState):
         yield rows_of_items(analysis, state, guards, items)
     else:
@@ -155,7 +156,9 @@ def _own(
         yield from _free({**listed, **values})
 
 
-def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
+def _of_report(
+    analysis: Analysis, name: str, values: Mapping[str, Values], origins: Collection[str] | None
+) -> Iterator[Dimension]:
     """The facts of a report; its panel decides which of them are possible together."""
     panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
@@ -165,10 +168,22 @@ def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> I
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
     if analysis.graph.origins:
-        others[ORIGIN] = (*panel.origins(), None)
+        others[ORIGIN] = (*panel.origins(origins), None)
     yield from _free({VERDICT: panel.verdicts(), **others})
     for code in codes:
         yield ({CODES: Held({str(code)}, ())}, {CODES: Held((), {str(code)})})
+
+
+def _origins_named(analysis: Analysis, name: str, guards: Iterable[Guard]) -> set[str] | None:
+    """The origins that the edges of a state or some guards tell from others; None if all may be."""
+    named = {edge.origin for edge in analysis.graph.on(name, "done") if edge.origin is not None}
+    asking = (guard for guard in guards if ORIGIN in guard.names)
+    for condition in (part for guard in asking for part in conditions(guard.tree)):
+        if ORIGIN in (names := names_in(condition)):
+            if len(names) > 1:
+                return None
+            named.update(map(str, constants(condition)))
+    return named
 
 
 def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:

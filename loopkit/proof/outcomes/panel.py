@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from math import inf
 from typing import Literal
@@ -45,6 +46,12 @@ class Source(Value, frozen=True):
     """The code of all its findings, if there is one."""
     origins: frozenset[str] = frozenset()
     """The possible earliest origins of its findings, if the machine has origins."""
+    latest: int = -1
+    """The place of the latest of them in the order of the origins."""
+
+
+_Reach = tuple[frozenset[str], int]
+"""The possible earliest origins of findings, and the place of the latest."""
 
 
 class Panel:
@@ -58,12 +65,9 @@ class Panel:
         self._faults = fault_codes(analysis.graph, name) if may_be_faulty(analysis, name) else None
         self._origins = analysis.graph.origins
         self._authors = analysis.graph.artifacts.get(self._state.validate_, ())
-        rules = analysis.rules_at[name]
-        self._rules = {
-            authors: [(rule, self._source(rule, authors)) for rule in rules]
-            for authors in (self._authors, *((author,) for author in self._authors))
-        }
-        """By the possible authors of the judged artifact."""
+        self._rules = rules = analysis.rules_at[name]
+        self._sources: dict[tuple[str, ...], list[tuple[Rule, Source]]] = {}
+        """The rules with their findings, by the possible authors of the judged artifact."""
         self._guards = {
             rule.guard: analysis.guards.whole(rule.guard)
             for rule in rules
@@ -82,10 +86,35 @@ class Panel:
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
         return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
-    def origins(self) -> tuple[str, ...]:
-        """The possible earliest origins of a report that fails."""
-        every = self._origins.in_order(self._every_origin)
-        return tuple(o for o in every if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+    def origins(self, named: Collection[str] | None = None) -> tuple[str, ...]:
+        """The possible earliest origins of a report that fails.
+
+        With `named`, one stands for all others with which the same reports are possible.
+        """
+        found: dict[object, str] = {}
+        for origin in self._origins.in_order(self._every_origin):
+            is_one = named is None or origin in named
+            found.setdefault(origin if is_one else self._findings_of(origin), origin)
+        return tuple(o for o in found.values() if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+
+    def _findings_of(self, origin: str) -> Hashable:
+        """The same for origins with which the same reports are possible."""
+        place = self._origins.place_of(origin)
+        return tuple(
+            (origin in defaults, *((origin in some, latest > place) for some, latest in found))
+            for defaults, found in self._found_by_authors
+        )
+
+    @cached_property
+    def _found_by_authors(self) -> Sequence[tuple[Collection[str], Collection[_Reach]]]:
+        """For each set of possible authors, the default origins and those of the rules."""
+        return [
+            (
+                {self._origins.default_of(author) for author in authors},
+                list(dict.fromkeys((s.origins, s.latest) for _, s in self._sources_by(authors))),
+            )
+            for authors in self._sets_of_authors
+        ]
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; missing facts may have any value."""
@@ -130,8 +159,7 @@ class Panel:
             case "pass":
                 return bool(rules) and _finds_nothing(row) and self._has_score(rules, row)
             case "not_applicable":
-                rules_asked = self._rules[self._authors]
-                surely = any(self.applies(rule, row) for rule, _ in rules_asked)
+                surely = any(self.applies(rule, row) for rule in self._rules)
                 return not surely and _finds_nothing(row) and _is_none(row)
             case "infeasible":
                 return self._may_be_infeasible and _finds_nothing(row) and _is_none(row)
@@ -173,30 +201,47 @@ class Panel:
             return rules
         if not any(source.blocks and origin in source.origins for _, source in rules):
             return ()
-        later = {origin, *self._origins.later_than(origin, self._every_origin)}
+        place = self._origins.place_of(origin)
         return [
-            (rule, source if later & source.origins else source.replace(blocks=False))
+            (rule, source)
+            if source.latest > place or origin in source.origins
+            else (rule, source.replace(blocks=False))
             for rule, source in rules
         ]
 
-    @property
+    @cached_property
     def _every_origin(self) -> frozenset[str]:
         return frozenset(o for author in self._authors for o in self._origins.of_author(author))
 
+    @property
+    def _sets_of_authors(self) -> Iterator[tuple[str, ...]]:
+        """All of the authors, and each of several."""
+        yield self._authors
+        if len(self._authors) > 1:
+            yield from ((author,) for author in self._authors)
+
     def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
-        rules = self._rules[self._possible_authors(row)]
+        rules = self._sources_by(self._possible_authors(row))
         return [(rule, source) for rule, source in rules if self.applies(rule, row) is not False]
+
+    def _sources_by(self, authors: tuple[str, ...]) -> Sequence[tuple[Rule, Source]]:
+        if authors not in self._sources:
+            self._sources[authors] = [(rule, self._source(rule, authors)) for rule in self._rules]
+        return self._sources[authors]
 
     def _source(self, rule: Rule, authors: Iterable[str]) -> Source:
         known = authors if self._origins else ()
-        earliest = (self._origins.earliest_of(rule, author) for author in known)
+        origins = frozenset(
+            chain.from_iterable(self._origins.earliest_of(rule, who) for who in known)
+        )
         return Source(
             codes=rule.codes,
             most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
             own_code=rule.own_code,
-            origins=frozenset(chain.from_iterable(earliest)),
+            origins=origins,
+            latest=max(map(self._origins.place_of, origins), default=-1),
         )
 
 

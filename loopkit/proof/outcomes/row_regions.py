@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import compress
+from operator import not_
 
 from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.values import Value
@@ -161,15 +163,12 @@ class Space:
         left = self._alternatives(region, index)
         if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
             return Split(index, _one_by_one(left))
-        told: dict[bool | None, list[Row]] = {}
+        told: Mapping[bool | None, Sequence[Row]]
         if (equal := self._equal(condition, index)) is not None:
-            # Hundreds of conditions may each take one of hundreds of values out of the rest.
-            for row in left:
-                told.setdefault(id(row) in equal, []).append(row)
+            told = _apart(left, equal)
         else:
             truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
-            for row in left:
-                told.setdefault(truth_of(row), []).append(row)
+            told = _grouped(left, truth_of)
         if len(told) == 1 and index in region.left:
             return next(iter(told))
         # A single part is a split too, so that `row` has a row of this dimension.
@@ -258,6 +257,25 @@ def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
             return None
         found.setdefault(value, set()).add(id(row))
     return found
+
+
+def _grouped(
+    rows: Dimension, truth_of: Callable[[Row], bool | None]
+) -> Mapping[bool | None, Sequence[Row]]:
+    told: dict[bool | None, list[Row]] = {}
+    for row in rows:
+        told.setdefault(truth_of(row), []).append(row)
+    return told
+
+
+def _apart(rows: Dimension, equal: Collection[int]) -> Mapping[bool | None, Sequence[Row]]:
+    """The rows among `equal` and the others, by whether they are; the first row's part is first.
+
+    Hundreds of conditions may each take one of hundreds of rows out of the rest.
+    """
+    held = [*map(equal.__contains__, map(id, rows))]
+    parts = {True: [*compress(rows, held)], False: [*compress(rows, map(not_, held))]}
+    return {told: parts[told] for told in (held[0], not held[0]) if parts[told]}
 
 
 def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:

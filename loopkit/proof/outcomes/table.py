@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from typing import Any
 
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard import Guard
@@ -58,14 +59,6 @@ class Exit(Value, frozen=True, dict=True):
     @cached_property
     def may_lead(self) -> ast.expr:
         return _all([self.has_room, *(_not(exit_.guarded) for exit_ in self.behind)])
-
-    @cached_property
-    def is_closed(self) -> ast.expr:
-        """The condition that it has no room, or is not for the earliest origin, if there is one."""
-        if self.edge.origin is None:
-            return _not(self.has_room)
-        others = [_not(_is_origin(None)), _not(_is_origin(self.edge.origin))]
-        return ast.BoolOp(ast.Or(), [_not(self.has_room), _all(others)])
 
     @cached_property
     def has_room(self) -> ast.expr:
@@ -193,33 +186,47 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _is_full(self) -> ast.expr:
         """The condition that no transition back is open."""
-        return _all([exit_.is_closed for exit_ in self._back])
+        alike: dict[tuple[str, ...], list[Exit]] = {}
+        for exit_ in self._back:
+            alike.setdefault(exit_.edge.counters, []).append(exit_)
+        return _all(map(_are_closed, alike.values()))
 
     def _next(self, region: Region) -> Split | None:
         """The split for the next undecided question, up to an exit that is surely taken."""
-        for answered in range(region.answered, len(self._questions)):
-            ask, is_last = self._questions[answered]
-            told = ask(region)
+        earlier, taken = self._asked_first, self._asked_of_exits
+        for answered in range(region.answered, len(earlier)):
+            told = earlier[answered](region)
             if isinstance(told, Split):
                 return told.replace(answered=answered)
-            if told and is_last:
+        for place in self._cases.open_at(region.sure, max(0, region.answered - len(earlier))):
+            told = self._space.truth(taken[place], region)
+            if isinstance(told, Split):
+                return told.replace(answered=len(earlier) + place)
+            if told:
                 return None
         return None
 
     @cached_property
-    def _questions(self) -> Sequence[tuple[Question, bool]]:
-        """The questions in order, each with whether no later one matters if it holds."""
+    def _asked_first(self) -> Sequence[Question]:
+        """The questions that are asked of every row."""
         space = self._space
-        taken = [
+        return [
+            *(partial(space.value_of, fact) for fact in self.first),
+            *(partial(space.truth, part) for part in self.also),
+        ]
+
+    @cached_property
+    def _asked_of_exits(self) -> Sequence[ast.expr]:
+        """The conditions of the exits, in order; no later one matters if one holds."""
+        return [
             part
             for exit_ in self.exits
             for part in (exit_.condition, *((exit_.wanted,) if self.is_human else ()))
         ]
-        return [
-            *((partial(space.value_of, fact), False) for fact in self.first),
-            *((partial(space.truth, part), False) for part in self.also),
-            *((partial(space.truth, part), True) for part in taken),
-        ]
+
+    @cached_property
+    def _cases(self) -> Switch:
+        return Switch(self._asked_of_exits)
 
     # -- what a person can choose ----------------------------------------------------------
 
@@ -249,6 +256,16 @@ class Table(Value, frozen=True, dict=True):
         return False
 
 
+def _are_closed(exits: Sequence[Exit]) -> ast.expr:
+    """The condition that exits with the same counters have no room, or that all of them are for
+    origins and none is for the earliest one, if there is one."""
+    has_none, origins = _not(exits[0].has_room), {exit_.edge.origin for exit_ in exits}
+    if None in origins:
+        return has_none
+    others = [_not(_is_origin(None)), _not(_is_one_of(origins))]
+    return ast.BoolOp(ast.Or(), [has_none, _all(others)])
+
+
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
     """The condition that all of these hold, without parts inside parts."""
     every = list(chain.from_iterable(map(_conjuncts, parts)))
@@ -270,6 +287,12 @@ def _not(part: ast.expr) -> ast.expr:
 def _is_origin(origin: str | None) -> ast.expr:
     """The condition that this is the earliest origin; with None, that there is no origin."""
     return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.Eq()], [ast.Constant(origin)])
+
+
+def _is_one_of(origins: Collection[str | None]) -> ast.expr:
+    # A set, which no guard can write, so that hundreds of origins are one look.
+    known: Any = frozenset(origins)
+    return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.In()], [ast.Constant(known)])
 
 
 _FAILS = ast.Compare(ast.Name(VERDICT, ast.Load()), [ast.Eq()], [ast.Constant("fail")])

@@ -13,7 +13,8 @@ from loopkit.proof.bounds.configurations import END, Arc, Explorer, TooMany
 from loopkit.proof.bounds.contexts import room_of
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
-from loopkit.proof.bounds.regions import Region, alike
+from loopkit.proof.bounds.regions import Region
+from loopkit.proof.bounds.telling import alike
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes import Analysis
 from loopkit.testing.coverage import Reached
@@ -165,7 +166,8 @@ class Ways:
 
     def _has_room(self, edge: Edge, at: int) -> bool:
         values = self._explored.values(at)
-        return all(room_of(self._variables, counter)(values) for counter in edge.counters)
+        rooms = (room_of(self._variables, counter)(values) for counter in edge.counters)
+        return all(room is not False for room in rooms)
 
     def _by_id(self, edge: str) -> Edge:
         return self.graph.by_id[edge]
