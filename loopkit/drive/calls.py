@@ -204,7 +204,7 @@ def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
     and CallFailed.
     """
     run, task = active.state, active.state.tasks.get(work.task)
-    _number_call(active, work, task, request)
+    number_call(run, work, task, request)
     try:
         room = find_room(active, work.quote, request)
     except AgentError as error:
@@ -218,16 +218,9 @@ def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
         return False
     left = room.left_s
     request.deadline_s = request.timeout_s if left is None else min(request.timeout_s, left)
-    request.key = next_key(run, work.task)
     active.stage(intent_of(active, work, request, room.reserved))
     active.line.in_flight.append(request.key)
     return True
-
-
-def next_key(run: RunState, task: str) -> str:
-    """The key of the next call for a piece of work."""
-    known = run.tasks.get(task)
-    return f"{run.run}:{task}:{(known.sent if known else 0) + 1}{run.era}"
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
@@ -259,14 +252,15 @@ def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in digests.items() if name not in run.offered}
 
 
-def _number_call(active: ActiveRun, work: CallSeries, task: Task | None, request: Request) -> None:
-    """Set the position of a request among all calls of its agent."""
-    state = active.state
+def number_call(run: RunState, work: CallSeries, task: Task | None, request: Request) -> None:
+    """Set the key of the next call for a piece of work, and its place among all of its agent."""
+    sent = 0 if task is None else task.sent
+    request.key = f"{run.run}:{work.task}:{sent + 1}{run.era}"
     if task is None:
-        request.task_index = state.tasks_of(work.agent)
-        request.place_index = state.asked_at.get((work.agent, work.place), 0)
+        request.task_index = run.tasks_of(work.agent)
+        request.place_index = run.asked_at.get((work.agent, work.place), 0)
         return
-    open_calls = sum(call.task == work.task for call in state.open_calls.values())
+    open_calls = sum(call.task == work.task for call in run.open_calls.values())
     request.task_index, request.place_index = task.index, task.place_index
     request.call_index = task.settled
     request.lost_index = task.sent - task.settled - open_calls

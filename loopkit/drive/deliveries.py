@@ -13,7 +13,7 @@ from typing import NoReturn
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, intent_of, next_key
+from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
 from loopkit.drive.state_files import (
@@ -43,7 +43,7 @@ async def await_delivery(
 ) -> NoReturn:
     """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
-    request.key = next_key(run, work.task)
+    number_call(run, work, run.tasks.get(work.task), request)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
     wanted = await _describe_wanted(active, work, asked, request)
     now = active.clock.now()

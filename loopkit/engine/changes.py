@@ -94,7 +94,8 @@ def _enter(state: RunState, event: Entered) -> None:
     state.status = "running"
     state.state = event.state
     state.visit = event.visit
-    state.visits = {**state.visits, event.state: event.visit}
+    state.visits = visits = state.visits.copy()
+    visits[event.state] = event.visit
     state.entered_by = event.by
     state.question = None
 
@@ -213,16 +214,20 @@ def _work(state: RunState, event: Worked) -> None:
         restore(state, event.restored)
     if event.artifact is not None:
         name, number = event.artifact.name, event.artifact.version
-        state.artifacts = {**state.artifacts, name: event.artifact}
-        state.versions = {**state.versions, name: number or state.versions.get(name, 0) + 1}
+        state.artifacts = artifacts = state.artifacts.copy()
+        artifacts[name] = event.artifact
+        state.versions = versions = state.versions.copy()
+        versions[name] = number or versions.get(name, 0) + 1
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
         apply_answer(state, event.answer, event.considered)
     if event.report is not None:
         _report(state, event.report)
     if event.outcome in ("done", "content"):
-        state.attempts = {**state.attempts, event.state: state.attempts.get(event.state, 0) + 1}
-        state.facts = {**state.facts, event.state: event.facts}
+        state.attempts = attempts = state.attempts.copy()
+        attempts[event.state] = attempts.get(event.state, 0) + 1
+        state.facts = facts = state.facts.copy()
+        facts[event.state] = event.facts
         if event.artifact is not None:
             if event.made_from or state.made_from:
                 _write(state, event, event.artifact.name)
@@ -240,8 +245,10 @@ def _emit(state: RunState, event: Emitted) -> None:
 
 
 def _report(state: RunState, report: Report) -> None:
-    state.reports = {**state.reports, report.state: report}
-    state.verdicts = {**state.verdicts, report.state: report.verdict}
+    state.reports = reports = state.reports.copy()
+    reports[report.state] = report
+    state.verdicts = verdicts = state.verdicts.copy()
+    verdicts[report.state] = report.verdict
     state.last_report = report
     if report.verdict in COMPLETE:
         if state.pending:
@@ -249,8 +256,8 @@ def _report(state: RunState, report: Report) -> None:
         judged, number = state.artifacts[report.artifact], len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)
-        known = state.rounds_at.get(report.state) or Rounds()
-        state.rounds_at = {**state.rounds_at, report.state: known.plus(entry)}
+        state.rounds_at = rounds = state.rounds_at.copy()
+        rounds[report.state] = (rounds.get(report.state) or Rounds()).plus(entry)
 
 
 def _without(known: Mapping[str, T], name: str) -> dict[str, T]:

@@ -127,13 +127,13 @@ class Rounds(Mutable, eq=False):
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
-        index = self._current()
+        index = self.index if len(self.index.all) == self.length else self._current()
         index.add(entry)
         return Rounds(index, self.length + 1, None if self.kept is None else self.kept.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        index = self._current()
+        index = self.index if len(self.index.all) == self.length else self._current()
         own = None if attempt is None else index.by_attempt.get(attempt)
         return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
 

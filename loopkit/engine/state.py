@@ -61,14 +61,14 @@ class RunState(Mutable):
     entered_by: str | None = None
     is_revision: bool = False
     """Whether the active state was entered by a revise edge."""
-    visits: Mapping[str, int] = NOTHING
-    attempts: Mapping[str, int] = NOTHING
+    visits: dict[str, int] = NOTHING
+    attempts: dict[str, int] = NOTHING
     """How often each state has completed its work, content faults included."""
     counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
     """How often each state has kept its artifact."""
-    artifacts: Mapping[str, Artifact] = NOTHING
-    versions: Mapping[str, int] = NOTHING
+    artifacts: dict[str, Artifact] = NOTHING
+    versions: dict[str, int] = NOTHING
     """How often each artifact has been written, by any author."""
     phase: str = ""
     """The phase that its last event with a phase named."""
@@ -77,21 +77,21 @@ class RunState(Mutable):
     left_because: str = ""
     """Why the last loop ended; empty if its work was accepted."""
     answers: Mapping[str, HumanAnswer] = NOTHING
-    facts: Mapping[str, Mapping[str, Any]] = NOTHING
+    facts: dict[str, Mapping[str, Any]] = NOTHING
     """The facts of each state's last completed work."""
     made_from: Mapping[str, tuple[str, str]] = NOTHING
     """By artifact, the state that wrote it last, and a digest of what that work depended on, if the
     state may be kept."""
-    reports: Mapping[str, Report] = NOTHING
+    reports: dict[str, Report] = NOTHING
     """The last report of each validate state, or that of the version that is current again."""
-    verdicts: Mapping[str, Verdict] = NOTHING
+    verdicts: dict[str, Verdict] = NOTHING
     """The last verdict of each validate state, as guards read it."""
     last_report: Report | None = None
     rounds: Log[Round] = EMPTY
     """The rounds of all validate states, oldest first."""
     returns: Mapping[int, int] = NOTHING
     """By the number of a round: the number of the round that the run had gone back to before."""
-    rounds_at: Mapping[str, Rounds] = NOTHING
+    rounds_at: dict[str, Rounds] = NOTHING
     """The rounds of each validate state."""
     pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
     """Feedback that waits for its addressee, which has to work even if all of it has gone to
