@@ -248,9 +248,36 @@ def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> No
 )
 def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     machine()
+    written = Path("machine.yaml").read_text(encoding="utf-8")
+    Path("machine.yaml").write_text(
+        written.replace("{n: int,", "{n: int, m: optional str,"), "utf-8"
+    )
     inputs({"n": 2}, {"n": 2, "tone": "grim"})
     assert run([*BATCH, "--key", key]) == 1
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("ton", "there is no input `ton`; did you mean `tone`?"),
+        ("who.nam", "there is no input `who.nam`; did you mean `name`?"),
+        ("who.name.first", "there is no input `who.name.first`"),
+        ("who", "the input `who` is not a text or a whole number, so it cannot identify lines"),
+        ("sure", "the input `sure` is not a text or a whole number, so it cannot identify lines"),
+    ],
+)
+def test_a_key_that_fits_no_line_is_refused_once(
+    key: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine()
+    written = Path("machine.yaml").read_text(encoding="utf-8")
+    more = "{who: {name: str}, sure: bool, n: int,"
+    Path("machine.yaml").write_text(written.replace("{n: int,", more), "utf-8")
+    inputs(*({"n": n, "who": {"name": "Ada"}, "sure": True} for n in range(3)))
+    assert run([*BATCH, "--key", key]) == 2
+    assert capsys.readouterr().err == f"error: `--key {key}`: {reason}\n"
+    assert run([*BATCH, "--key", "who.name"]) == 1
 
 
 def test_keys_of_any_form_and_length_name_runs() -> None:

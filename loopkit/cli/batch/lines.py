@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loopkit.document.problems import did_you_mean
 from loopkit.language import Machine
+from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import complete_input
@@ -95,6 +97,24 @@ class Batch:
         key = _value_at(complete, self.key) if self.key else str(number)
         place = key if READABLE.fullmatch(key) else digest_of(key)[:DIGEST_CHARS]
         return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
+
+
+def key_fault(machine: Machine, key: str) -> str:
+    """Why no line can be known by an input, as far as its type says; "" if lines can."""
+    datatype: DataType = parse_record(machine.input)
+    for step in key.split("."):
+        inner = datatype.field(step)
+        if inner is None:
+            is_closed = datatype.schema.get("additionalProperties") is False
+            if not is_closed and datatype.scalar is None and datatype.items is None:
+                return ""
+            hint = did_you_mean(step, datatype.fields or {})
+            return f"there is no input `{key}`" + (f"; {hint}" if hint else "")
+        datatype = inner
+    is_nested = datatype.items is not None or datatype.fields is not None
+    if is_nested or datatype.scalar in ("num", "bool"):
+        return f"the input `{key}` is not a text or a whole number, so it cannot identify lines"
+    return ""
 
 
 class _Unfit(Exception):
