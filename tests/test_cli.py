@@ -324,6 +324,11 @@ def test_a_model_without_its_key_says_what_to_set(monkeypatch: pytest.MonkeyPatc
             "`--model critic=OpenAI/gpt-5`: LiteLLM knows no provider `OpenAI`; "
             "did you mean `openai/gpt-5`?",
         ),
+        (
+            ["--model", "critic=gpt5"],
+            "`--model critic=gpt5`: LiteLLM knows no provider for the model `gpt5`; "
+            "write PROVIDER/MODEL, such as openai/gpt-5-mini",
+        ),
         (["--model", "critic=litellm_proxy/x"], "add `price:` to it, or `--price critic=USD`"),
         (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
         (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
