@@ -366,6 +366,43 @@ def test_validate_judges_a_file_by_one_validator(capsys: pytest.CaptureFixture[s
     assert run(["validate", PLAN_REVIEW, "structure", GOOD]) == 0
 
 
+def test_validate_names_no_state_that_the_machine_does_not_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine = """
+loopkit: 1
+origins: [outline, draft]
+validators:
+  short: [{max_chars: 3, origin: outline}, {not_matches: foo}]
+  idle: [{max_chars: 3}]
+states:
+  outline: {render: "Outline. {{ feedback }}", output: plan, next: draft}
+  draft: {render: "Write {{ plan }}. {{ feedback }}", output: note, next: judge}
+  judge:
+    validate: note
+    by: [short]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: [outline, draft]}, max: 1}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    Path("short.yaml").write_text(machine, encoding="utf-8")
+    Path("note.md").write_text("foo and more", encoding="utf-8")
+    told = {}
+    for validator in ("short", "idle"):
+        argv = ["validate", "short.yaml", validator, "note.md"]
+        assert run(argv) == 1
+        assert "_to_judge" not in capsys.readouterr().out
+        assert run([*argv, "--json"]) == 1
+        told[validator] = json.loads(capsys.readouterr().out)
+        assert "_to_judge" not in str(told[validator])
+    assert [told[name]["artifact"] for name in told] == ["note", ""]
+    found = told["short"]["findings"]
+    assert [finding["origins"] for finding in found] == [["outline"], []]
+
+
 def test_validate_asks_a_scripted_judge(capsys: pytest.CaptureFixture[str]) -> None:
     plan = str(ROOT / "machines/plan_review/plans/2_vague.md")
     argv = ["validate", PLAN_REVIEW, "quality", plan, "--script", SCENARIO, "--json"]
