@@ -280,6 +280,25 @@ def test_a_key_that_fits_no_line_is_refused_once(
     assert run([*BATCH, "--key", "who.name"]) == 1
 
 
+def test_the_id_of_a_line_names_its_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    inputs(*({"n": 2} for _ in range(16)))
+    assert run(BATCH) == 0
+    names = {told["line"]: told["run"] for told in results().values()}
+    assert run(["runs", "rm", *(names[line] for line in range(11, 17))]) == 0
+    capsys.readouterr()
+    for code, said in ((0, f"run {names[1]} is removed"), (2, f"there is no run `{names[1]}`")):
+        assert run(["runs", "rm", names[1]]) == code
+        assert said in capsys.readouterr().err
+    assert run(["runs", "show", names[10]]) == 0
+    # Of six runs that begin like the second, only some are named as candidates.
+    inputs(*({"n": 2} for _ in range(26)))
+    assert run(BATCH) == 0
+    capsys.readouterr()
+    assert run(["runs", "show", names[2]]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith(f"{names[2]}: finished")
+
+
 def test_keys_of_any_form_and_length_name_runs() -> None:
     machine()
     tones = ["a/b", "a b", "é" * 500, "x", "2"]

@@ -17,11 +17,11 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import complete_input
 from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.run_ids import BATCH_CHARS
 
 READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
 """Keys that may be a part of a run's id as they are."""
 DIGEST_CHARS = 16
-BATCH_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
