@@ -120,7 +120,7 @@ class App(ClaimedRuns):
         artifact = validator.read(text)
         report = validator.report_without_rules(artifact)
         if report is not None:
-            return report
+            return validator.by_itself(report)
         active = await self.start(validator.judging, validator.inputs(artifact, inputs), script)
         state = await self.drive(active)
         await self.journal.remove(state.run)
@@ -128,7 +128,7 @@ class App(ClaimedRuns):
         if report is None:
             stopped = state.suspended
             raise NoReport(stopped.message if stopped else "the validator gave no report")
-        return report
+        return validator.by_itself(report)
 
     async def resume(
         self, run: str, limits: Mapping[str, Any] | None = None, mend: Mend = AS_IT_IS

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from loopkit.engine.findings import Answer
 from loopkit.language import AcyclicRule
 from loopkit.machine.cycles import shortest_cycles
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
+from tests.judging import judge_deterministic
 
 NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
 PAIRS = {"nodes": "nodes", "edges": "edges[]"}

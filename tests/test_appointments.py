@@ -126,7 +126,7 @@ async def test_where_otherwise_cannot_be_taken_the_question_stays_open_and_is_as
         assert ["`otherwise` can't be taken" in one["reason"] for one in refused] == [True]
         appointments = site.site.appointments
         assert appointments is not None
-        assert appointments.waiting == 0
+        assert len(appointments._queue) == 0
         answer = await site.post(f"/api/runs/{run}/answer", choice="drop")
         assert answer.status_code == 200
         assert (await site.until(run, is_over))["summary"]["outcome"] == "dropped"
@@ -212,7 +212,7 @@ async def test_moments_are_kept_in_their_order_whatever_order_they_were_told_in(
         assert await at.goes_on_with() == [runs[10]]
         at.now += hours(100)
         assert await at.goes_on_with() == [runs[20], runs[30]]
-        assert at.appointments.waiting == 0
+        assert len(at.appointments._queue) == 0
 
 
 class LostOrder:
@@ -240,7 +240,7 @@ async def test_a_journal_that_cannot_be_read_is_not_asked_without_a_pause() -> N
         while not lost.asked:
             await asyncio.sleep(0)
         # What is due stays due, and each turn could ask once more.
-        assert appointments.waiting == 1
+        assert len(appointments._queue) == 1
         for _ in range(1_000):
             await asyncio.sleep(0)
         assert lost.asked < 50
@@ -272,7 +272,7 @@ async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
         at.now = first.expires_at
         assert await at.goes_on_with() == []
         # The one that is open now has a moment of its own.
-        assert at.appointments.waiting == 1
+        assert len(at.appointments._queue) == 1
         at.now += hours(1)
         assert await at.goes_on_with() == [run]
 

@@ -248,9 +248,55 @@ def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> No
 )
 def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     machine()
+    written = Path("machine.yaml").read_text(encoding="utf-8")
+    Path("machine.yaml").write_text(
+        written.replace("{n: int,", "{n: int, m: optional str,"), "utf-8"
+    )
     inputs({"n": 2}, {"n": 2, "tone": "grim"})
     assert run([*BATCH, "--key", key]) == 1
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("ton", "there is no input `ton`; did you mean `tone`?"),
+        ("who.nam", "there is no input `who.nam`; did you mean `name`?"),
+        ("who.name.first", "there is no input `who.name.first`"),
+        ("who", "the input `who` is not a text or a whole number, so it cannot identify lines"),
+        ("sure", "the input `sure` is not a text or a whole number, so it cannot identify lines"),
+    ],
+)
+def test_a_key_that_fits_no_line_is_refused_once(
+    key: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine()
+    written = Path("machine.yaml").read_text(encoding="utf-8")
+    more = "{who: {name: str}, sure: bool, n: int,"
+    Path("machine.yaml").write_text(written.replace("{n: int,", more), "utf-8")
+    inputs(*({"n": n, "who": {"name": "Ada"}, "sure": True} for n in range(3)))
+    assert run([*BATCH, "--key", key]) == 2
+    assert capsys.readouterr().err == f"error: `--key {key}`: {reason}\n"
+    assert run([*BATCH, "--key", "who.name"]) == 1
+
+
+def test_the_id_of_a_line_names_its_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    machine()
+    inputs(*({"n": 2} for _ in range(16)))
+    assert run(BATCH) == 0
+    names = {told["line"]: told["run"] for told in results().values()}
+    assert run(["runs", "rm", *(names[line] for line in range(11, 17))]) == 0
+    capsys.readouterr()
+    for code, said in ((0, f"run {names[1]} is removed"), (2, f"there is no run `{names[1]}`")):
+        assert run(["runs", "rm", names[1]]) == code
+        assert said in capsys.readouterr().err
+    assert run(["runs", "show", names[10]]) == 0
+    # Of six runs that begin like the second, only some are named as candidates.
+    inputs(*({"n": 2} for _ in range(26)))
+    assert run(BATCH) == 0
+    capsys.readouterr()
+    assert run(["runs", "show", names[2]]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith(f"{names[2]}: finished")
 
 
 def test_keys_of_any_form_and_length_name_runs() -> None:

@@ -324,6 +324,11 @@ def test_a_model_without_its_key_says_what_to_set(monkeypatch: pytest.MonkeyPatc
             "`--model critic=OpenAI/gpt-5`: LiteLLM knows no provider `OpenAI`; "
             "did you mean `openai/gpt-5`?",
         ),
+        (
+            ["--model", "critic=gpt5"],
+            "`--model critic=gpt5`: LiteLLM knows no provider for the model `gpt5`; "
+            "write PROVIDER/MODEL, such as openai/gpt-5-mini",
+        ),
         (["--model", "critic=litellm_proxy/x"], "add `price:` to it, or `--price critic=USD`"),
         (["--model", "critic=openai/x", "--price", "critic=much"], "is not a number"),
         (["--model", "critic=openai/x", "--price", "critic=-1"], "is not a price"),
@@ -359,6 +364,43 @@ def test_validate_judges_a_file_by_one_validator(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert 'There is no "### Task N:" heading outside of code.' in out
     assert run(["validate", PLAN_REVIEW, "structure", GOOD]) == 0
+
+
+def test_validate_names_no_state_that_the_machine_does_not_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine = """
+loopkit: 1
+origins: [outline, draft]
+validators:
+  short: [{max_chars: 3, origin: outline}, {not_matches: foo}]
+  idle: [{max_chars: 3}]
+states:
+  outline: {render: "Outline. {{ feedback }}", output: plan, next: draft}
+  draft: {render: "Write {{ plan }}. {{ feedback }}", output: note, next: judge}
+  judge:
+    validate: note
+    by: [short]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: {origin: [outline, draft]}, max: 1}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    Path("short.yaml").write_text(machine, encoding="utf-8")
+    Path("note.md").write_text("foo and more", encoding="utf-8")
+    told = {}
+    for validator in ("short", "idle"):
+        argv = ["validate", "short.yaml", validator, "note.md"]
+        assert run(argv) == 1
+        assert "_to_judge" not in capsys.readouterr().out
+        assert run([*argv, "--json"]) == 1
+        told[validator] = json.loads(capsys.readouterr().out)
+        assert "_to_judge" not in str(told[validator])
+    assert [told[name]["artifact"] for name in told] == ["note", ""]
+    found = told["short"]["findings"]
+    assert [finding["origins"] for finding in found] == [["outline"], []]
 
 
 def test_validate_asks_a_scripted_judge(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,9 +20,9 @@ from loopkit.text import end_of
 from loopkit.validators.command.lines import read_lines
 from loopkit.validators.command.reader import MAX_READ, Reading
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
+from tests.judging import judge_deterministic
 
 RULES = TypeAdapter(Rules)
 LEVELS = Severities(("critical", "high", "medium", "low"), "high")

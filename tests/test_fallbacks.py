@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -165,6 +166,25 @@ def test_a_provider_that_is_left_alone_is_passed_over_and_that_is_told(desk: Des
     run = desk.play(text, script)
     assert (run.outcome, turns(run)) == ("done", [0] * 5 + [1, 1])
     assert "  again          not waiting for openai: `openai` failed 5 times in a row" in told(run)
+
+
+class CutClock(QuickClock):
+    """Time that ends with the first pause, as for a process that is killed in it."""
+
+    async def sleep(self, seconds: float) -> None:
+        for task in asyncio.all_tasks() if seconds > 0 else ():
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+def test_a_try_is_not_lost_because_the_time_of_day_went_back(desk: Desk) -> None:
+    desk.clock, desk.in_memory = CutClock(), False
+    cut = desk.play(MACHINE, scenario(agents={"writer": [[DOWN, "A plan."]]}))
+    assert (cut.state.status, turns(cut)) == ("running", [0])
+    clock = desk.clock = QuickClock(cut.stored[-1].at - 3600)
+    run = desk.resume(cut.state.run)
+    assert (run.outcome, turns(run)) == ("done", [0, 0])
+    assert clock.slept == [2]
 
 
 ALONE = """

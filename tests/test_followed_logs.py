@@ -1,17 +1,23 @@
 """`loopkit runs logs --follow`: every event in order, as they come, and an end."""
 
+# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
+
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
 
+from loopkit import start
 from loopkit.cli import invoke
+from loopkit.engine.events import Event, Started
 from tests.warm import Process
 
 STEPS = """
@@ -103,3 +109,50 @@ def test_the_wait_ends_when_the_process_that_drove_the_run_was_killed(
     rest = events(iter(capsys.readouterr().out.splitlines()))
     assert [event["seq"] for event in rest] == list(range(len(seen) + 1, len(seen) + len(rest) + 1))
     assert rest[-1]["type"] == "finished"
+
+
+async def test_waiting_for_a_long_run_costs_as_little_as_for_a_short_one(
+    opened: list[TextIO],
+) -> None:
+    Path("long.yaml").write_text(STEPS.replace("max: 5", "max: 500"), encoding="utf-8")
+    is_long, calls = asyncio.Event(), 0
+
+    async def write(prompt: str, messages: object) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 500:
+            is_long.set()
+            await asyncio.Event().wait()
+        return "Too long."
+
+    async with aclosing(start("long.yaml", agents={"writer": write})) as driven:
+        first = await anext(driven)
+        assert isinstance(first, Started)
+        driving = asyncio.create_task(_drain(driven))
+        await is_long.wait()
+        follower, followed = begun(opened, "runs", "logs", "--jsonl", "-f", first.run)
+        try:
+            seen = (json.loads(line) for line in followed)
+            assert any(event["type"] == "intended" and event["visit"] == 500 for event in seen)
+            # The wait, not the reading before it, is measured.
+            await asyncio.sleep(1)
+            before = cpu_s(follower)
+            await asyncio.sleep(3)
+            assert cpu_s(follower) - before < 0.12
+        finally:
+            follower.send_signal(signal.SIGKILL)
+            follower.wait(60)
+            driving.cancel()
+            with suppress(asyncio.CancelledError):
+                await driving
+
+
+async def _drain(events: AsyncIterator[Event]) -> None:
+    async for _ in events:
+        pass
+
+
+def cpu_s(process: Process) -> float:
+    """The CPU time that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -20,10 +20,10 @@ from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command.junit import read_junit
 from loopkit.validators.command.reader import Reading, Unreadable
 from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.hostile.forked import within
+from tests.judging import judge_deterministic
 
 DEADLINE_S = 12.0
 """Several times of what each case needs, and a small part of what it needed."""

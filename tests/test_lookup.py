@@ -11,9 +11,9 @@ import pytest
 from loopkit.engine.findings import Answer
 from loopkit.language import LookupRule
 from loopkit.language.load import load
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
+from tests.judging import judge_deterministic
 from tests.support import Desk
 
 PLAN = {"nodes": [{"id": "a", "skill": "boil"}, {"id": "b", "skill": "brwe"}, {"id": "c"}]}

@@ -356,7 +356,7 @@ async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_in_the_midst
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         # What was begun for it comes to its end by itself.
-        while served.box.is_answering:
+        while served.box._answering:
             await asyncio.sleep(0.01)
         for row in await served.host.app.journal.runs():
             await served.host.wait_until_released(row.run)

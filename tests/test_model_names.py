@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from loopkit.agents.assignment import with_models
+import pytest
+
+from loopkit.agents.assignment import NotRunnable, with_models
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Intended
 from loopkit.language import ModelAgent
@@ -156,3 +158,11 @@ def test_a_name_that_nothing_uses_is_noted_unless_another_may_be_a_slip_of_it(de
     assert [(p.path, p.severity) for p in desk.problems(idle)] == [("models.spare", "note")]
     slip = idle.replace("[opus, {", "[spaer, {")
     assert [p.code for p in desk.problems(slip)] == ["unknown-provider"]
+
+
+def test_a_model_that_names_no_provider_has_to_be_one_that_litellm_knows(desk: Desk) -> None:
+    machine = load(desk.write("machine.yaml", MACHINE)).machine
+    for known in ("gpt-5", "claude-haiku-4-5", "ft:gpt-4o:acme", "anthropic.claude-v2"):
+        assert with_models(machine, {"critic": known}, {}).agents["critic"].called == (known,)
+    with pytest.raises(NotRunnable, match=r"no provider for the model `opsu`; did you mean `opus`"):
+        with_models(machine, {"critic": "opsu"}, {})

@@ -228,7 +228,18 @@ def test_a_default_that_its_control_could_not_hold_gets_another_one() -> None:
         ({"type": "bool", "description": "Is it ready?"}, "Is it ready?"),
         ({"type": "num", "maximum": 2, "description": "g."}, "g. A number, at most 2"),
         (["num"], "Numbers, one on each line"),
-        ({"a": "str"}, "As JSON"),
+        ("any", "As JSON"),
+        ({"a": "str"}, 'As JSON, in the form `{"a": "text"}`'),
+        ([["a|b"]], 'As JSON, in the form `[["a"]]`'),
+        ({"...": "num"}, 'As JSON, in the form `{"name": 1.5}`'),
+        (
+            [{"id": {"type": "int", "minimum": 3}, "of": {"x": "any", "y": "optional bool"}}],
+            'As JSON, in the form `[{"id": 3, "of": {"x": "anything", "y": true}}]`',
+        ),
+        (
+            {f"a{n}": {"b": "str", "c": "str"} for n in range(15)},
+            "As JSON, in the form `{" + ", ".join(f'"a{n}": {{…}}' for n in range(15)) + "}`",
+        ),
     ],
 )  # fmt: skip
 def test_a_field_says_what_is_not_to_be_seen(notation: Any, about: str) -> None:

@@ -18,9 +18,9 @@ from loopkit.language.severities import Severities
 from loopkit.outside.redaction import redactor
 from loopkit.proof.outcomes import Analysis, faults_of
 from loopkit.testing import load_suite, run_case
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
+from tests.judging import judge_deterministic
 from tests.support import Desk, scenario
 from tests.waiting import until
 

@@ -17,10 +17,11 @@ from loopkit.language.validators.rule import RuleBase
 from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.severity import levels_at, may_warn
 from loopkit.testing.properties.texts import Texts
-from loopkit.validators.fixed_rules import check_of, judge_deterministic
+from loopkit.validators.fixed_rules import check_of
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from loopkit.views.schemas import SCHEMAS
+from tests.judging import judge_deterministic
 from tests.support import Desk, Played
 from tests.test_docs import section_of
 

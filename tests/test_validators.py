@@ -17,9 +17,9 @@ from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.fixed_rules import judge_deterministic
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
+from tests.judging import judge_deterministic
 
 PLANS = Path(__file__).parent / "data" / "plans"
 RULES = TypeAdapter(Rules)

@@ -240,6 +240,22 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
 
 
+async def test_a_run_that_was_read_last_stays_known_also_if_it_had_been_listed_before(
+    site: Served,
+) -> None:
+    runs = [await started(site) for _ in range(3)]
+    counting = CountingJournal(site.site.stored.journal)
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1, most_summaries=2)
+    for run in runs[:2]:
+        await shown.summary(await shown.row(run))
+    await site.post(f"/api/runs/{runs[0]}/answer", choice="send")
+    await site.until(runs[0], lambda told: told["summary"]["outcome"] is not None)
+    await site.until(runs[0], lambda told: not told["summary"]["is_driven"])
+    for run in (runs[0], runs[2], runs[0]):
+        await shown.summary(await shown.row(run))
+    assert [counting.reads.count(run) for run in runs] == [2, 1, 1]
+
+
 async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
     runs = [await started(site) for _ in range(3)]
     counting = CountingJournal(site.site.stored.journal)

@@ -256,7 +256,7 @@ async def test_what_is_refused_comes_back_as_it_was_typed_with_each_fault_at_its
     assert user.status == 422
     assert user.fault_of.keys() == {"form.stamps", "form.kind", "form.more", "choice"}
     assert user.fault_of["form.stamps"] == (
-        "takes a whole number, at least 1, at most 9; `ten` is not"
+        "takes a whole number, at least 1, at most 9; ten is not"
     )
     stamps = user.page.find("input", name="form.stamps")
     assert stamps["aria-invalid"] == "true"
@@ -321,7 +321,7 @@ async def test_a_missing_comment_and_a_name_of_nobody_are_told_where_they_belong
     assert (user.status, list(user.fault_of)) == (409, ["comment"])
     assert sent_as_it_is(user.page.find("form", id="answer"))["choice"] == ["again"]
     await user.send(choice="send", by="timeout")
-    assert user.fault_of == {"by": "`timeout` is nobody's name: say who answers"}
+    assert user.fault_of == {"by": "timeout is nobody's name: say who answers"}
     await user.send(choice="send", by="x" * 201)
     assert "at most 200 characters" in user.fault_of["by"]
 
@@ -625,7 +625,10 @@ states:
     assert (user.status, user.fault_of.keys()) == (422, {"input.who"})
     await user.send(input__who="c")
     assert user.status == 422
-    assert "no agent for `c`" in user.page.find(role="alert").text
+    told = user.page.find(role="alert")
+    assert "no agent for c" in told.text
+    # What is between backticks in a message is code on a page.
+    assert [one.text for one in told.all("code")] == ["who", "draft", "c", "a", "b"]
     assert (await user.site.get("/api/runs"))["runs"] == []
 
 

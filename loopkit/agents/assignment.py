@@ -13,7 +13,7 @@ from loopkit.agents.model.agent import ModelAgentPort
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language import (
     CommandAgent,
     Fallback,
@@ -21,7 +21,7 @@ from loopkit.language import (
     ModelAgent,
     OutsideAgent,
 )
-from loopkit.language.agents.providers import meant_model
+from loopkit.language.agents.providers import has_no_provider, meant_model
 from loopkit.scenario import Scenario
 
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
@@ -80,7 +80,10 @@ def with_models(
         if meant := meant_model(model):
             message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"
             raise NotRunnable(f"`--model {name}={model}`: {message}; did you mean `{meant}`?")
-        agents[name] = known[name].with_model_of(Fallback(model=(model,)))
+        agents[name] = changed = known[name].with_model_of(Fallback(model=(model,)))
+        # At some addresses LiteLLM knows who answers.
+        if changed.base_url is None and has_no_provider(model):
+            raise NotRunnable(_no_provider(name, model, machine.models))
     for name, price in prices.items():
         if not 0 <= price < inf:
             raise NotRunnable(f"`--price {name}={price:g}` is not a price")
@@ -115,6 +118,14 @@ def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> N
         for name in names:
             if name not in known:
                 raise NotRunnable(_no_model(option, name, machine, known))
+
+
+def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
+    near = closest(model, aliases)
+    remedy = (
+        f"did you mean `{near}`?" if near else "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+    )
+    return f"`--model {name}={model}`: LiteLLM knows no provider for the model `{model}`; {remedy}"
 
 
 def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:

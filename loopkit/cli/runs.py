@@ -15,6 +15,7 @@ from loopkit.cli.examples import examples
 from loopkit.cli.record import command as record
 from loopkit.cli.stored_runs import has_driver, run_argument, with_app
 from loopkit.cli.wrapping import echo_wrapped, in_colour
+from loopkit.drive.archive import ReadState
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine
@@ -180,7 +181,7 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     """Print the events of RUN."""
 
     async def print_events(app: App) -> None:
-        after, progress = 0, Progress()
+        after, progress, read = 0, Progress(), ReadState(run, is_counted=False)
         while True:
             # Checked before reading, so that all that a process wrote before its end is read.
             is_driven = await has_driver(app, run)
@@ -192,7 +193,8 @@ def logs(run: str, follow: bool, jsonl: bool, behind: int) -> int:
                     for line in [event_line(run, stored)] if jsonl else told:
                         click.echo(line)
                 progress = progress.after(stored)
-            state = await app.state_of(run)
+            # Of what was printed: what is stored since is printed before this ends.
+            state = read.after(new)
             if not follow or state.status not in ("new", "running"):
                 return
             if not (is_driven or new):

@@ -5,7 +5,7 @@ A run that can't be read raises RunUnreadable, which names the run, the place an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from loopkit.drive.active import Stored
@@ -44,23 +44,38 @@ def read_record(run: str, record: Record) -> Stored:
     return Stored(record.seq, record.epoch, record.at, event)
 
 
-def state_after(run: str, history: Sequence[Stored], *, is_counted: bool = True) -> RunState:
+def state_after(run: str, history: Iterable[Stored], *, is_counted: bool = True) -> RunState:
     """The state of a run after all its events; unless `is_counted`, without figures."""
-    state, before = RunState(), None
-    if not is_counted:
-        state.counted = None
-    for each in history:
-        try:
-            _refuse_misplaced(state, before, each.event)
-            apply(state, each.event)
-            before = each.event
-        except LookupError as error:
-            cause = f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
-            raise RunDamaged(run, cause) from error
-    if state.run != run:
-        cause = f"its start names run `{state.run}`" if state.run else "nothing says how it started"
-        raise RunDamaged(run, cause)
-    return state
+    return ReadState(run, is_counted=is_counted).after(history)
+
+
+class ReadState:
+    """The state of a run whose events are read bit by bit."""
+
+    def __init__(self, run: str, *, is_counted: bool = True) -> None:
+        self._run = run
+        self._state = RunState()
+        self._before: Event | None = None
+        if not is_counted:
+            self._state.counted = None
+
+    def after(self, new: Iterable[Stored]) -> RunState:
+        """The state after the events that come next; raises RunDamaged."""
+        state = self._state
+        for each in new:
+            try:
+                _refuse_misplaced(state, self._before, each.event)
+                apply(state, each.event)
+                self._before = each.event
+            except LookupError as error:
+                cause = (
+                    f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
+                )
+                raise RunDamaged(self._run, cause) from error
+        if state.run != self._run:
+            named = f"its start names run `{state.run}`"
+            raise RunDamaged(self._run, named if state.run else "nothing says how it started")
+        return state
 
 
 def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:

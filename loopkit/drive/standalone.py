@@ -31,6 +31,8 @@ from loopkit.language.template import MAX_OUTPUT
 TEXT_INPUT = "text_to_judge"
 IMPORT_STATE = "text_to_judge_import"
 VERDICT_STATE = "text_to_judge_verdict"
+JUDGED = "artifact_to_judge"
+"""The artifact of a validator by which no state judges."""
 
 
 class NoReport(Exception):
@@ -63,7 +65,7 @@ class StandaloneValidator:
     def artifact(self) -> str:
         """The artifact that the text stands for: the first state with the validator judges it."""
         judging = self.machine.states_of(ValidateState).values()
-        return next((s.validate_ for s in judging if self.name in s.by), "artifact_to_judge")
+        return next((s.validate_ for s in judging if self.name in s.by), JUDGED)
 
     @cached_property
     def author(self) -> Agent | None:
@@ -111,6 +113,8 @@ class StandaloneValidator:
                 "validators": {**machine.validators, self.name: _without_baseline(written)},
                 "agents": {n: agent for n, agent in machine.agents.items() if n in self.asks},
                 "initial": IMPORT_STATE,
+                # No state of the machine wrote the text, so none can have to fix it.
+                "origins": (),
                 "limits": machine.limits.model_copy(update={"then": None}),
             }
         )
@@ -147,6 +151,11 @@ class StandaloneValidator:
             findings=answer.findings,
             reason=answer.reason,
         )
+
+    def by_itself(self, report: Report) -> Report:
+        """The report without the names of what is only there to judge the text."""
+        artifact = "" if report.artifact == JUDGED else report.artifact
+        return report.replace(state="", author="", artifact=artifact)
 
     def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The input that the judging machine starts with; missing values are None."""

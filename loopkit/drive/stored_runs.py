@@ -17,7 +17,7 @@ from loopkit.journal import Journal, UnknownRun
 from loopkit.language import Machine
 from loopkit.language.load import file_of_definition, load_resolved
 from loopkit.scenario import Scenario, read_resolved
-from loopkit.text.run_ids import place_of
+from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
 """How many runs are named if an id is ambiguous."""
@@ -30,12 +30,15 @@ class StoredRuns:
         self.journal = journal
 
     async def run_named(self, beginning: str) -> str:
-        """The id of the one run that begins like this; raises UnknownRun, or NotRunnable."""
-        found = await self.journal.find_runs(beginning, limit=MOST_NAMED)
-        if not found:
-            raise UnknownRun(beginning)
-        if beginning in found:
+        """The id of the one run that begins like this; raises UnknownRun, or NotRunnable.
+
+        The whole id of a batch's run begins no other one: that of line 1 would begin that of 10.
+        """
+        if await self.journal.has(beginning):
             return beginning
+        found = await self.journal.find_runs(beginning, limit=MOST_NAMED)
+        if not found or is_of_batch(beginning):
+            raise UnknownRun(beginning)
         if len(found) > 1:
             more = ", …" if len(found) == MOST_NAMED else ""
             raise NotRunnable(f"`{beginning}` begins several runs: {', '.join(found)}{more}")

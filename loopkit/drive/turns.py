@@ -6,6 +6,7 @@ Only the run's events count, so that a resumed run continues with the same calle
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed, has_try_left
@@ -35,7 +36,7 @@ async def take_turn(
         return 0
     index = known.fallback if known.fallback < len(callees) else 0
     is_last = index + 1 == len(callees)
-    wait_s = _seconds_to_wait(known, active.clock.now()) if wait_s is None else wait_s
+    wait_s = _wait_s(known, callees[index].retry, active.clock.now()) if wait_s is None else wait_s
     if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
@@ -44,11 +45,16 @@ async def take_turn(
     return index + 1
 
 
-def _seconds_to_wait(task: Task, now: float) -> float:
-    """Seconds until the callee that was asked last may be asked again."""
+def _wait_s(task: Task, retry: Retry, now: float) -> float:
+    """Seconds until the callee that was asked last may be asked again.
+
+    A wait for the next try was at most `max_backoff`; longer it can only seem because the time of
+    day has gone back.
+    """
     failed = task.failed
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
-    return max(0.0, until - now)
+    is_awaited = failed is not None and failed.retry_at is not None
+    return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
 
 
 def _may_help(task: Task) -> bool:

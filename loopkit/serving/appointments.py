@@ -66,11 +66,6 @@ class Appointments:
         self._place = Place()
         self._stops = asyncio.Event()
 
-    @property
-    def waiting(self) -> int:
-        """The number of moments in the queue."""
-        return len(self._queue)
-
     async def run(self) -> None:
         """Keep appointments until stopped."""
         begun = False

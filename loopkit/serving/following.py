@@ -57,11 +57,6 @@ class Follower:
         """Set, and replaced, when there are new records, or when the follower is closed."""
 
     @property
-    def kept(self) -> int:
-        """The number of records in memory."""
-        return len(self._kept)
-
-    @property
     def era(self) -> int:
         """The number of the journal that places belong to; a replaced journal has another."""
         return self._order.era

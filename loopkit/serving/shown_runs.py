@@ -35,10 +35,16 @@ class ListedQuestion(NamedTuple):
 class ShownRuns:
     """Reads runs; the state of each is kept until its next record."""
 
-    def __init__(self, stored: StoredRuns, most_states: int = KEPT_STATES) -> None:
-        """At most `most_states` states are kept: those of the runs that were read last."""
+    def __init__(
+        self,
+        stored: StoredRuns,
+        most_states: int = KEPT_STATES,
+        most_summaries: int = KEPT_SUMMARIES,
+    ) -> None:
+        """At most so many states and summaries are kept: those of the runs that were read last."""
         self.stored = stored
         self._most_states = most_states
+        self._most_summaries = most_summaries
         self._asked: dict[str, tuple[tuple[float, int] | None, list[ListedQuestion]]] = {}
         """The open questions of unfinished runs, with the time and number of each last record."""
         self._listed: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
@@ -102,7 +108,8 @@ class ShownRuns:
             return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
         if state.is_over or not open_children(state):
             self._listed[row.run] = written, summary
-            if len(self._listed) > KEPT_SUMMARIES:
+            self._listed.move_to_end(row.run)
+            if len(self._listed) > self._most_summaries:
                 self._listed.popitem(last=False)
         return summary
 

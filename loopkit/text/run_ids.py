@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from loopkit.text import one_line
@@ -9,6 +10,9 @@ from loopkit.text import one_line
 BELOW = "/"
 """Between the id of a parent and the rest of a child's, which begins with it; no root has it."""
 KEY_WIDTH = 40
+BATCH_CHARS = 8
+"""The length of a batch's digest in the ids of its runs."""
+_OF_BATCH = re.compile(rf".+-[0-9a-f]{{{BATCH_CHARS}}}-[A-Za-z0-9_]+")
 
 
 def root_of(run: str) -> str:
@@ -18,6 +22,11 @@ def root_of(run: str) -> str:
 
 def is_child(run: str) -> bool:
     return BELOW in run
+
+
+def is_of_batch(run: str) -> bool:
+    """Whether an id has the form of those of a batch, which end with the key of a line."""
+    return _OF_BATCH.fullmatch(run) is not None
 
 
 def ancestors_of(run: str) -> Iterator[str]:

@@ -89,11 +89,6 @@ class CannotJudge(Exception):
         return Failure(self.error_class, self.reason, resume_at=resume_at)
 
 
-def count_text(number: int, thing: str) -> str:
-    """`1 character`, `2,000 characters`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
 def amount(number: int) -> str:
     """`1 is`, `2,000 are`."""
     return f"{number:,} is" if number == 1 else f"{number:,} are"

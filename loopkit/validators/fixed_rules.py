@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from loopkit.engine.findings import Answer
-from loopkit.language import FixedRule, Rule
+from loopkit.language import FixedRule
 from loopkit.language.guard import GuardError, compile_guard
 from loopkit.language.guard import parse as parse_guard
 from loopkit.language.template import TemplateError
-from loopkit.machine.asked import Placed, with_places
+from loopkit.machine.asked import Placed
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.answer import (
     RuleTexts,
@@ -28,13 +28,6 @@ from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
 RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Fault] | Found]]
-
-
-async def judge_deterministic(
-    name: str, rules: Sequence[Rule], subject: JudgedArtifact, setting: Setting
-) -> Answer:
-    """The answer of the validator `name`, from those of its rules that need no model."""
-    return await judge_placed(name, with_places(rules), subject, setting)
 
 
 async def judge_placed(

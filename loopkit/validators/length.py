@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loopkit.language import MaxCharsRule, MinCharsRule
-from loopkit.validators.fault import Fault, amount, count_text
+from loopkit.text import plural
+from loopkit.validators.fault import Fault, amount
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
@@ -14,7 +15,7 @@ async def check_min_chars(
     number = len(subject.content.strip())
     if number >= rule.min_chars:
         return []
-    has, least = count_text(number, "character"), amount(rule.min_chars)
+    has, least = plural(number, "character", ","), amount(rule.min_chars)
     message = f"the text has {has}, at least {least} needed"
     return [Fault(message, "too short", value=number)]
 
@@ -25,6 +26,6 @@ async def check_max_chars(
     number = len(subject.content.strip())
     if number <= rule.max_chars:
         return []
-    has, most = count_text(number, "character"), amount(rule.max_chars)
+    has, most = plural(number, "character", ","), amount(rule.max_chars)
     message = f"the text has {has}, at most {most} allowed"
     return [Fault(message, "too long", value=number)]

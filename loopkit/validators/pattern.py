@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import islice
 
 from loopkit.language import MatchesRule, NotMatchesRule
+from loopkit.text import plural
 from loopkit.text.markdown import without_code
 from loopkit.text.patterns import count_of, occurrences
-from loopkit.validators.fault import MAX_FAULTS, Fault, amount, count_text
+from loopkit.validators.fault import MAX_FAULTS, Fault, amount
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
@@ -26,7 +27,7 @@ async def check_matches(
         return [Fault(message, f"too few {pattern}", value=number)]
     if most is not None and number > most:
         message = (
-            f"`{pattern}` matches {count_text(number, 'time')}, at most {amount(most)} allowed"
+            f"`{pattern}` matches {plural(number, 'time', ',')}, at most {amount(most)} allowed"
         )
         return [Fault(message, f"too many {pattern}", value=number)]
     return []
@@ -55,7 +56,7 @@ def _too_few_message(
 ) -> str:
     where = "text outside code" if rule.outside_code else "text"
     if number or rule.count.min > 1:
-        times, least = count_text(number, "time"), amount(rule.count.min)
+        times, least = plural(number, "time", ","), amount(rule.count.min)
         return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
     message = f"nothing in the {where} matches `{rule.matches}`"
     inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)

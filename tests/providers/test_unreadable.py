@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.received import MOST_BYTES, Received, tokens_in
+from loopkit.agents.model.received import MOST_KEPT_BYTES, Received, tokens_in
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.views.amounts import usage_text
 from tests.providers.conftest import KEY, KEY_VARIABLE
@@ -259,6 +259,6 @@ def test_of_an_answer_that_is_too_long_nothing_is_kept() -> None:
     received = Received()
     received.begin(None, 200)
     for _ in range(3):
-        received.add(b" " * (MOST_BYTES // 2))
+        received.add(b" " * (MOST_KEPT_BYTES // 2))
     received.add(b'{"usage": {"prompt_tokens": 20}}')
     assert (received.record, len(received.body)) == ({}, 0)

@@ -18,8 +18,8 @@ import httpx
 
 from loopkit.agents.model.received import Received, current_received
 
-MOST_BYTES = 100_000_000
-"""The most of an answer; the longest text that is kept takes less in any encoding."""
+MOST_READ_BYTES = 100_000_000
+"""The most that is read of an answer; the longest text of a run takes less in any encoding."""
 MOST_PACKED_BYTES = 1_000_000
 """The most of a compressed answer, which may be a thousand times as long."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -132,7 +132,7 @@ def guard_send(send: Send) -> Send:
             raise SentElsewhere(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         is_plain = response.headers.get("content-encoding", "identity") == "identity"
-        most = MOST_BYTES if is_plain else MOST_PACKED_BYTES
+        most = MOST_READ_BYTES if is_plain else MOST_PACKED_BYTES
         response.stream = _Bounded(response.stream, request, most, received)
         return response
 

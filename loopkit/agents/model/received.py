@@ -11,8 +11,8 @@ from typing import Any
 
 from loopkit.agents.model.pricing import Used
 
-MOST_BYTES = 10_000_000
-"""The most of an answer that is kept; only LiteLLM reads a longer one."""
+MOST_KEPT_BYTES = 10_000_000
+"""The longest answer that is kept as it came; only LiteLLM reads a longer one."""
 MOST_TOKENS = 20_000_000
 """No call has more, twice the longest window that is listed; a higher count is wrong."""
 COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
@@ -45,7 +45,7 @@ class Received:
 
     def add(self, chunk: bytes) -> None:
         """Add the next part of the answer."""
-        self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_BYTES
+        self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_KEPT_BYTES
         if self.is_whole:
             self.body += chunk
         else:

@@ -16,7 +16,7 @@ from loopkit.agents.refusals import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import exit_codes
 from loopkit.cli.batch.driving import BatchDriver, Tally
-from loopkit.cli.batch.lines import Batch
+from loopkit.cli.batch.lines import Batch, key_fault
 from loopkit.cli.batch.results import NotWritten, Results, UnfitResults, open_results
 from loopkit.cli.batch.shared_files import shared_files
 from loopkit.cli.batch.summary import WAITING, last_lines, status
@@ -131,6 +131,8 @@ def run_batch(
             else "is not there"
         )
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
+    if batch.key and (fault := key_fault(loaded.machine, batch.key)):
+        raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
     warn_of_secrets(loaded.machine, batch.shared)

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loopkit.document.problems import did_you_mean
 from loopkit.language import Machine
+from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import complete_input
 from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.run_ids import BATCH_CHARS
 
 READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
 """Keys that may be a part of a run's id as they are."""
 DIGEST_CHARS = 16
-BATCH_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,24 @@ class Batch:
         key = _value_at(complete, self.key) if self.key else str(number)
         place = key if READABLE.fullmatch(key) else digest_of(key)[:DIGEST_CHARS]
         return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
+
+
+def key_fault(machine: Machine, key: str) -> str:
+    """Why no line can be known by an input, as far as its type says; "" if lines can."""
+    datatype: DataType = parse_record(machine.input)
+    for step in key.split("."):
+        inner = datatype.field(step)
+        if inner is None:
+            is_closed = datatype.schema.get("additionalProperties") is False
+            if not is_closed and datatype.scalar is None and datatype.items is None:
+                return ""
+            hint = did_you_mean(step, datatype.fields or {})
+            return f"there is no input `{key}`" + (f"; {hint}" if hint else "")
+        datatype = inner
+    is_nested = datatype.items is not None or datatype.fields is not None
+    if is_nested or datatype.scalar in ("num", "bool"):
+        return f"the input `{key}` is not a text or a whole number, so it cannot identify lines"
+    return ""
 
 
 class _Unfit(Exception):

@@ -15,6 +15,7 @@ NEAR = 0.8
 NAMES = "types/utils.py"
 SPOKEN_LIKE_OPENAI = "llms/openai_like/providers.json"
 MODELS = "model_prices_and_context_window_backup.json"
+CONSTANTS = "constants.py"
 _CLASS = "\nclass LlmProviders(str, Enum):\n"
 _INDENTED = re.compile(r"(?:    .*\n|\n)*")
 _NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
@@ -45,6 +46,17 @@ def meant_model(model: str) -> str:
 def is_listed(model: str) -> bool:
     """Whether LiteLLM lists a model under this very name, so that it needs no provider."""
     return f"\n    {json.dumps(model)}: {{" in _text(MODELS)
+
+
+def has_no_provider(model: str) -> bool:
+    """Whether LiteLLM finds no provider for a model that names none.
+
+    It goes by the names that it knows, and by those of deployments and of fine-tuned models, which
+    have colons. Where its files don't tell its names, every model may have a provider.
+    """
+    if "/" in model or ":" in model or not known_providers():
+        return False
+    return not any(json.dumps(model) in _text(names) for names in (MODELS, CONSTANTS))
 
 
 @cache

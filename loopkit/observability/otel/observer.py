@@ -39,11 +39,6 @@ class TelemetryObserver:
         self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
         """By root. Only the listeners of their runs hold references to them."""
 
-    @property
-    def families(self) -> int:
-        """The number of families that are being driven."""
-        return len(self._families)
-
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
         spans = RunSpans(run, active.redact if self._has_contents else None)

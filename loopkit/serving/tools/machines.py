@@ -84,11 +84,6 @@ class MachineToolbox:
     def offered(self) -> Sequence[ServedTool]:
         return [*self._machines.values(), *self._common]
 
-    @property
-    def is_answering(self) -> bool:
-        """Whether a call is being worked on, even one that was cancelled."""
-        return bool(self._answering)
-
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Answer:
         """Call a tool and return where its run stands; raises CallRefused.
 

@@ -16,6 +16,7 @@ from loopkit.language.json_schema import NotJudged
 from loopkit.text import one_line, printable
 from loopkit.text.editing import plain_ends
 from loopkit.text.json_text import NoJson, parse_json
+from loopkit.views.page.example import example_text
 
 Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400
@@ -126,12 +127,17 @@ def _about(datatype: DataType, control: Control) -> str:
         ],
         "lines": [*numbers.get(items or "", ()), "one on each line"],
         "choices": ["any of these"],
-        "json": ["as JSON"],
+        "json": [_as_json(datatype)],
     }
     words = [*kinds.get(control, ()), *(["optional"] if datatype.optional else [])]
     text = ", ".join(words)
     parts = [str(datatype.schema.get("description", "")), text[:1].upper() + text[1:]]
     return one_line(" ".join(part for part in parts if part), ABOUT_WIDTH)
+
+
+def _as_json(datatype: DataType) -> str:
+    example = example_text(datatype)
+    return f"as JSON, in the form `{example}`" if example else "as JSON"
 
 
 def _needs_something(datatype: DataType, control: Control) -> bool:

@@ -29,6 +29,8 @@ MARKDOWN_WIDTH = 300
 LINE_WIDTH = 300
 NO_ID = re.compile(r"[^\w.-]")
 HALVES = re.compile("[\ud800-\udfff]")
+QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+CODE = Markup("<code>{}</code>")
 
 
 class Excerpt(NamedTuple):
@@ -118,6 +120,12 @@ def _clean(value: Any) -> Any:
     return value
 
 
+def prose(text: object) -> Markup:
+    """A text in which what is between backticks is set as code."""
+    parts = QUOTED.split(str(_clean(text)))
+    return Markup().join(CODE.format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 @cache
 def environment() -> Environment:
     """The templates of this package; HTML is escaped, a missing name is an error."""
@@ -136,7 +144,7 @@ def environment() -> Environment:
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
         "iso": iso, "json": in_lines,
         "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
-        "plural": plural, "spent": usage_text, "tone": tone_of, "weight": weight,
+        "plural": plural, "prose": prose, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return templates
 
