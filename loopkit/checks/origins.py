@@ -12,7 +12,7 @@ from loopkit.machine.edges import DocPath
 
 MEANINGS = {
     "unknown-origin": "A state is named as an origin that `origins` does not list.",
-    "bad-origin": "An origin can't be told what to mend.",
+    "bad-origin": "An origin can't be told what to fix.",
     "origin-order": "An origin is listed after one that works later.",
 }
 
@@ -46,7 +46,7 @@ def _check_origin(subject: Subject, name: str, path: DocPath) -> Iterator[Proble
         message = f"`{name}` writes nothing that feedback could change"
         states = subject.machine.states.items()
         authors = ", ".join(f"`{one}`" for one, known in states if known.reads_feedback)
-        remedy = f"name the states that are to mend what is found: {authors or 'none does'}"
+        remedy = f"name the states that are to fix what is found: {authors or 'none does'}"
         yield subject.source.problem(path, "bad-origin", message, help=remedy)
 
 
