@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
-from loopkit.drive.deadline import within
+from loopkit.drive.deadline import Begun, begin
+
+T = TypeVar("T")
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    answer = begin(work)
+    assert isinstance(answer, Begun)
+    return await answer.within(seconds)
+
+
+async def test_an_answer_that_is_there_at_once_needs_no_deadline() -> None:
+    async def prompt() -> str:
+        return "answer"
+
+    assert begin(prompt()) == "answer"
 
 
 async def test_an_answer_that_takes_longer_than_it_may_is_given_up() -> None:

@@ -137,7 +137,7 @@ def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
     most_parts: int,
 ) -> None:
     inexact = 0
-    for number in range(80):
+    for number in range(40):
         walks = Walks(number)
         bounds = explore(walks.analysis, measures=("runs",), most_parts=most_parts)
         worst, best = bounds.runs.worst, bounds.runs.best

@@ -14,7 +14,7 @@ from typing import Any
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.breaker import PROBE_S
-from loopkit.drive.deadline import within
+from loopkit.drive.deadline import Begun, begin
 from loopkit.drive.limits import AnswerCutOff, LimitReached
 from loopkit.drive.prompt_size import size_of
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
@@ -169,17 +169,15 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         await active.append()
         started = active.clock.monotonic()
         try:
-            reply = await within(request.deadline_s, work.ask(request))
+            reply = begin(work.ask(request))
+            if isinstance(reply, Begun):
+                reply = await reply.within(request.deadline_s)
         except (TimeoutError, AgentError) as error:
             raise _classify_failure(active, work, request, error, started) from error
         spent_s = active.clock.monotonic() - started
-        written = NOTHING_WRITTEN
-        if reply.folder is not None:
-            # A scenario gives the folder itself.
-            written = Written(folder=reply.folder)
-        elif work.written is not None:
-            written = await work.written()
-        files = await work.files() if work.files is not None and not reply.workspace else ""
+        written, files = NOTHING_WRITTEN, ""
+        if reply.folder is not None or work.written is not None or work.files is not None:
+            written, files = await _left_by_call(work, reply)
     except TryFailed as failure:
         if failure.error.error_class == "transient":
             active.breakers.record_failure(callee.provider, active.clock.monotonic())
@@ -194,6 +192,17 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
     if callee.provider:
         active.breakers.record_answer(callee.provider)
     return reply_event(active.redact, request, reply, written, files, spent_s)
+
+
+async def _left_by_call(work: CallSeries, reply: Reply) -> tuple[Written, str]:
+    """What a call left in its output, and the digest of what it left in its workspace."""
+    written = NOTHING_WRITTEN
+    if reply.folder is not None:
+        # A scenario gives the folder itself.
+        written = Written(folder=reply.folder)
+    elif work.written is not None:
+        written = await work.written()
+    return written, await work.files() if work.files is not None and not reply.workspace else ""
 
 
 def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Generator
 from types import coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.room import out_of_time, seconds_left
+from loopkit.values import Value
 
 T = TypeVar("T")
 
@@ -47,18 +48,25 @@ async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s
     return judged
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns; raises TimeoutError if that takes longer.
+class Begun(Value, Generic[T], frozen=True):
+    """A coroutine that has run up to its first wait."""
 
-    It runs up to its first wait before a timer is set: an immediate result needs none.
-    """
+    work: Coroutine[Any, Any, T]
+    waits_for: object
+
+    async def within(self, seconds: float) -> T:
+        """What the coroutine returns; raises TimeoutError if that takes longer."""
+        async with asyncio.timeout(seconds):
+            return await _continue(self.work, self.waits_for)
+
+
+def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
+    """What a coroutine returns if it waits for nothing, and so needs no deadline; else the rest."""
     try:
-        waited_for = work.send(None)
+        return Begun(work, work.send(None))
     except StopIteration as ended:
         answer: T = ended.value
         return answer
-    async with asyncio.timeout(seconds):
-        return await _continue(work, waited_for)
 
 
 @coroutine
