@@ -46,8 +46,8 @@ def complete(
     version = version_of(program, run, artifact)
     if asked.is_by_majority:
         panel = outvote(panel, asked.levels)
-    answers = panel.answers
-    line = earlier.line
+    answers = (*panel.fixed, *panel.judges)
+    line = earlier if earlier.kept is None else earlier.kept
     before = line.open
     findings = with_status(merge_findings(answers, asked.levels), line, before)
     origins = program.graph.origins if program.graph.has_origins else None
@@ -68,7 +68,7 @@ def complete(
         made_from=made_from,
         answers=answers,
         findings=findings,
-        score=_lowest_score(answers),
+        score=_lowest_score(panel.judges) if panel.judges else None,
         work=version.digest,
     )
     if verdict in UNANSWERED:
