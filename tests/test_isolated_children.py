@@ -157,3 +157,42 @@ def test_children_work_in_the_tree_in_which_the_run_above_them_works(
     assert desk.play(machine, inputs={"merges": True}).outcome == "done"
     assert written(desk, f"{place}/made") == "parent\n"
     assert written(desk, f"{place}/added") == "child\n"
+
+
+CODER = """
+loopkit: 1
+agents:
+  coder: {command: [sh, -c, "pwd | tee place"]}
+states:
+  work: {agent: coder, prompt: "Work.", next: judge}
+  judge:
+    validate: work
+    by: [{command: [sh, -c, 'test "$(pwd)" = "$(cat place)"']}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_an_agent_and_its_judge_work_in_the_tree_of_their_run(desk: Desk) -> None:
+    desk.write("task.yaml", CODER)
+    before, _, behind = TASKS.partition("    input:\n      file")
+    machine = before + behind[behind.index("    next: check") :]
+    run = desk.play(machine, inputs={"tasks": [{"id": "a", "file": "none"}]})
+    assert became(run) == {"a": "done"}
+    assert (written(desk, "place") or "").strip() not in ("", str(desk.folder))
+
+
+def test_an_agent_of_a_child_works_in_the_tree_of_its_parent(desk: Desk) -> None:
+    desk.write("task.yaml", CODER)
+    run = desk.play(
+        """
+        loopkit: 1
+        workspace: {path: ., isolate: copy}
+        states:
+          code: {machine: task.yaml, next: done}
+          done: {final: success}
+        """
+    )
+    assert run.outcome == "done"
+    assert (written(desk, "place") or "").strip() not in ("", str(desk.folder))

@@ -129,6 +129,9 @@ def test_of_an_attempt_that_is_judged_again_the_last_round_counts() -> None:
     assert [len([*earlier.of_work(work)]) for work in ("x", "y")] == [0, 1]
     assert earlier.last is not None
     assert earlier.last.ids == {"c"}
+    # Nor does it matter whether the work was known.
+    unknown = rounds.plus(round_of(2, "d"))
+    assert [entry.ids for entry in unknown.before(None)] == [{"a"}, {"d"}]
     # The shorter one knows nothing of it.
     assert [entry.ids for entry in rounds.before(None)] == [{"a"}, {"b"}]
     assert rounds.before((("draft", 2),)).has_found("a")
