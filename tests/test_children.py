@@ -552,3 +552,32 @@ def test_hundreds_of_items_end_in_order_with_fifty_at_a_time(desk: Desk) -> None
         most = max(most, running)
     assert most == 50
     assert run.state.usage.agent_calls == 301
+
+
+def test_the_rules_of_a_child_are_stopped_when_the_time_of_its_parent_is_over(desk: Desk) -> None:
+    desk.write(
+        "child.yaml",
+        """
+        loopkit: 1
+        states:
+          work: {run: [echo, draft], next: judge}
+          judge:
+            validate: work
+            by: [{command: [sh, -c, "sleep 2; touch judged"]}]
+            transitions: [{guard: valid, target: done}, {target: failed}]
+          done: {final: success}
+          failed: {final: failure}
+        """,
+    )
+    run = desk.play(
+        """
+        loopkit: 1
+        limits: {time: 300ms}
+        states:
+          code: {machine: child.yaml, next: done}
+          done: {final: success}
+        """
+    )
+    assert run.state.suspended is not None
+    assert run.state.suspended.reason == "limit"
+    assert not (desk.folder / "judged").exists()
