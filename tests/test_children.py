@@ -581,3 +581,23 @@ def test_the_rules_of_a_child_are_stopped_when_the_time_of_its_parent_is_over(de
     assert run.state.suspended is not None
     assert run.state.suspended.reason == "limit"
     assert not (desk.folder / "judged").exists()
+
+
+def test_rules_are_stopped_when_a_time_that_only_the_run_was_given_is_over(desk: Desk) -> None:
+    run = desk.play(
+        """
+        loopkit: 1
+        states:
+          work: {run: [echo, draft], next: judge}
+          judge:
+            validate: work
+            by: [{command: [sh, -c, "sleep 2; touch judged"]}]
+            transitions: [{guard: valid, target: done}, {target: failed}]
+          done: {final: success}
+          failed: {final: failure}
+        """,
+        limits={"time": 0.3},
+    )
+    assert run.state.suspended is not None
+    assert run.state.suspended.reason == "limit"
+    assert not (desk.folder / "judged").exists()
