@@ -50,7 +50,7 @@ def escalations(count: int) -> str:
         onward = after(at, count)
         states += [
             f"d{at}: {{agent: w, prompt: Write., next: c{at}}}",
-            f"c{at}: {{validate: d{at}, by: [{{not_matches: TODO}}], "
+            f"c{at}: {{validate: d{at}, by: [{{not_matches: Draft}}], "
             f"transitions: [{{guard: valid, target: {onward}}}, {{target: ask}}]}}",
         ]
         guard = f"came_from == 'c{at}' and choice == 'go'"

@@ -554,50 +554,32 @@ def test_hundreds_of_items_end_in_order_with_fifty_at_a_time(desk: Desk) -> None
     assert run.state.usage.agent_calls == 301
 
 
-def test_the_rules_of_a_child_are_stopped_when_the_time_of_its_parent_is_over(desk: Desk) -> None:
-    desk.write(
-        "child.yaml",
-        """
-        loopkit: 1
-        states:
-          work: {run: [echo, draft], next: judge}
-          judge:
-            validate: work
-            by: [{command: [sh, -c, "sleep 2; touch judged"]}]
-            transitions: [{guard: valid, target: done}, {target: failed}]
-          done: {final: success}
-          failed: {final: failure}
-        """,
-    )
-    run = desk.play(
-        """
-        loopkit: 1
-        limits: {time: 300ms}
-        states:
-          code: {machine: child.yaml, next: done}
-          done: {final: success}
-        """
-    )
-    assert run.state.suspended is not None
-    assert run.state.suspended.reason == "limit"
-    assert not (desk.folder / "judged").exists()
+SLOW_RULE = """
+loopkit: 1
+states:
+  work: {run: [echo, draft], next: judge}
+  judge:
+    validate: work
+    by: [{command: [sh, -c, "sleep 2; touch judged"]}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+AROUND_IT = """
+loopkit: 1
+limits: {time: 300ms}
+states:
+  code: {machine: child.yaml, next: done}
+  done: {final: success}
+"""
 
 
-def test_rules_are_stopped_when_a_time_that_only_the_run_was_given_is_over(desk: Desk) -> None:
-    run = desk.play(
-        """
-        loopkit: 1
-        states:
-          work: {run: [echo, draft], next: judge}
-          judge:
-            validate: work
-            by: [{command: [sh, -c, "sleep 2; touch judged"]}]
-            transitions: [{guard: valid, target: done}, {target: failed}]
-          done: {final: success}
-          failed: {final: failure}
-        """,
-        limits={"time": 0.3},
-    )
+@pytest.mark.parametrize(("machine", "limits"), [(AROUND_IT, {}), (SLOW_RULE, {"time": 0.3})])
+def test_rules_are_stopped_when_the_time_of_a_parent_or_one_given_to_the_run_is_over(
+    desk: Desk, machine: str, limits: dict[str, float]
+) -> None:
+    desk.write("child.yaml", SLOW_RULE)
+    run = desk.play(machine, limits=limits)
     assert run.state.suspended is not None
     assert run.state.suspended.reason == "limit"
     assert not (desk.folder / "judged").exists()

@@ -407,10 +407,10 @@ def test_a_state_whose_guards_cover_all_cases_together_is_not_called_stuck_when_
     inputs = ", ".join(f"b{n}: bool" for n in range(13))
     draft, check_ = loop(0, "done", "{guard: input.x, target: failed}")
     covered = check_.replace("]}", ", {guard: not input.x, target: failed}]}")
-    few, every = "[{not_matches: TODO}]", f"[{{not_matches: TODO}}, {rules}]"
-    (told,) = check(loaded([draft, covered.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    few, many = "by: [", f"by: [{rules}, "
+    (told,) = check(loaded([draft, covered.replace(few, many)], f"{{x: bool, {inputs}}}"))
     assert told.message.startswith("`c0` may be stuck: its guards leave more cases open than can")
-    (known,) = check(loaded([draft, check_.replace(few, every)], f"{{x: bool, {inputs}}}"))
+    (known,) = check(loaded([draft, check_.replace(few, many)], f"{{x: bool, {inputs}}}"))
     assert known.message.startswith("`c0` is stuck: no transition is open when `input.x` is false")
 
 

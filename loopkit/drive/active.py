@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from loopkit.drive.gate import Gate
 
 _TYPE = attrgetter("type")
-path_of = lru_cache(maxsize=64)(Path)
+_path = lru_cache(maxsize=64)(Path)
 """Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
 
 
@@ -188,8 +188,6 @@ class ActiveRun:
     """The program that is started when the run stops; empty for none."""
     alarm: Alarm | None = None
     """Reports an alert while the run goes on."""
-    folder: Path = Path()
-    """The project folder, which contains the workspaces."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
@@ -218,6 +216,11 @@ class ActiveRun:
     """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)
     """The staged events as texts, if the journal keeps texts."""
+
+    @property
+    def folder(self) -> Path:
+        """The project folder, which contains the workspaces."""
+        return _path(self.state.folder)
 
     @property
     def isolating(self) -> asyncio.Lock:

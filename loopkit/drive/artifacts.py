@@ -42,6 +42,11 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
+def workspace_text(reply: Replied) -> str | None:
+    """The text of the output file or folder; None if the attempt left none."""
+    return reply.artifact_text if reply.folder is None else reply.folder.change
+
+
 def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
     """The artifact with the fields and the tree of the folder that it is."""
     left = reply.folder or LeftFolder(tree="")
@@ -59,7 +64,7 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
 
 def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
-    written = reply.artifact_text if reply.folder is None else reply.folder.change
+    written = workspace_text(reply)
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written

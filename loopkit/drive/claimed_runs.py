@@ -10,7 +10,7 @@ from loopkit.agents.assignment import Functions
 from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
-from loopkit.drive.active import ActiveRun, Clock, Listener, Observer, Stored, path_of
+from loopkit.drive.active import ActiveRun, Clock, Listener, Observer, Stored
 from loopkit.drive.advance import advance
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.isolation import in_tree_above, own_tree
@@ -93,7 +93,7 @@ class ClaimedRuns(StoredRuns):
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
-        active = await self._active(claim, RunState(folder=started.folder), engine, players)
+        active = await self._active(claim, RunState(), engine, players)
         active.stage(started)
         if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
@@ -245,7 +245,6 @@ class ClaimedRuns(StoredRuns):
             contents=self.journal.contents,
             occupancy=self._occupancy,
             asked_before=state.question.question if state.question else "",
-            folder=path_of(state.folder),
             state=state,
             keeps_texts=self.journal.keeps_texts,
         )

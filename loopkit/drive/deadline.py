@@ -21,8 +21,7 @@ def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[
     A verdict that comes too late does not count, so that only the limit is reported. If the run has
     gone on after a limit, the rules have no deadline.
     """
-    run, limits = active.state, active.program.limits
-    if run.then_used or not (limits or run.limits or active.account):
+    if active.state.then_used or not (active.limits or active.account):
         return judging
     try:
         left_s = seconds_left(active)

@@ -56,6 +56,7 @@ class Macrostep(Mutable, eq=False):
     """
 
     def add(self, event: Event) -> None:
+        """Apply a further event; the engine applies those of every step itself."""
         apply(self.run, event, self.events)
 
 

@@ -83,11 +83,7 @@ def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "")
 
 def has_room(program: Program, run: RunState, edge: Edge) -> bool:
     """Whether none of an edge's counters is used up; an edge without counters always has room."""
-    used, caps = run.counters, program.graph.caps
     for counter in edge.counters:
-        cap = caps[counter]
-        if run.limits or not isinstance(cap, int):
-            cap = cap_of(program, run, counter)
-        if used.get(counter, 0) >= cap:
+        if run.counters.get(counter, 0) >= cap_of(program, run, counter):
             return False
     return True

@@ -127,13 +127,13 @@ class Rounds(Mutable, eq=False):
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
-        index = self.index if len(self.index.all) == self.length else self._current()
+        index = self._current()
         index.add(entry)
         return Rounds(index, self.length + 1, None if self.kept is None else self.kept.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        index = self.index if len(self.index.all) == self.length else self._current()
+        index = self._current()
         own = None if attempt is None else index.by_attempt.get(attempt)
         return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
 
@@ -242,10 +242,8 @@ class Earlier(Value, frozen=True, eq=False):
     @property
     def open(self) -> tuple[Finding, ...]:
         """The findings of the last round, and the earlier ones that it did not look for."""
-        for entry in reversed(self.index.by_attempt.values()):
-            if entry is not self.own:
-                return (*entry.report.findings, *entry.report.unseen)
-        return ()
+        last = self.last
+        return (*last.report.findings, *last.report.unseen) if last else ()
 
     def has_found(self, finding_id: str) -> bool:
         """Whether a finding was in any of them."""

@@ -49,8 +49,7 @@ LONGEST_WORD = 60
 async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
     program, run, plan = active.program, active.state, active.engine.plans[name]
-    chosen = choose_agent(program, run, name) if plan.chooses else plan.asks
-    attempt = run.attempts.get(name, 0) + 1
+    chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
     asked, port = plan.agents[chosen], active.agents[chosen]
@@ -75,9 +74,7 @@ async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
                 answered = await converse(first.talk, first.turns, first.request)
             else:
                 answered = Answered(await call(active, series, first.request, hold=True))
-        artifact = make_artifact(
-            answered.reply, asked.agent, asked.output, name, attempt, program.machine.patterns
-        )
+        artifact = _artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import with_folder
+from loopkit.drive.artifacts import with_folder, workspace_text
 from loopkit.drive.calls import CallSeries, call, find_stored_reply
 from loopkit.drive.fields import body, extract
 from loopkit.drive.state_files import files_reader, watch_output, workspace
@@ -45,7 +45,7 @@ def _artifact(
         fallback=state.fallback,
         workspace=reply.workspace,
     )
-    written = reply.artifact_text if reply.folder is None else reply.folder.change
+    written = workspace_text(reply)
     if output.may_be_missing and written is None:
         return plain.replace(fault=reply.artifact_fault, fault_code=MISSING)
     text = body(reply.text if written is None else written, output)

@@ -46,8 +46,8 @@ def complete(
     version = version_of(program, run, artifact)
     if asked.is_by_majority:
         panel = outvote(panel, asked.levels)
-    answers = (*panel.fixed, *panel.judges)
-    line = earlier if earlier.kept is None else earlier.kept
+    answers = panel.answers
+    line = earlier.line
     before = line.open
     findings = with_status(merge_findings(answers, asked.levels), line, before)
     origins = program.graph.origins if program.graph.has_origins else None
