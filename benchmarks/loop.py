@@ -13,8 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
+Mode: TypeAlias = Literal["memory", "kept", "durable"]
+"""`kept` is `memory` with finished runs kept, which only loopkit can do."""
+MODES: tuple[Mode, ...] = get_args(Mode)
 STEPS = 6
 WARM_UP = 10
 NEEDED = "revision 2"
@@ -41,7 +44,7 @@ def require_final(note: object) -> None:
 class Job:
     """What one process is asked to measure, by `MODE LOOPS FOLDER` on its command line."""
 
-    mode: Literal["memory", "durable"]
+    mode: Mode
     loops: int
     folder: Path
     _seconds: list[float] = field(default_factory=list)
@@ -50,10 +53,11 @@ class Job:
 
     @classmethod
     def asked(cls) -> Job:
-        mode, loops, folder = sys.argv[1:]
-        if mode not in ("memory", "durable"):
-            raise SystemExit(f"no mode {mode!r}; choose `memory` or `durable`")
-        return cls("durable" if mode == "durable" else "memory", int(loops), Path(folder))
+        asked, loops, folder = sys.argv[1:]
+        modes = {mode: mode for mode in MODES}
+        if asked not in modes:
+            raise SystemExit(f"no mode {asked!r}; choose `memory`, `kept` or `durable`")
+        return cls(modes[asked], int(loops), Path(folder))
 
     @property
     def durable(self) -> bool:

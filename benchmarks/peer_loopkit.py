@@ -1,4 +1,8 @@
-"""loopkit, whole: start a run, drive it, release it; the journal is a file or lists."""
+"""loopkit, whole: start a run, drive it, release it; the journal is a file or lists.
+
+In memory a run is forgotten when it is over, because no other engine keeps anything there; in the
+mode `kept` the runs pile up.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,13 @@ async def write(prompt: str, _: Messages) -> str:
     return produce(parts[-1] if len(parts) > 1 else "")
 
 
-async def one(app: App, loaded: Loaded) -> object:
+async def one(app: App, loaded: Loaded, *, keeps: bool) -> object:
     active = await app.start(loaded, {})
     state = await app.drive(active)
     if len(state.route) != STEPS or state.finished is None:
         raise AssertionError(f"the run went {state.route} and is {state.status}")
+    if not keeps:
+        await app.remove(state.run)
     return state.finished.result["note"]
 
 
@@ -38,7 +44,7 @@ async def main() -> None:
     loaded = load(MACHINE)
     commits = partial(count_commits, state_folder / "journal.db") if job.durable else None
     for _ in job.rounds(commits):
-        require_final(await one(app, loaded))
+        require_final(await one(app, loaded, keeps=job.mode != "memory"))
     job.report()
     await app.close()
 

@@ -13,8 +13,8 @@ from envs import Environment, environments
 from measure import Measured, steps
 from table import machine, ratio_table, steps_table
 
-LOOPS = {"memory": 200, "durable": 80}
-QUICK_LOOPS = {"memory": 40, "durable": 20}
+LOOPS = {"memory": 200, "kept": 200, "durable": 80}
+QUICK_LOOPS = {"memory": 40, "kept": 40, "durable": 20}
 
 
 def main() -> None:
@@ -41,7 +41,8 @@ def _measure_steps(
 ) -> None:
     for mode in random.sample(sorted(loops), len(loops)):
         # All peers of one mode back to back, so that a ratio compares like with like.
-        for peer in random.sample(sorted(envs), len(envs)):
+        peers = ["loopkit"] if mode == "kept" else sorted(envs)
+        for peer in random.sample(peers, len(peers)):
             results[peer, mode].append(steps(envs[peer], peer, mode, loops[mode], folder))
 
 

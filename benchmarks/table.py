@@ -35,22 +35,24 @@ def steps_table(results: Results, versions: Mapping[str, str]) -> str:
         "| µs a step: minimum, median | in memory | durable | CPU, durable | commits a loop |",
         "|---|---|---|---|---|",
     )
-    return "\n".join((*head, *rows))
+    kept = _wall(results["loopkit", "kept"])
+    note = f"\nloopkit that keeps finished runs in memory: {kept} µs a step."
+    return "\n".join((*head, *rows, note))
 
 
 def ratio_table(results: Results) -> str:
-    """Durable steps in raw commits of the same round: minimum, median and maximum."""
-    raw = [measured.median_us for measured in results["raw", "durable"]]
+    """A step of loopkit in steps of others, each in the same round: minimum, median, maximum."""
     head = (
-        "| a durable step in raw commits | minimum | median | maximum |",
+        "| a step of loopkit in steps of another | minimum | median | maximum |",
         "|---|---|---|---|",
     )
     rows = []
-    for peer in dict.fromkeys(peer for peer, _ in results if peer != "raw"):
-        durable = results[peer, "durable"]
-        ratios = [one.median_us / floor for one, floor in zip(durable, raw, strict=True)]
+    for peer, mode in (("burr", "memory"), ("burr", "durable"), ("raw", "durable")):
+        pairs = zip(results["loopkit", mode], results[peer, mode], strict=True)
+        ratios = [own.median_us / other.median_us for own, other in pairs]
         shown = (min(ratios), statistics.median(ratios), max(ratios))
-        rows.append(f"| {peer} | " + " | ".join(f"{ratio:.1f}" for ratio in shown) + " |")
+        of = "in memory" if mode == "memory" else mode
+        rows.append(f"| {peer}, {of} | " + " | ".join(f"{ratio:.2f}" for ratio in shown) + " |")
     commits = results["loopkit", "durable"][-1].commits / STEPS
     note = f"\nloopkit makes {commits:.2f} commits a step; `raw` makes one."
     return "\n".join((*head, *rows, note))

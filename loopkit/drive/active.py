@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import repeat
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from loopkit.drive.account import Account
     from loopkit.drive.gate import Gate
 
-_TYPE = attrgetter("type")
 _path = lru_cache(maxsize=64)(Path)
 """Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
 
@@ -305,9 +302,12 @@ class ActiveRun:
         if not batch and not consumes:
             return
         at = self.clock.now()
-        data: Sequence[str | Event] = texts if self.keeps_texts else batch
         self._staged, self._texts = [], []
-        records = list(map(NewRecord, map(_TYPE, batch), repeat(at), data))
+        if self.keeps_texts:
+            both = zip(batch, texts, strict=True)
+            records = [NewRecord(event.type, at, text) for event, text in both]
+        else:
+            records = [NewRecord(event.type, at, event) for event in batch]
         # Nothing follows the end: the same commit releases the run.
         over = self.state.status in ENDED
         try:
@@ -318,8 +318,8 @@ class ActiveRun:
         except JournalUnusable:
             # Without the next call there may be room for the records of what was paid for before
             # it.
-            both = zip(records, batch, strict=True)
-            paid = [(record, event) for record, event in both if record.type != SPENDING]
+            stored = zip(records, batch, strict=True)
+            paid = [(record, event) for record, event in stored if record.type != SPENDING]
             if self.claim.seq and 0 < len(paid) < len(records):
                 kept, paid_for = zip(*paid, strict=True)
                 with suppress(JournalError):

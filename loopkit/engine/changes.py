@@ -297,7 +297,7 @@ def _decide(state: RunState, event: Decided) -> None:
         # The feedback of an error edge itself is not about any work.
         is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
         told_of_work = event.feedback[1:] if is_of_error else event.feedback
-        for to in dict.fromkeys(map(_ADDRESSEE, told_of_work)):
+        for to in set(map(_ADDRESSEE, told_of_work)):
             state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)

@@ -7,7 +7,7 @@ can no longer write to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -35,7 +35,8 @@ class Unwritten(Protocol):
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """A record that is not stored yet: `at` in Unix seconds, `data` as JSON text.
 
-    Immutable data may be turned into text later, when the record is stored or read.
+    Immutable data may be turned into text later, when the record is stored or read. Records that
+    are appended together have all texts or all such data.
     """
 
     type: str
@@ -46,6 +47,11 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
     def text(self) -> str:
         """The data as JSON text."""
         return self.data if isinstance(self.data, str) else self.data.to_json()
+
+
+def texts_of(records: Iterable[NewRecord]) -> list[str]:
+    """The data of records as JSON texts; quicker than the property of each."""
+    return [new.data if isinstance(new.data, str) else new.text for new in records]
 
 
 class Record(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from loopkit.journal.errors import JournalError
-from loopkit.journal.port import NewRecord
+from loopkit.journal.port import NewRecord, texts_of
 
 MAX_INTEGER = 2**63 - 1
 """The greatest integer that SQLite takes."""
@@ -39,7 +39,7 @@ def refuse_time(what: str, at: float) -> None:
 def refuse_records(records: Sequence[NewRecord]) -> None:
     """Raise `JournalError` for the first record that cannot be stored, naming it."""
     # A step of a run stores several; for usual ones no message is made.
-    texts = "".join([record.type + record.text for record in records])
+    texts = "".join([record.type for record in records] + texts_of(records))
     are_usual = texts.isascii() and "\0" not in texts and len(texts) <= MAX_TEXT_BYTES
     if are_usual and not [True for record in records if not -_MAX_TIME_S < record.at < _MAX_TIME_S]:
         return

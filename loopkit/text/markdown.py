@@ -44,7 +44,7 @@ def with_line_feeds(text: str) -> str:
 
 def as_code_block(text: str) -> str:
     """The text as a code block, between fences longer than any run of backticks in it."""
-    longest = max(map(len, _FENCE.findall(text)), default=2)
+    longest = max(map(len, _FENCE.findall(text))) if "```" in text else 2
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import chain
 from operator import attrgetter
 
 from loopkit.engine.failure import WORST_CLASS
@@ -17,7 +16,7 @@ from loopkit.language.severities import Severities
 from loopkit.values import Value
 
 MISSING = ("error", "unparsed")
-_FINDINGS, _VERDICT = attrgetter("findings"), attrgetter("verdict")
+_VERDICT = attrgetter("verdict")
 
 
 class Panel(Value, frozen=True):
@@ -103,7 +102,7 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
     with all their names.
     """
 
-    all_found = list(chain.from_iterable(map(_FINDINGS, answers)))
+    all_found = [finding for answer in answers for finding in answer.findings]
     if len(all_found) < 2:
         return all_found
 
@@ -128,7 +127,7 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
     """The strictest verdict counts; missing answers make the report incomplete."""
     found = verdict_of_findings(findings)
-    given = set(map(_VERDICT, chain(panel.fixed, panel.judges)))
+    given = set(map(_VERDICT, panel.answers))
     if "infeasible" in given:
         return "infeasible"
     if found == "fail":
