@@ -32,6 +32,7 @@ from loopkit import (
 )
 from loopkit.app import App
 from loopkit.cli import invoke
+from loopkit.engine.events import Finished
 from loopkit.journal import UnknownRun
 from loopkit.journal.memory import MemoryJournal
 from tests.support import ROOT
@@ -53,6 +54,26 @@ states:
   done: {final: success, result: steps}
   failed: {final: failure}
 """
+PARENT = """
+loopkit: 1
+states:
+  plan: {machine: data.yaml, next: done}
+  done: {final: success}
+"""
+TWO_NOTES = """
+loopkit: 1
+agents: {planner: {model: openai/gpt-5-mini}}
+states:
+  draft: {render: A draft., output: draft, next: refine}
+  refine:
+    agent: planner
+    prompt: "{{ draft }}"
+    output: refined
+    on_error: {fatal: given_up, content: given_up}
+    next: done
+  done: {final: success, result: refined}
+  given_up: {final: failure, result: [draft, refined]}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +82,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("machines").mkdir()
     Path("machines/note.yaml").write_text(NOTE, encoding="utf-8")
     Path("data.yaml").write_text(DATA.replace("LIMITS", ""), encoding="utf-8")
+    Path("parent.yaml").write_text(PARENT, encoding="utf-8")
+    Path("two_notes.yaml").write_text(TWO_NOTES, encoding="utf-8")
 
 
 def say(*replies: Any) -> Any:
@@ -168,6 +191,26 @@ def test_a_run_in_memory_writes_nothing() -> None:
     result = run("data.yaml", agents={"planner": say({"steps": ["a", "b"]})}, state=None)
     assert result.outcome == "done"
     assert not Path(".loopkit").exists()
+
+
+async def test_the_events_of_children_are_not_among_those_of_their_parent() -> None:
+    functions = {"planner": say({"steps": ["a", "b"]})}
+    told = [event.type async for event in start("parent.yaml", agents=functions)]
+    assert told == [
+        *("started", "entered", "child_started", "child_ended"),
+        *("worked", "decided", "entered", "finished"),
+    ]  # fmt: skip
+
+
+async def test_the_end_tells_which_artifacts_of_the_result_were_never_written() -> None:
+    functions = {"planner": say(ValueError("no"))}
+    *_, end = [event async for event in start("two_notes.yaml", agents=functions)]
+    assert isinstance(end, Finished)
+    assert (end.outcome, end.result, end.absent) == (
+        "given_up",
+        {"draft": "A draft."},
+        ("refined",),
+    )
 
 
 async def test_whoever_stops_listening_stops_the_run_which_can_be_resumed() -> None:
