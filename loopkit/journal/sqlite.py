@@ -34,13 +34,13 @@ class SqliteClaim:
 
     __slots__ = ("_append_lock", "_released", "_seen", "_seq", "_tenure", "_writer")
 
-    def __init__(self, writer: Writer, tenure: Tenure, seq: int) -> None:
+    def __init__(self, writer: Writer, tenure: Tenure, seq: int, seen: int) -> None:
         self._writer = writer
         self._tenure = tenure
         self._seq = seq
         self._append_lock = asyncio.Lock()
         self._released = False
-        self._seen = 0
+        self._seen = seen
         """The version of the file at which the run was last seen as this claim left it."""
         writer.claims += 1
 
@@ -306,7 +306,8 @@ class SqliteJournal:
     async def _take_claim(
         self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]], *, spends: bool = False
     ) -> SqliteClaim:
-        job = self._writer.write(work, spends=spends)
+        writer = self._writer
+        job = writer.write(lambda db: (*work(db), writer.version), spends=spends)
         try:
             await job
         except asyncio.CancelledError:
@@ -316,7 +317,7 @@ class SqliteJournal:
             raise
         return self._claim_of(job)
 
-    def _claim_of(self, job: Job[tuple[Tenure, int]]) -> SqliteClaim:
+    def _claim_of(self, job: Job[tuple[Tenure, int, int]]) -> SqliteClaim:
         return SqliteClaim(self._writer, *job.result())
 
 

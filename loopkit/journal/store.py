@@ -90,10 +90,11 @@ def create(
         "created_at": new.created_at,
         "owner": owner,
     }
-    if not db.execute(SQL["insert_run"], values).rowcount:
+    inserted = db.execute(SQL["insert_run"], values)
+    if not inserted.rowcount:
         raise RunExists(new.run)
-    run_id, _owner = _find(db, new.run)
-    tenure = Tenure(run_id, new.run, 1, owner)
+    assert inserted.lastrowid is not None
+    tenure = Tenure(inserted.lastrowid, new.run, 1, owner)
     return tenure, _insert(db, tenure, 0, records)
 
 

@@ -37,6 +37,8 @@ class Job(asyncio.Future[T]):
     It can't be cancelled: a waiting caller is cancelled when the result is known.
     """
 
+    __slots__ = ("spends", "work", "writes")
+
     def __init__(
         self, work: Callable[[sqlite3.Connection], T], *, writes: bool, spends: bool
     ) -> None:
