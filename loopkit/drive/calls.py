@@ -266,8 +266,9 @@ def number_call(run: RunState, work: CallSeries, task: Task | None, request: Req
     sent = 0 if task is None else task.sent
     request.key = f"{run.run}:{work.task}:{sent + 1}{run.era}"
     if task is None:
-        request.task_index = run.tasks_of(work.agent)
-        request.place_index = run.asked_at.get((work.agent, work.place), 0)
+        asked_at = run.asked_at.get(work.agent, NOTHING)
+        request.task_index = sum(asked_at.values())
+        request.place_index = asked_at.get(work.place, 0)
         return
     open_calls = sum(call.task == work.task for call in run.open_calls.values())
     request.task_index, request.place_index = task.index, task.place_index

@@ -104,9 +104,9 @@ def _intend(state: RunState, event: Intended) -> None:
     if (task := state.tasks.get(event.task)) is not None:
         state.tasks[event.task] = task.after_intent(event)
     else:
-        index, here = state.tasks_of(event.agent), (event.agent, event.place)
-        place_index = state.asked_at.get(here, 0)
-        state.asked_at[here] = place_index + 1
+        asked_at = state.asked_at.setdefault(event.agent, {})
+        index, place_index = sum(asked_at.values()), asked_at.get(event.place, 0)
+        asked_at[event.place] = place_index + 1
         state.tasks[event.task] = Task(
             agent=event.agent,
             place=event.place,

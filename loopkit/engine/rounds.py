@@ -133,9 +133,13 @@ class Rounds(Mutable, eq=False):
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        index = self._current()
+        index, last = self._current(), None
         own = None if attempt is None else index.by_attempt.get(attempt)
-        return Earlier(index, own, None if self.kept is None else self.kept.before(attempt))
+        for entry in reversed(index.by_attempt.values()):
+            if entry is not own:
+                last = entry
+                break
+        return Earlier(index, own, last, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, line: Iterable[Round]) -> Rounds:
         """These rounds with all but `line` given up."""
@@ -212,6 +216,7 @@ class Earlier(Value, frozen=True, eq=False):
     index: _Index
     own: Round | None
     """The round of that attempt."""
+    last: Round | None
     kept: Earlier | None
     """The rounds that were not given up, if some were."""
 
@@ -231,13 +236,6 @@ class Earlier(Value, frozen=True, eq=False):
 
     def first(self, count: int) -> Iterator[Round]:
         return islice(self, count)
-
-    @property
-    def last(self) -> Round | None:
-        for entry in reversed(self.index.by_attempt.values()):
-            if entry is not self.own:
-                return entry
-        return None
 
     @property
     def open(self) -> tuple[Finding, ...]:

@@ -103,8 +103,8 @@ class RunState(Mutable):
     revised: Mapping[str, int] = NOTHING
     """How often each state was sent feedback about its work."""
     tasks: dict[str, Task] = {}
-    asked_at: dict[tuple[str, str], int] = {}
-    """How many pieces of work each agent has had at each place."""
+    asked_at: dict[str, dict[str, int]] = {}
+    """By agent: how many pieces of work it has had at each place."""
     offered: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}
@@ -177,14 +177,6 @@ class RunState(Mutable):
         """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
-    def tasks_of(self, agent: str) -> int:
-        """How many pieces of work an agent has had, at all places."""
-        count = 0
-        for (asked, _), tasks in self.asked_at.items():
-            if asked == agent:
-                count += tasks
-        return count
-
     @property
     def era(self) -> str:
         """A suffix that keeps calls and questions apart from those under an earlier definition."""
@@ -234,4 +226,5 @@ class RunState(Mutable):
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        return "\n\n".join(map(_TEXT, self.pending.get(state, ())))
+        waiting = self.pending.get(state)
+        return "\n\n".join(map(_TEXT, waiting)) if waiting else ""
