@@ -303,11 +303,11 @@ class ActiveRun:
             return
         at = self.clock.now()
         self._staged, self._texts = [], []
-        if self.keeps_texts:
-            both = zip(batch, texts, strict=True)
-            records = [NewRecord(event.type, at, text) for event, text in both]
-        else:
-            records = [NewRecord(event.type, at, event) for event in batch]
+        records = (
+            [NewRecord(event.type, at, text) for event, text in zip(batch, texts, strict=True)]
+            if self.keeps_texts
+            else [NewRecord(event.type, at, event) for event in batch]
+        )
         # Nothing follows the end: the same commit releases the run.
         over = self.state.status in ENDED
         try:

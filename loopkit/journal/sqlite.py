@@ -306,8 +306,7 @@ class SqliteJournal:
     async def _take_claim(
         self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]], *, spends: bool = False
     ) -> SqliteClaim:
-        writer = self._writer
-        job = writer.write(lambda db: (*work(db), writer.version), spends=spends)
+        job = self._writer.write(partial(self._claimed, work), spends=spends)
         try:
             await job
         except asyncio.CancelledError:
@@ -316,6 +315,12 @@ class SqliteJournal:
                 await self._claim_of(job).release()
             raise
         return self._claim_of(job)
+
+    def _claimed(
+        self, work: Callable[[sqlite3.Connection], tuple[Tenure, int]], db: sqlite3.Connection
+    ) -> tuple[Tenure, int, int]:
+        """The tenure, the last `seq`, and the version of the file in which they were so."""
+        return *work(db), self._writer.version
 
     def _claim_of(self, job: Job[tuple[Tenure, int, int]]) -> SqliteClaim:
         return SqliteClaim(self._writer, *job.result())
