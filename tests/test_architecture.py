@@ -51,6 +51,11 @@ def named(text: str) -> list[str]:
     return [path for path in paths if path == path.lower() and not path.startswith(".")]
 
 
+def test_no_module_is_longer_than_400_lines() -> None:
+    lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {path: count for path, count in lines.items() if count > 400} == {}
+
+
 def test_every_room_has_a_row() -> None:
     rows = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"(?m)^\| (`[^|]+)\|", TEXT))))
     inside = [path for path in PACKAGE.iterdir() if not path.name.startswith("_")]

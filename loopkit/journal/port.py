@@ -7,7 +7,7 @@ can no longer write to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -47,11 +47,6 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
     def text(self) -> str:
         """The data as JSON text."""
         return self.data if isinstance(self.data, str) else self.data.to_json()
-
-
-def texts_of(records: Iterable[NewRecord]) -> list[str]:
-    """The data of records as JSON texts; quicker than the property of each."""
-    return [new.data if isinstance(new.data, str) else new.text for new in records]
 
 
 class Record(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from loopkit.journal.errors import JournalError
-from loopkit.journal.port import NewRecord, texts_of
+from loopkit.journal.port import NewRecord
 
 MAX_INTEGER = 2**63 - 1
 """The greatest integer that SQLite takes."""
@@ -34,6 +34,11 @@ def refuse_time(what: str, at: float) -> None:
     """Raise `JournalError` for a value that is not a time in Unix seconds, such as NaN."""
     if not -_MAX_TIME_S < at < _MAX_TIME_S:
         raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
+
+
+def texts_of(records: Iterable[NewRecord]) -> list[str]:
+    """The data of records as JSON texts; quicker than the property of each."""
+    return [new.data if isinstance(new.data, str) else new.text for new in records]
 
 
 def refuse_records(records: Sequence[NewRecord]) -> None:

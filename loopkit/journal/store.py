@@ -27,17 +27,9 @@ from loopkit.journal.errors import (
 )
 from loopkit.journal.faults import is_corrupt
 from loopkit.journal.owner import Owner
-from loopkit.journal.port import (
-    CLAIMED,
-    History,
-    InboxMessage,
-    NewRecord,
-    Record,
-    RunRow,
-    texts_of,
-)
+from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.queries import SQL
-from loopkit.journal.storable import MAX_INTEGER, refuse_time
+from loopkit.journal.storable import MAX_INTEGER, refuse_time, texts_of
 from loopkit.journal.stored_order import newest
 
 _MAX_PID = 2**31 - 1
