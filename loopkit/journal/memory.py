@@ -77,7 +77,7 @@ class MemoryClaim:
         releases: bool = False,
         unless: Sequence[str] = (),
     ) -> int:
-        _refuse_unstorable(records)
+        _refuse_texts(records)
         if self._journal.is_closed:
             self._journal.refuse_closed()
         run = self._run
@@ -137,7 +137,7 @@ class MemoryJournal:
     ) -> MemoryClaim:
         for what, text in (("run", run), ("machine", machine), ("definition", definition)):
             refuse_text(f"the name of the {what}", text)
-        _refuse_unstorable(records)
+        _refuse_texts(records)
         self.refuse_closed()
         if run in self._runs:
             raise RunExists(run)
@@ -255,10 +255,10 @@ class MemoryJournal:
         return self._runs[run]
 
 
-def _refuse_unstorable(records: Sequence[NewRecord]) -> None:
-    """Raise `JournalError`, as every journal does, for texts that can't be stored."""
-    if records and isinstance(records[0].data, str):
-        refuse_records(records)
+def _refuse_texts(records: Sequence[NewRecord]) -> None:
+    """Raise `JournalError`, as every journal does, for records with a text that can't be stored."""
+    if texts := [record for record in records if isinstance(record.data, str)]:
+        refuse_records(texts)
 
 
 def _refuse_unknown(run: _Run, messages: Sequence[str]) -> None:

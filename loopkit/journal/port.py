@@ -35,8 +35,7 @@ class Unwritten(Protocol):
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """A record that is not stored yet: `at` in Unix seconds, `data` as JSON text.
 
-    Immutable data may be turned into text later, when the record is stored or read. Records that
-    are appended together have all texts or all such data.
+    Immutable data may be turned into text later, when the record is stored or read.
     """
 
     type: str

@@ -29,7 +29,7 @@ from loopkit.journal.faults import is_corrupt
 from loopkit.journal.owner import Owner
 from loopkit.journal.port import CLAIMED, History, InboxMessage, NewRecord, Record, RunRow
 from loopkit.journal.queries import SQL
-from loopkit.journal.storable import MAX_INTEGER, refuse_time, texts_of
+from loopkit.journal.storable import MAX_INTEGER, refuse_time
 from loopkit.journal.stored_order import newest
 
 _MAX_PID = 2**31 - 1
@@ -315,10 +315,9 @@ def inbox(db: sqlite3.Connection, tenure: Tenure) -> list[InboxMessage]:
 
 def _insert(db: sqlite3.Connection, tenure: Tenure, seq: int, records: Sequence[NewRecord]) -> int:
     run_id, epoch = tenure.run_id, tenure.epoch
-    texts = texts_of(records)
     rows = [
-        (run_id, seq + at, epoch, new.at, new.type, texts[at - 1])
-        for at, new in enumerate(records, 1)
+        (run_id, place, epoch, new.at, new.type, new.text)
+        for place, new in enumerate(records, seq + 1)
     ]
     db.executemany(SQL["append"], rows)
     return seq + len(records)

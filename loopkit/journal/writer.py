@@ -77,8 +77,8 @@ class Writer:
         self.claims = 0
         """How many runs have a claim now."""
         self.closed = False
-        self._path = str(folder.absolute() / DATABASE)
-        self._file = Path(self._path).stat()
+        self._path = folder.absolute() / DATABASE
+        self._file = self._path.stat()
         # Jobs wait for another process's commit in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")
 
@@ -207,7 +207,7 @@ class Writer:
     def _refuse_absence(self) -> None:
         """Raise `JournalUnusable` if the file is no longer in its place."""
         try:
-            is_there = os.path.samestat(os.stat(self._path), self._file)  # noqa: PTH116 - each commit
+            is_there = os.path.samestat(self._path.stat(), self._file)
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
         if not is_there:

@@ -87,16 +87,14 @@ def findings_of(
     """
     name = rule.code or place
     defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
-    identities, findings = finding_ids(validator, defects), []
-    for at, fault in enumerate(faults):
+    findings = []
+    for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
         level = rule.severity or texts.severities.ungraded
         if fault.severity:
             # The severity that the check knows, with_cap at that of the rule.
             level = texts.severities.with_cap(fault.severity, rule.severity)
         # An artifact that can't be read is one defect, whichever rule tries to.
-        known = identities[at]
-        if fault.is_unreadable:
-            known = finding_id(OF_ARTIFACT, "", "", fault.steady)
+        known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
         findings.append(
             finding_of(
                 validator,
