@@ -54,10 +54,10 @@ class Job:
     @classmethod
     def asked(cls) -> Job:
         asked, loops, folder = sys.argv[1:]
-        modes = {mode: mode for mode in MODES}
-        if asked not in modes:
-            raise SystemExit(f"no mode {asked!r}; choose `memory`, `kept` or `durable`")
-        return cls(modes[asked], int(loops), Path(folder))
+        for mode in MODES:
+            if mode == asked:
+                return cls(mode, int(loops), Path(folder))
+        raise SystemExit(f"no mode {asked!r}; there are {', '.join(MODES)}")
 
     @property
     def durable(self) -> bool:
