@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -89,7 +92,7 @@ async def failure(work: Awaitable[object]) -> ServerFailed:
 
 async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
     pytest.importorskip("mcp_server_time")
-    program = Program([sys.executable, "-m", "mcp_server_time"], command_environment(), None)
+    program = Program([sys.executable, "-m", "mcp_server_time"], command_environment(), Path.cwd())
     clock = Connection("clock", program, 30)
     try:
         offered = {tool.name: tool for tool in await clock.every_tool()}
@@ -269,9 +272,104 @@ async def test_a_server_that_will_not_end_is_killed_with_its_children(
     await until(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_all_workers_are_forks_of_one_process_that_has_imported_the_client(
+    connect: Connect, tmp_path: Path
+) -> None:
+    for connection in (connect("honest"), connect("honest")):
+        await connection.tools(["look"])
+    one, other = (parent(server) for server in noted(tmp_path))
+    assert one != other
+    assert parent(one) == parent(other) != os.getpid()
+    assert parent(parent(one)) == os.getpid()
+
+
+async def test_a_starter_that_was_killed_is_replaced_and_connections_outlive_it(
+    connect: Connect, tmp_path: Path
+) -> None:
+    before, after = connect("honest"), connect("honest")
+    await before.tools(["look"])
+    starter = parent(parent(noted(tmp_path)[0]))
+    os.kill(starter, signal.SIGKILL)
+    await until(lambda: not is_alive(starter))
+    for connection in (before, after):
+        assert (await look(connection)).startswith("sea from")
+    # The number of a worker whose starter is gone means nothing to the new one, which goes on.
+    await before.close()
+    again = connect("honest")
+    await again.tools(["look"])
+    servers = noted(tmp_path)
+    assert len(servers) == 3
+    assert parent(parent(servers[1])) == parent(parent(servers[2])) != starter
+
+
+async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
+    connect: Connect, tmp_path: Path
+) -> None:
+    first = connect("honest")
+    await first.tools(["look"])
+    starter = parent(parent(noted(tmp_path)[0]))
+    connecting = asyncio.create_task(connect("honest").tools(["look"]))
+    await asyncio.sleep(0)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    children = Path(f"/proc/{starter}/task/{starter}/children")
+    await until(lambda: sum(map(is_alive, map(int, children.read_text().split()))) == 1)
+    assert len(noted(tmp_path)) == 1
+
+
+async def test_a_fork_of_loopkit_starts_workers_of_its_own(
+    connect: Connect, tmp_path: Path
+) -> None:
+    first = connect("honest")
+    await first.tools(["look"])
+    starter = parent(parent(noted(tmp_path)[0]))
+    if not (child := os.fork()):
+        notes = command_environment((), {"NOTES": str(tmp_path / "notes")})
+        server = Program([sys.executable, str(BY_HAND), "honest"], notes, tmp_path)
+        code = 1
+        try:
+            thread = Thread(target=asyncio.run, args=[look(Connection("files", server, 30))])
+            thread.start()
+            thread.join()
+            code = int(parent(parent(noted(tmp_path)[1])) == starter)
+        finally:
+            os._exit(code)
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert status == 0
+    ours, theirs = noted(tmp_path)
+    await until(lambda: not is_alive(theirs))
+    assert is_alive(ours)
+    assert await look(first)
+
+
+async def test_a_server_on_the_network_is_reached_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def refuse(scope: Any, _: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            asked.append(dict(scope["headers"])[b"host"].decode())
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    async with serving(refuse) as url:
+        monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/mcp"))
+        monkeypatch.setenv("no_proxy", "")
+        address = Website("http://mcp.example/mcp", {})
+        await failure(Connection("walls", address, 30).every_tool())
+    assert set(asked) == {"mcp.example"}
+
+
 async def test_servers_end_with_a_loopkit_that_is_killed(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
+from pathlib import Path
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program
 from loopkit.outside.processes import command_environment
@@ -279,7 +377,7 @@ from tests.waiting import LONG_S
 
 async def main():
     env = command_environment((), {{"NOTES": {str(tmp_path / "notes")!r}}})
-    program = Program([sys.executable, {str(BY_HAND)!r}, "stubborn"], env, None)
+    program = Program([sys.executable, {str(BY_HAND)!r}, "stubborn"], env, Path.cwd())
     await Connection("files", program, 30).tools(["look"])
     print("connected", flush=True)
     await asyncio.sleep(1000)
@@ -298,7 +396,7 @@ asyncio.run(main())
 
 
 async def test_a_program_that_does_not_exist_is_fatal() -> None:
-    nowhere = Program(["no-such-program"], command_environment(), None)
+    nowhere = Program(["no-such-program"], command_environment(), Path.cwd())
     failed = await failure(Connection("files", nowhere, 30).every_tool())
     assert not failed.transient
     assert "its program was not started: no-such-program: No such file" in failed.message

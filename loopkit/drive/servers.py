@@ -38,7 +38,7 @@ class Servers:
 
 def _address(name: str, server: McpServer, folder: Path) -> Address:
     if server.command is not None:
-        return Program(server.command, command_environment(server.env), folder)
+        return Program(server.command, command_environment(server.env), folder.absolute())
     try:
         return Website(server.url or "", server.headers_with(os.environ))
     except KeyError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -11,15 +12,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from loopkit.outside.mcp.dialogue import Dialogue, Ended
-from loopkit.outside.python_workers import worker_command, worker_environment
 
-WORKER = worker_command("loopkit.outside.mcp.worker")
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""The network variables that a worker needs; a program that it starts gets none of them."""
+"""What the environment says of the network; a server that is a program is not told."""
 _START_S = 10.0
 """The time that a worker may take to start, before its time to connect begins."""
 _SPARE_S = 1.0
 """The delay after its time limit with which a worker may still answer."""
+_NO_ANSWER = "its worker ended and gave no answer"
 MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
 
 
@@ -30,8 +30,12 @@ class Program:
     command: Sequence[str]
     env: Mapping[str, str]
     """The whole of its environment."""
-    folder: Path | None
-    """Its working folder."""
+    folder: Path
+    """Its working folder; absolute, because its worker may work elsewhere."""
+
+    def as_request(self) -> dict[str, Any]:
+        """What its worker is told to connect with it."""
+        return {"program": asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,12 @@ class Website:
 
     url: str
     headers: Mapping[str, str]
+
+    def as_request(self) -> dict[str, Any]:
+        """What its worker is told to connect with it, with the variables of the network."""
+        names = (*_NETWORK, *map(str.lower, _NETWORK))
+        network = {name: os.environ[name] for name in names if name in os.environ}
+        return {"website": {**asdict(self), "network": network}}
 
 
 Address: TypeAlias = Program | Website
@@ -138,36 +148,36 @@ class Connection:
     async def _connect(self) -> None:
         if find_spec("mcp") is None:
             raise self._failure(MISSING, transient=False)
-        kind = "program" if isinstance(self._address, Program) else "website"
-        names = () if isinstance(self._address, Program) else _NETWORK
-        allowed = (*names, *map(str.lower, names))
         try:
-            self._dialogue = await Dialogue.start(WORKER, worker_environment(allowed))
+            async with asyncio.timeout(_START_S):
+                self._dialogue = await Dialogue.start()
+        except TimeoutError as error:
+            reason = f"its worker did not start within {_START_S:g} s"
+            raise self._failure(reason, transient=True) from error
         except OSError as error:
             reason = f"its worker was not started: {error.strerror}"
             raise self._failure(reason, transient=True) from error
-        request = {kind: asdict(self._address), "timeout_s": self._timeout_s}
+        except Ended as error:
+            raise self._failure(_NO_ANSWER, transient=True) from error
+        request = self._address.as_request()
         try:
-            await self._answer(request, self._timeout_s, _START_S)
+            await self._answer({**request, "timeout_s": self._timeout_s}, self._timeout_s)
         except ServerFailed:
             await self._abandon()
             raise
 
-    async def _answer(
-        self, request: Mapping[str, Any], timeout_s: float, spare_s: float = _SPARE_S
-    ) -> dict[str, Any]:
+    async def _answer(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         dialogue = self._dialogue
         if dialogue is None:
             raise self._failure("the connection was closed", transient=True)
         text = json.dumps(request, default=str)
         try:
-            async with asyncio.timeout(timeout_s + spare_s):
+            async with asyncio.timeout(timeout_s + _SPARE_S):
                 answer: dict[str, Any] = json.loads(await dialogue.ask(text))
         except TimeoutError as error:
             raise self._failure(f"no answer within {timeout_s:g} s", transient=True) from error
         except (Ended, ValueError) as error:
-            reason = "its worker ended and gave no answer"
-            raise self._failure(reason, transient=True) from error
+            raise self._failure(_NO_ANSWER, transient=True) from error
         if (fault := answer.get("fault")) is not None:
             raise self._failure(fault, transient=answer["transient"])
         return answer

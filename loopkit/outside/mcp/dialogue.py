@@ -1,4 +1,4 @@
-"""A process of ours that is asked line by line, and ended together with all that it started."""
+"""A worker that is asked line by line, and ended together with all that it started."""
 
 from __future__ import annotations
 
@@ -6,49 +6,51 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from loopkit.outside.groups import GROUPS
+from loopkit.outside.mcp.workers import WORKERS
 
 LONGEST_LINE = 16_000_000
 """Bytes of an answer."""
 
 
 class Ended(Exception):
-    """The process ended, or closed its side."""
+    """The worker ended, or closed its side."""
 
 
 class Dialogue:
-    """One process, which answers each line with a line."""
+    """One worker, which answers each line with a line."""
 
     def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, worker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._process = process
+        self._worker = worker
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str]) -> Dialogue:
-        """Start the process, which finds its end of a socket as its stdin; raises OSError.
+    async def start(cls) -> Dialogue:
+        """Start a worker; raises OSError, or Ended.
 
         It leads a session of its own. Where this process is killed, all of that is killed too.
         """
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                process = _start(argv, env, theirs)
+                WORKERS.start(theirs)
         except OSError:
             ours.close()
             raise
-        streams = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
-        return cls(process, *streams)
+        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
+        try:
+            worker = await _number(reader)
+            with GROUPS.start() as add:
+                add(worker)
+        except BaseException:
+            writer.close()
+            raise
+        return cls(worker, reader, writer)
 
     async def ask(self, line: str) -> str:
         """The answer to one line; raises Ended."""
@@ -63,7 +65,7 @@ class Dialogue:
         return answer.decode()
 
     async def end(self, grace_s: float = 4.0) -> None:
-        """Give the process `grace_s` seconds to close its connections, then kill its group."""
+        """Give the worker `grace_s` seconds to close its connections, then kill its group."""
         try:
             if grace_s:
                 with suppress(TimeoutError, OSError):
@@ -77,22 +79,13 @@ class Dialogue:
     def _kill(self) -> None:
         # Its leader is not reaped yet, so the number of the group belongs to nobody else.
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        GROUPS.remove(self._process.pid)
-        threading.Thread(target=self._process.wait, name="loopkit-reap", daemon=True).start()
+            os.killpg(self._worker, signal.SIGKILL)
+        GROUPS.remove(self._worker)
+        WORKERS.reap(self._worker)
 
 
-def _start(
-    argv: Sequence[str], env: Mapping[str, str], stdin: socket.socket
-) -> subprocess.Popen[bytes]:
-    with GROUPS.start() as add:
-        process = subprocess.Popen(  # noqa: S603 - a module of our own
-            argv,
-            env=env,
-            stdin=stdin.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        add(process.pid)
-    return process
+async def _number(reader: asyncio.StreamReader) -> int:
+    """The process number of a worker; raises Ended."""
+    if not (number := await reader.readline()):
+        raise Ended
+    return int(number)

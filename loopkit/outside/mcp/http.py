@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,8 @@ LONGEST_STREAM = 20 * LONGEST_MESSAGE
 @asynccontextmanager
 async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of messages of a server on the network."""
+    # The client reads from the environment how the network is reached.
+    os.environ.update(address["network"])
     # The caller keeps the time. Compressed responses would have no bounded size.
     headers = {"Accept-Encoding": "identity", **address["headers"]}
     async with (

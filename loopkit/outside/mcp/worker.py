@@ -1,23 +1,26 @@
-"""One connection to an MCP server, in the process that is made for it:
+"""One connection to an MCP server, in a process of its own: a fork of the starter, which is
 `python -m loopkit.outside.mcp.worker`.
 
-On stdin, which is a socket, it is asked in lines of JSON and answers each with one: first where the
-server is, then what it offers or a call of a tool. An answer has what was asked for, or a `fault`
-and whether that is `transient`. The end of the input closes the connection.
+On its socket a worker first writes its process number. Then it is asked in lines of JSON and
+answers each with one: first where the server is, then what it offers or a call of a tool. An answer
+has what was asked for, or a `fault` and whether that is `transient`. The end of the input closes
+the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from loopkit.outside.mcp.session import Fault, Session
+from loopkit.outside.mcp.workers import LENGTH
 
 CLOSING_S = 3.0
 """How long the server may take to end by itself."""
@@ -53,14 +56,50 @@ async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    """Answer requests on stdin, and leave nothing to wait for."""
+    """Start workers until stdin, which is a socket, is closed."""
     # The answers contain what the client would log about a server.
     logging.disable(logging.CRITICAL)
-    with socket.socket(fileno=os.dup(0)) as sock:
+    # No worker looks for garbage in what was imported, which it would have to copy.
+    gc.freeze()
+    with socket.socket(fileno=os.dup(0)) as starter:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        asyncio.run(answer_requests(sock))
+        _start_workers(starter)
     os._exit(0)
+
+
+def _start_workers(starter: socket.socket) -> None:
+    """Fork where a message has a socket, and reap where it has the number of a worker."""
+    killed: set[int] = set()
+    while True:
+        message, passed, _, _ = socket.recv_fds(starter, LENGTH, 1)
+        if not message:
+            return
+        if number := int.from_bytes(message, "big"):
+            killed.add(number)
+        for descriptor in passed:
+            with socket.socket(fileno=descriptor) as asked, suppress(OSError):
+                if not os.fork():
+                    _work(starter, asked)
+        killed = {worker for worker in killed if not _is_reaped(worker)}
+
+
+def _is_reaped(worker: int) -> bool:
+    try:
+        return os.waitpid(worker, os.WNOHANG) != (0, 0)
+    except ChildProcessError:
+        return True  # the worker of a starter before this one
+
+
+def _work(starter: socket.socket, asked: socket.socket) -> NoReturn:
+    """Be a worker, which leads a session, and leave nothing to wait for."""
+    try:
+        starter.close()
+        os.setsid()
+        asked.sendall(b"%d\n" % os.getpid())
+        asyncio.run(answer_requests(asked))
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":
