@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from asyncio import to_thread
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from loopkit import __version__
@@ -38,8 +40,9 @@ ABOUT = (
 )
 
 
+@cache
 def document() -> dict[str, Any]:
-    """The API in OpenAPI 3.1."""
+    """The API in OpenAPI 3.1, made when somebody asks for it."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in TABLE:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -109,14 +112,12 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
 
 def api_routes() -> Sequence[BaseRoute]:
     """The document and its page, which loads nothing from elsewhere."""
-    api = document()
-    page = _page(api)
 
     async def show_document(_: Request) -> Response:
-        return json_answer(api)
+        return json_answer(await to_thread(document))
 
     async def show_page(_: Request) -> Response:
-        return HTMLResponse(page)
+        return HTMLResponse(_page(await to_thread(document)))
 
     return [
         Route("/api/openapi.json", show_document, methods=["GET"]),
