@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from loopkit.agents.model.client import ready
 from loopkit.outside.redaction import names_secret
+from tests import warm
 from tests.support import ROOT, Desk
 from tests.support_browser import Browser, browser_program
 
@@ -90,6 +91,11 @@ def pytest_configure() -> None:
     system = os.statvfs(SHARED_MEMORY)
     if system.f_bavail * system.f_frsize > ENOUGH_BYTES and not system.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.pluginmanager.has_plugin("dsession"):
+        warm.share()
 
 
 @pytest.hookimpl(wrapper=True)

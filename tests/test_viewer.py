@@ -100,7 +100,7 @@ async def test_style_sheets_and_scripts_come_with_addresses_that_change_with_the
     links = [one["href"] for one in shown.all("link") if one["rel"] == "stylesheet"]
     links += [one["src"] for one in shown.all("script")]
     assert len(links) == 3
-    async with httpx.AsyncClient(base_url=site.url, trust_env=False) as stranger:
+    async with httpx.AsyncClient(base_url=site.url, trust_env=False, verify=False) as stranger:
         for link in links:
             answer = await stranger.get(link)
             assert answer.status_code == 200
@@ -129,7 +129,9 @@ async def test_a_browser_gets_errors_as_pages_and_a_program_as_data(site: Served
 
 async def test_who_is_not_signed_in_is_led_to_the_page_that_was_wanted(site: Served) -> None:
     wanted = "/runs/a%20b%3F/c?until=7&x=%26"
-    async with httpx.AsyncClient(base_url=site.url, headers=BROWSER, trust_env=False) as browser:
+    async with httpx.AsyncClient(
+        base_url=site.url, headers=BROWSER, trust_env=False, verify=False
+    ) as browser:
         answer = await browser.get(wanted)
         assert answer.status_code == 303
         form = parsed((await browser.get(answer.headers["location"])).text).find("form")
@@ -153,7 +155,9 @@ async def test_who_is_not_signed_in_is_led_to_the_page_that_was_wanted(site: Ser
     ],
 )  # fmt: skip
 async def test_signing_in_leads_to_no_other_server(site: Served, elsewhere: str) -> None:
-    async with httpx.AsyncClient(base_url=site.url, headers=BROWSER, trust_env=False) as browser:
+    async with httpx.AsyncClient(
+        base_url=site.url, headers=BROWSER, trust_env=False, verify=False
+    ) as browser:
         sent = {"token": TOKEN, "to": elsewhere}
         answer = await browser.post("/login", data=sent, headers={"Origin": site.url})
         assert (answer.status_code, answer.headers["location"]) == (303, "/")

@@ -35,6 +35,8 @@ from tempfile import TemporaryFile, mkdtemp
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
+SHARED = "TESTS_WARM_SERVER"
+"""The variable with the address of the server that several workers of pytest share."""
 NOT_IMPORTED = (
     "loopkit.__main__",
     "loopkit.observability.otel.library",
@@ -159,9 +161,16 @@ def command(*argv: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", IN_ITS_PLACE, _server(False, ()), *argv]
 
 
+def share() -> None:
+    """Let the processes that this one starts ask the same server as this one."""
+    os.environ[SHARED] = _server(False, ())
+
+
 @cache
 def _server(has_litellm: bool, under: tuple[str, ...]) -> str:
     """The address where a process is asked for; one of each kind for each process that asks."""
+    if (shared := os.environ.get(SHARED)) and not has_litellm and not under:
+        return shared
     address = f"{mkdtemp()}/asked"
     alive, ours = os.pipe()
     with socket.socket(socket.AF_UNIX) as asked:
