@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,7 +24,9 @@ from pydantic import BaseModel
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
+from tests.support import ROOT
 from tests.waiting import LONG_S
+from tests.warm import ran
 
 BY_HAND = Path(__file__).with_name("server_by_hand.py")
 Connect = Callable[..., Connection]
@@ -322,29 +323,38 @@ async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
     assert len(noted(tmp_path)) == 1
 
 
-async def test_a_fork_of_loopkit_starts_workers_of_its_own(
-    connect: Connect, tmp_path: Path
-) -> None:
-    first = connect("honest")
-    await first.tools(["look"])
-    starter = parent(parent(noted(tmp_path)[0]))
-    if not (child := os.fork()):
-        notes = command_environment((), {"NOTES": str(tmp_path / "notes")})
-        server = Program([sys.executable, str(BY_HAND), "honest"], notes, tmp_path)
-        code = 1
-        try:
-            thread = Thread(target=asyncio.run, args=[look(Connection("files", server, 30))])
-            thread.start()
-            thread.join()
-            code = int(parent(parent(noted(tmp_path)[1])) == starter)
-        finally:
-            os._exit(code)
-    _, status = await asyncio.to_thread(os.waitpid, child, 0)
-    assert status == 0
-    ours, theirs = noted(tmp_path)
-    await until(lambda: not is_alive(theirs))
-    assert is_alive(ours)
-    assert await look(first)
+def test_a_fork_of_loopkit_starts_workers_of_its_own(tmp_path: Path) -> None:
+    code = f"""
+import asyncio, os, sys
+from pathlib import Path
+from loopkit.outside.mcp import Connection, Program
+from loopkit.outside.processes import command_environment
+from tests.test_mcp_client import noted, parent
+
+folder = Path({str(tmp_path)!r})
+env = command_environment((), {{"NOTES": str(folder / "notes")}})
+program = Program([sys.executable, {str(BY_HAND)!r}, "honest"], env, folder)
+
+async def starter():
+    connection = Connection("files", program, 30)
+    await connection.tools(["look"])
+    return connection, parent(parent(noted(folder)[-1]))
+
+with asyncio.Runner() as runner:
+    first, ours = runner.run(starter())
+    child = os.fork()
+    if not child:
+        with asyncio.Runner() as own:
+            connection, theirs = own.run(starter())
+            print(parent(theirs) == os.getpid(), theirs != ours, flush=True)
+            own.run(connection.close())
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(len(runner.run(first.tools(["look"]))))
+    runner.run(first.close())
+"""
+    ended = ran(["-c", code], cwd=ROOT)
+    assert ended.stdout.splitlines() == ["True True", "1"], ended.stderr
 
 
 async def test_a_server_on_the_network_is_reached_as_the_environment_says(
