@@ -19,7 +19,7 @@ from loopkit.cli import invoke as run
 from tests.support import ROOT
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
-from tests.warm import Process, ran_loopkit
+from tests.warm import Process, ran, ran_loopkit
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
 GOOD = str(ROOT / "machines/plan_review/plans/3_good.md")
@@ -230,6 +230,26 @@ def test_a_cancelled_run_stays_cancelled(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["cancel", name, "--reason", "no longer needed"]) == 0
     assert run(["resume", name]) == 2
     assert "was cancelled" in capsys.readouterr().err
+
+
+def test_to_cancel_a_run_of_models_loads_no_client_of_models(tmp_path: Path) -> None:
+    writer = "agents: {writer: {model: openai/gpt-5-mini}}\nstates:"
+    machine = HUMAN.replace("states:", writer).replace(
+        """note: {render: "A note. {{ feedback }}", next: ask}""",
+        "note: {agent: writer, prompt: Write., next: ask, on_error: {content: stopped}}",
+    )
+    (tmp_path / "machine.yaml").write_text(machine, encoding="utf-8")
+    (tmp_path / "scenario.yaml").write_text("scenario: 1\nagents: {writer: [A note.]}\n")
+    waiting = ran_loopkit("run", "machine.yaml", "--script", "scenario.yaml", cwd=tmp_path)
+    (name,) = re.findall(r"loopkit runs show (\S+)", waiting.stderr)
+    code = f"""
+import sys, threading
+from loopkit.cli import invoke
+assert invoke(["cancel", {name!r}]) == 0
+print("litellm" in sys.modules, [thread.name for thread in threading.enumerate()])
+"""
+    ended = ran(["-c", code], cwd=tmp_path)
+    assert ended.stdout.splitlines()[-1:] == ["False ['MainThread']"], ended.stderr
 
 
 @pytest.mark.parametrize("command", [["resume"], ["answer"], ["cancel"], ["runs", "show"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from loopkit.agents.assignment import Functions
@@ -178,12 +179,11 @@ class ClaimedRuns(StoredRuns):
         return active.state
 
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
-        """A claimed run that is not driven."""
+        """A claimed run that is not driven, and so asks no model."""
         machine = await self.machine_of(state)
         engine = self.engine(machine, state.definition)
-        return await self._active(
-            claim, state, engine, self._players(machine, state.definition, None)
-        )
+        players = replace(self._players(machine, state.definition, None), calls_models=False)
+        return await self._active(claim, state, engine, players)
 
     async def _new_id(self, machine: str) -> str:
         """An id that no other run has; among thousands of runs, random ids can collide."""
