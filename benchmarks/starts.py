@@ -62,7 +62,8 @@ def _own(arguments: list[str], folder: Path) -> list[str]:
 
 def chain(states: int) -> str:
     """Drafts and checks in a row; each reads the draft before it and revises its own."""
-    lines = ["loopkit: 1", "input: {issue: str}", "agents: {writer: {model: a/writer}}", "states:"]
+    agents = "agents: {writer: {model: openai/gpt-5-mini}}"
+    lines = ["loopkit: 1", "input: {issue: str}", agents, "states:"]
     last = states // 2 - 1
     for n in range(last + 1):
         onward = f"d{n + 1}" if n < last else "done"

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -132,13 +133,19 @@ class Walks:
         return {self._walked({**given, **inputs}) for given, _, _ in self.found[::step]}
 
 
+@cache
+def walks_of(number: int) -> Walks:
+    """The walks through the machine that is made of this number."""
+    return Walks(number)
+
+
 @pytest.mark.parametrize("most_parts", [1, 2, 4])
 def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
     most_parts: int,
 ) -> None:
     inexact = 0
     for number in range(40):
-        walks = Walks(number)
+        walks = walks_of(number)
         bounds = explore(walks.analysis, measures=("runs",), most_parts=most_parts)
         worst, best = bounds.runs.worst, bounds.runs.best
         most = max(runs for _, runs, _ in walks.found)
@@ -160,7 +167,7 @@ def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
 def test_what_is_proven_of_folded_inputs_holds_of_each_input(start: int) -> None:
     parts = 0
     for number in range(start, start + 20):
-        walks = Walks(number)
+        walks = walks_of(number)
         bounds = explore(walks.analysis, measures=("runs",))
         parts += len(fold_inputs(walks.analysis, {}).parts.truths)
         worst, best = bounds.runs.worst, bounds.runs.best

@@ -6,13 +6,14 @@ than a second, and planning a run has to know prices without it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json
 
 from loopkit.agents.model.names import keys, sells
 from loopkit.agents.model.rates import Rates
@@ -111,7 +112,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
         return {}
     path = Path(spec.submodule_search_locations[0], TABLE)
     try:
-        table: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        table: Mapping[str, Mapping[str, Any]] = from_json(path.read_bytes())
     except FileNotFoundError:
         # Another version may keep it elsewhere: a start then says that no price is known.
         return {}

@@ -65,5 +65,5 @@ def _text(name: str) -> str:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder, name)
         if path.is_file():
-            return path.read_text(encoding="utf-8")
+            return path.read_bytes().decode()
     return ""
