@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -121,7 +122,6 @@ def test_what_only_looks_like_a_verdict_is_none(text):
     assert verdict(text) is None
 
 
-@pytest.mark.parametrize("label", ["Verdict: ", "**Verdict:** ", "## Verdict\n\n", ""])
 @pytest.mark.parametrize(
     "choice",
     [
@@ -144,14 +144,14 @@ def test_what_only_looks_like_a_verdict_is_none(text):
         "__PASS__ or __FAIL__",
     ],
 )
-@pytest.mark.parametrize(
-    "pattern", [None, "(?i)(PASS|WARN|FAIL)", r"(?i)\b(?P<verdict>PASS|FAIL)\b"]
-)
-def test_words_to_choose_from_are_no_verdict_whatever_reads_them(label, choice, pattern):
-    reading = {"pattern": pattern} if pattern else {}
-    assert verdict(f"{label}{choice}", **reading) is None
-    assert verdict(f"{label}{choice}\n\nVerdict: PASS", **reading) == "pass"
-    assert verdict(f"Verdict: PASS\n\n{label}{choice}", **reading) == "pass"
+def test_words_to_choose_from_are_no_verdict_whatever_reads_them(choice):
+    labels = ("Verdict: ", "**Verdict:** ", "## Verdict\n\n", "")
+    patterns = (None, "(?i)(PASS|WARN|FAIL)", r"(?i)\b(?P<verdict>PASS|FAIL)\b")
+    for label, pattern in product(labels, patterns):
+        reading = {"pattern": pattern} if pattern else {}
+        assert verdict(f"{label}{choice}", **reading) is None
+        assert verdict(f"{label}{choice}\n\nVerdict: PASS", **reading) == "pass"
+        assert verdict(f"Verdict: PASS\n\n{label}{choice}", **reading) == "pass"
 
 
 def test_the_prompt_that_asks_for_a_verdict_holds_none():
