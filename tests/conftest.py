@@ -57,7 +57,10 @@ WITH_LITELLM = (
             "models",
             "new_claim",
             "price_list",
+            "python",
+            "rounds",
             "signals",
+            "tool_attacks",
         )
     ),
 )
