@@ -54,6 +54,7 @@ WITH_LITELLM = (
             "crash_kept",
             "crash_tools",
             "hostile",
+            "kept_tools",
             "models",
             "new_claim",
             "price_list",
