@@ -288,23 +288,23 @@ async def test_all_workers_are_forks_of_one_process_that_has_imported_the_client
     assert parent(parent(one)) == os.getpid()
 
 
-async def test_a_starter_that_was_killed_is_replaced_and_connections_outlive_it(
+async def test_a_fork_server_that_was_killed_is_replaced_and_connections_outlive_it(
     connect: Connect, tmp_path: Path
 ) -> None:
     before, after = connect("honest"), connect("honest")
     await before.tools(["look"])
-    starter = parent(parent(noted(tmp_path)[0]))
-    os.kill(starter, signal.SIGKILL)
-    await until(lambda: not is_alive(starter))
+    fork_server = parent(parent(noted(tmp_path)[0]))
+    os.kill(fork_server, signal.SIGKILL)
+    await until(lambda: not is_alive(fork_server))
     for connection in (before, after):
         assert (await look(connection)).startswith("sea from")
-    # The number of a worker whose starter is gone means nothing to the new one, which goes on.
+    # The number of a worker whose fork server is gone means nothing to the new one, which goes on.
     await before.close()
     again = connect("honest")
     await again.tools(["look"])
     servers = noted(tmp_path)
     assert len(servers) == 3
-    assert parent(parent(servers[1])) == parent(parent(servers[2])) != starter
+    assert parent(parent(servers[1])) == parent(parent(servers[2])) != fork_server
 
 
 async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
@@ -312,13 +312,13 @@ async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
 ) -> None:
     first = connect("honest")
     await first.tools(["look"])
-    starter = parent(parent(noted(tmp_path)[0]))
+    fork_server = parent(parent(noted(tmp_path)[0]))
     connecting = asyncio.create_task(connect("honest").tools(["look"]))
     await asyncio.sleep(0)
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting
-    children = Path(f"/proc/{starter}/task/{starter}/children")
+    children = Path(f"/proc/{fork_server}/task/{fork_server}/children")
     await until(lambda: sum(map(is_alive, map(int, children.read_text().split()))) == 1)
     assert len(noted(tmp_path)) == 1
 
@@ -335,17 +335,17 @@ folder = Path({str(tmp_path)!r})
 env = command_environment((), {{"NOTES": str(folder / "notes")}})
 program = Program([sys.executable, {str(BY_HAND)!r}, "honest"], env, folder)
 
-async def starter():
+async def connected():
     connection = Connection("files", program, 30)
     await connection.tools(["look"])
     return connection, parent(parent(noted(folder)[-1]))
 
 with asyncio.Runner() as runner:
-    first, ours = runner.run(starter())
+    first, ours = runner.run(connected())
     child = os.fork()
     if not child:
         with asyncio.Runner() as own:
-            connection, theirs = own.run(starter())
+            connection, theirs = own.run(connected())
             print(parent(theirs) == os.getpid(), theirs != ours, flush=True)
             own.run(connection.close())
         os._exit(0)

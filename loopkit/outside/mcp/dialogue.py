@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 
 from loopkit.outside.groups import GROUPS
-from loopkit.outside.mcp.workers import WORKERS
+from loopkit.outside.mcp.fork_server import FORK_SERVER
 
 LONGEST_LINE = 16_000_000
 """Bytes of an answer."""
@@ -38,7 +38,7 @@ class Dialogue:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                WORKERS.start(theirs)
+                FORK_SERVER.start_worker(theirs)
         except OSError:
             ours.close()
             raise
@@ -81,7 +81,7 @@ class Dialogue:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._worker, signal.SIGKILL)
         GROUPS.remove(self._worker)
-        WORKERS.reap(self._worker)
+        FORK_SERVER.reap(self._worker)
 
 
 async def _number(reader: asyncio.StreamReader) -> int:

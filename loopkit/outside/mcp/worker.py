@@ -1,4 +1,4 @@
-"""One connection to an MCP server, in a process of its own: a fork of the starter, which is
+"""One connection to an MCP server, in a process of its own: a fork of the fork server, which is
 `python -m loopkit.outside.mcp.worker`.
 
 On its socket a worker first writes its process number. Then it is asked in lines of JSON and
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from loopkit.outside.mcp.fork_server import LENGTH
 from loopkit.outside.mcp.session import Fault, Session
-from loopkit.outside.mcp.workers import LENGTH
 
 CLOSING_S = 3.0
 """How long the server may take to end by itself."""
@@ -61,18 +61,18 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     # No worker looks for garbage in what was imported, which it would have to copy.
     gc.freeze()
-    with socket.socket(fileno=os.dup(0)) as starter:
+    with socket.socket(fileno=os.dup(0)) as forking:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        _start_workers(starter)
+        _start_workers(forking)
     os._exit(0)
 
 
-def _start_workers(starter: socket.socket) -> None:
+def _start_workers(forking: socket.socket) -> None:
     """Fork where a message has a socket, and reap where it has the number of a worker."""
     killed: set[int] = set()
     while True:
-        message, passed, _, _ = socket.recv_fds(starter, LENGTH, 1)
+        message, passed, _, _ = socket.recv_fds(forking, LENGTH, 1)
         if not message:
             return
         if number := int.from_bytes(message, "big"):
@@ -80,7 +80,7 @@ def _start_workers(starter: socket.socket) -> None:
         for descriptor in passed:
             with socket.socket(fileno=descriptor) as asked, suppress(OSError):
                 if not os.fork():
-                    _work(starter, asked)
+                    _work(forking, asked)
         killed = {worker for worker in killed if not _is_reaped(worker)}
 
 
@@ -88,13 +88,13 @@ def _is_reaped(worker: int) -> bool:
     try:
         return os.waitpid(worker, os.WNOHANG) != (0, 0)
     except ChildProcessError:
-        return True  # the worker of a starter before this one
+        return True  # it was a fork of the server before this one
 
 
-def _work(starter: socket.socket, asked: socket.socket) -> NoReturn:
+def _work(forking: socket.socket, asked: socket.socket) -> NoReturn:
     """Be a worker, which leads a session, and leave nothing to wait for."""
     try:
-        starter.close()
+        forking.close()
         os.setsid()
         asked.sendall(b"%d\n" % os.getpid())
         asyncio.run(answer_requests(asked))
