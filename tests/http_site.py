@@ -181,9 +181,10 @@ class Serving:
     def __init__(self, process: Process, log: Path) -> None:
         self.process = process
         self.log = log
-        self.url = self._found(r"serving at (\S+)")
+        self.url = self.found(r"serving at (\S+)")
 
-    def _found(self, pattern: str) -> str:
+    def found(self, pattern: str) -> str:
+        """The group of a pattern in a line that the server has written, or will write soon."""
         until = time.monotonic() + 60
         while (found := re.search(f"{pattern}\n", self.log.read_text())) is None:
             assert time.monotonic() < until
@@ -193,7 +194,7 @@ class Serving:
 
     @property
     def link(self) -> str:
-        return self._found(r"sign in, .*: (\S+)")
+        return self.found(r"sign in, .*: (\S+)")
 
     def client(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -110,7 +110,7 @@ def test_the_token_is_in_nothing_that_is_printed_and_in_no_url() -> None:
 def test_a_new_token_is_shown_at_a_terminal_only() -> None:
     with serving("--answer", token="") as server:
         assert server.link
-        assert "programs need a token of yours" in server.log.read_text()
+        assert server.found("(programs need a token of yours): .*")
         assert "the token, for programs" not in server.log.read_text()
     terminal = Terminal(["serve", "--port", "0", "--answer"])
     shown = terminal.wait_for(r"the token, for programs: \S+\s")
