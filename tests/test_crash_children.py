@@ -66,7 +66,7 @@ states:
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
     folder = tmp_path_factory.mktemp("crash")
-    return killed_at_every_point(folder, MACHINE, files={"task.yaml": TASK}, once=True)
+    return killed_at_every_point(folder, MACHINE, files={"task.yaml": TASK})
 
 
 def test_the_unharmed_run_asks_for_each_item_what_it_needs(told: Any) -> None:

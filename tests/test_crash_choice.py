@@ -44,7 +44,7 @@ states:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(tmp_path_factory.mktemp("crash"), MACHINE, once=True)
+    return killed_at_every_point(tmp_path_factory.mktemp("crash"), MACHINE)
 
 
 def test_the_unharmed_run_asks_each_of_them_once(told: Any) -> None:

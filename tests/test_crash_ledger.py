@@ -34,7 +34,7 @@ states:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(tmp_path_factory.mktemp("crash_ledger"), MACHINE, once=True)
+    return killed_at_every_point(tmp_path_factory.mktemp("crash_ledger"), MACHINE)
 
 
 def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) -> None:

@@ -67,7 +67,7 @@ POSTED = (
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
     folder = tmp_path_factory.mktemp("crash_reclassification")
-    return killed_at_every_point(folder, MACHINE, posted=POSTED, once=True)
+    return killed_at_every_point(folder, MACHINE, posted=POSTED)
 
 
 def test_the_unharmed_run_goes_back_to_the_state_that_the_person_named(told: Any) -> None:

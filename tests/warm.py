@@ -210,8 +210,6 @@ def main(asked: socket.socket, alive: int, has_litellm: bool) -> None:
         assert import_module("loopkit.cli").invoke(["test", cases]) == 0, told.getvalue()
     gc.collect()
     gc.freeze()
-    # Whatever garbage a short command makes is not worth to look for.
-    gc.set_threshold(50_000, 20, 100)
     _serve(asked, alive)
 
 

@@ -6,9 +6,8 @@ inside every window between an intent and its reply. The killed process is a for
 of this one, so that a point costs milliseconds. With a URL the agents are models,
 and calls are what the llmock server there received; their tools are programs, which note their
 calls as agents do. A call in doubt about which a person is asked is decided by `--doubt CHOICE`;
-`--only PREFIX` leaves out the points with other names; with `--once` what a commit leaves is
-resumed once, killed after it or before the next. With a mended machine (`--mended FILE`) the run,
-which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
+`--only PREFIX` leaves out the points with other names. With a mended machine (`--mended FILE`) the
+run, which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
 posted (`--posted FILE`, one a line and for each question) are left in the inbox by a person who
 gives each of them twice; so are the texts of `--delivered FILE`, a JSON list, by somebody outside.
 """
@@ -373,18 +372,15 @@ def _answered(events: Sequence[Any]) -> list[str]:
     return [asked[event.key] for event in events if isinstance(event, Replied)]
 
 
-def points(
-    play: Play, work: Path, world: World, only: str, *, once: bool = False
-) -> Iterator[dict[str, Any]]:
+def points(play: Play, work: Path, world: World, only: str) -> Iterator[dict[str, Any]]:
     """The unharmed run, then every point whose name begins so."""
     folder = work / "unharmed"
     _fresh(folder, world)
     killer = Killer()
     asyncio.run(_started(play, folder, killer))
     unharmed = _told(world, play, 0, folder)
-    moments = _once(killer.appends) if once else _moments(killer.appends)
     yield {**unharmed, "appends": killer.appends}
-    for name, killer_in in _killers(moments, unharmed, world):
+    for name, killer_in in _killers(killer.appends, unharmed, world):
         if name.startswith(only):
             ended = _killed(play, work / name, world, killer_in)
             yield _told(world, play, ended, work / name)
@@ -409,24 +405,14 @@ async def _is_inside_a_call(folder: Path) -> bool:
         return any([(await app.state_of(row.run)).open_calls for row in await app.journal.runs()])
 
 
-def _moments(appends: int) -> list[tuple[Moment, int]]:
-    """Before and after each append."""
-    moments: tuple[Moment, ...] = ("before", "after")
-    return [(moment, number) for number in range(1, appends + 1) for moment in moments]
-
-
-def _once(appends: int) -> list[tuple[Moment, int]]:
-    """One of the two for what each append leaves: after it, or before the next."""
-    first, *between, last = _moments(appends)
-    return [first, *between[::4], *between[3::4], last]
-
-
 def _killers(
-    moments: Sequence[tuple[Moment, int]], unharmed: Mapping[str, Any], world: World
+    appends: int, unharmed: Mapping[str, Any], world: World
 ) -> Iterator[tuple[str, Callable[[Path], Killer]]]:
     """Every point, and who kills there a run in a folder."""
-    for moment, number in moments:
-        yield f"{moment}_{number}", lambda _, at=(moment, number): Killer(*at)
+    moments: tuple[Moment, ...] = ("before", "after")
+    for number in range(1, appends + 1):
+        for moment in moments:
+            yield f"{moment}_{number}", lambda _, at=(moment, number): Killer(*at)
     for call in range(1, unharmed["calls"] + 1):
         yield f"inside_call_{call}", partial(world.killer_inside, call=call)
     if isinstance(world, Models):
@@ -449,7 +435,6 @@ if __name__ == "__main__":
         parser.add_argument(option, type=Path)
     for option in ("--doubt", "--only"):
         parser.add_argument(option, default="")
-    parser.add_argument("--once", action="store_true")
     given = parser.parse_args()
     if not given.url:
         warnings.simplefilter("error")
@@ -457,5 +442,5 @@ if __name__ == "__main__":
     play = Play.of(
         given.machine, given.scenario, given.mended, given.posted, given.doubt, given.delivered
     )
-    for told in points(play, given.folder, called, given.only, once=given.once):
+    for told in points(play, given.folder, called, given.only):
         print(json.dumps(told), flush=True)

@@ -15,9 +15,6 @@ from tests.warm import ran
 
 HOST = ["-m", "tests.crash.host"]
 AGENT = ["sh", str(ROOT / "tests/crash/agent.sh")]
-ALL = os.environ.get("CRASH_POINTS") == "all"
-"""Whether no suite leaves out a point: the long form."""
-ONCE = () if ALL else ("--once",)
 SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prompts")
 """What a run that was killed has in common with the unharmed one in the end."""
 
@@ -30,14 +27,12 @@ def killed_at_every_point(
     files: Mapping[str, str] = {},
     posted: Sequence[HumanAnswer] = (),
     delivered: Sequence[str] = (),
-    once: bool = False,
 ) -> list[dict[str, Any]]:
     """What the host tells of the unharmed run, then of each point.
 
     With `mended`, the run is repaired by this machine where it is suspended. `files` stand beside
     the machine. What is `posted` answers its questions, one after the other; what is `delivered`
-    comes from outside. What a commit leaves is resumed `once`, killed after it or before the next,
-    where nothing but calls can come between the two: `test_crash.py` takes both for all.
+    comes from outside.
     """
     texts = {"machine": machine, "scenario": f"scenario: 1\nanswers: {answers}\n"}
     texts |= {} if mended is None else {"mended": mended}
@@ -54,12 +49,11 @@ def killed_at_every_point(
     if delivered:
         (folder / "delivered.json").write_text(json.dumps(delivered), encoding="utf-8")
         options += ["--delivered", str(folder / "delivered.json")]
-    return _told(*paths, *options, *(ONCE if once else ()))
+    return _told(*paths, *options)
 
 
 def killed_among_models(folder: Path, machine: str) -> list[dict[str, Any]]:
-    """The same, once for each commit, for a machine of models, which a server at URL plays: it
-    repeats each prompt."""
+    """The same for a machine of models, which a server at URL plays: it repeats each prompt."""
     server = OpenAIMock("--response-style", "echo")
     try:
         url = server.base_url.removesuffix("/v1")
@@ -67,16 +61,9 @@ def killed_among_models(folder: Path, machine: str) -> list[dict[str, Any]]:
         for name, text in texts.items():
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
         paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-        return _told(*paths, url, *ONCE, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
+        return _told(*paths, url, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
     finally:
         server.stop()
-
-
-def how_many(unharmed: Mapping[str, Any], *, once: bool = False) -> int:
-    """The points of a run whose agents alone make calls."""
-    commits: int = unharmed["appends"]
-    around = commits + 1 if once and not ALL else 2 * commits
-    return around + int(unharmed["calls"])
 
 
 def _told(*argv: str, **more: Any) -> list[dict[str, Any]]:
