@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import subprocess
 import sys
@@ -104,8 +105,17 @@ def test_the_examples_of_the_page_run_and_print_what_they_say(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names: dict[str, Any] = {}
-    for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(example, names)
+    logger = logging.getLogger("loopkit")
+    before = [*logger.handlers]
+    try:
+        for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+            exec(example, names)
+    finally:
+        # The page sets logs up, as programs do that go on with them.
+        for handler in {*logger.handlers} - {*before}:
+            logger.removeHandler(handler)
+            handler.close()
+        logger.setLevel(logging.NOTSET)
     assert capsys.readouterr().out.splitlines() == [
         "accepted Decided: we ship on Monday.",
         "waiting ['accept', 'reject']",
