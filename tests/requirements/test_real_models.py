@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopkit.agents.assignment import NotRunnable, with_models
+from loopkit.cli import invoke
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import Failed, Held, Intended, Replied
 from loopkit.language.load import load
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
-from tests.support import Desk, Played, scenario
+from tests.support import PLAN_REVIEW, Desk, Played, scenario
 
 PRICE = 0.000_01
 """USD a token, by the machines here."""
@@ -539,3 +541,12 @@ def test_a_local_model_without_a_key_costs_nothing_under_any_limit(
     assert played.outcome == "done"
     assert played.state.usage.cost_usd == 0
     assert played.state.usage.tokens == 30
+
+
+def test_a_model_without_its_key_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert invoke(["run", str(PLAN_REVIEW), "--set", "issue=x"]) == 4
+    assert "no API key: set ANTHROPIC_API_KEY" in capsys.readouterr().err
