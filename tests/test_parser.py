@@ -56,3 +56,21 @@ def test_the_events_of_a_file_are_those_of_ruamel(path: Path) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_the_events_of_any_text_are_those_of_ruamel(text: str) -> None:
     assert ours(text) == theirs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: :b", ":b: c", "[:b]", "[a:b]", "{a: :b}", "{a:b}", "{'a':b}", "['a':b]", "a: ::",
+        "[a, :]", "'a'\n: b", '"a"\n  : b', "{'a'\n: b}", "['a'\n: b]", "? 'a'\n: b", "- 'a'\n: b",
+    ],
+)  # fmt: skip
+def test_a_colon_is_what_it_is_to_ruamel(text: str) -> None:
+    assert ours(text) == theirs(text)
+
+
+@pytest.mark.parametrize("length", [1023, 1024, 1025])
+@pytest.mark.parametrize("form", ["NAME: v\n", "'NAME': v\n", "{NAME: v}", "? NAME\n: v\n"])
+def test_a_key_may_be_as_long_as_with_ruamel(form: str, length: int) -> None:
+    text = form.replace("NAME", "k" * length)
+    assert ours(text) == theirs(text)

@@ -205,7 +205,6 @@ class _Scanner(Scanner):
             return super().scan_plain()
         start = reader.get_mark()
         reader.pass_by(len(found[0]))
-        self.allow_simple_key = False
         return ScalarToken(found[0], True, start, reader.get_mark())
 
     def scan_flow_scalar(self, style: Any) -> Any:
