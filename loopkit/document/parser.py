@@ -36,9 +36,10 @@ _QUOTED = re.compile(
 """A quoted text in one line in which every character stands for itself."""
 _BLANKS = re.compile(r" *+(?=[^ \t\r\n#\0\x85\u2028\u2029\ufeff])")
 """What stands before a token in the same line."""
+_NOT_A_COLUMN = re.compile("[\r\n\ufeff]")
+"""Characters that do not take one column: line ends, and byte order marks."""
 _LONGEST_KEY = 1024
-_OF_MANY_COLUMNS = re.compile("[\r\n\ufeff]")
-"""What is more, or less, than one column to the right."""
+"""Characters of the longest key that ruamel takes without a `?`."""
 
 
 class ParserGaveUp(Exception):
@@ -63,6 +64,8 @@ def events(text: str) -> Iterator[Any]:
 
 
 class _Mark(StringMark):
+    """The place of a reader, made by one constructor instead of two."""
+
     __slots__ = ()
 
     def __init__(self, reader: Reader) -> None:
@@ -82,13 +85,13 @@ class _Reader(Reader):
 
     def forward(self, length: int = 1) -> None:
         end = self.pointer + length
-        if end >= len(self.buffer) or _OF_MANY_COLUMNS.search(self.buffer, self.pointer, end):
+        if end >= len(self.buffer) or _NOT_A_COLUMN.search(self.buffer, self.pointer, end):
             super().forward(length)
         else:
-            self.pass_by(length)
+            self.forward_in_line(length)
 
-    def pass_by(self, length: int) -> None:
-        """Go so many columns to the right."""
+    def forward_in_line(self, length: int) -> None:
+        """Go forward over characters that take one column each."""
         self.pointer += length
         self.index += length
         self.column += length
@@ -106,7 +109,7 @@ class _Parser(Parser):
         self.scanner.get_token()
         self.state = self.states.pop()
         return ScalarEvent(
-            None, None, (bool(token.plain), not token.plain), token.value,
+            None, None, (token.plain, not token.plain), token.value,
             token.start_mark, token.end_mark, style=token.style, comment=token.comment,
         )  # fmt: skip
 
@@ -178,15 +181,15 @@ class _Scanner(Scanner):
         if blanks is None:
             return super().scan_to_next_token()
         if length := blanks.end() - reader.pointer:
-            reader.pass_by(length)
+            reader.forward_in_line(length)
         return None
 
     def stale_possible_simple_keys(self) -> None:
         line, oldest = self.reader.line, self.reader.index - _LONGEST_KEY
         for key in self.possible_simple_keys.values():
             if key.line != line or key.index < oldest:
-                return super().stale_possible_simple_keys()
-        return None
+                super().stale_possible_simple_keys()
+                return
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
         if self.flow_level >= MAX_LEVELS:
@@ -204,7 +207,7 @@ class _Scanner(Scanner):
         if found is None or (found[1] and not self.flow_level):
             return super().scan_plain()
         start = reader.get_mark()
-        reader.pass_by(len(found[0]))
+        reader.forward_in_line(len(found[0]))
         return ScalarToken(found[0], True, start, reader.get_mark())
 
     def scan_flow_scalar(self, style: Any) -> Any:
@@ -213,7 +216,7 @@ class _Scanner(Scanner):
         if found is None:
             return super().scan_flow_scalar(style)
         start = reader.get_mark()
-        reader.pass_by(len(found[0]))
+        reader.forward_in_line(len(found[0]))
         return ScalarToken(found[0][1:-1], False, start, reader.get_mark(), style)
 
     def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803
