@@ -73,6 +73,38 @@ def test_the_same_files_elsewhere_have_the_same_digest(work: Path, tmp_path: Pat
     assert files_digest(tmp_path / "copy") == files_digest(work)
 
 
+@pytest.mark.parametrize(("repository", "asked"), [(None, 0), ("work", 2), (".", 2), ("beside", 0)])
+def test_git_is_started_only_where_there_may_be_a_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: str | None, asked: int
+) -> None:
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho asked >> {calls}\nPATH={os.environ["PATH"]} exec git "$@"\n'
+    )
+    program.chmod(0o755)
+    (tmp_path / "work/inner").mkdir(parents=True)
+    (tmp_path / "work/inner/tea.py").write_text("one\n")
+    if repository is not None:
+        git(tmp_path, "init", "-q", repository)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert files_digest(tmp_path / "work/inner") != ""
+    assert len(calls.read_text().splitlines() if calls.exists() else []) == asked
+
+
+def test_a_folder_that_is_reached_by_a_link_belongs_to_the_repository_around_it(
+    tmp_path: Path,
+) -> None:
+    git(tmp_path, "init", "-q", "work")
+    (tmp_path / "work/src").mkdir()
+    (tmp_path / "work/.gitignore").write_text("*.log\n")
+    (tmp_path / "link").symlink_to(tmp_path / "work/src")
+    before = files_digest(tmp_path / "link")
+    (tmp_path / "work/src/out.log").write_text("")
+    assert files_digest(tmp_path / "link") == before
+
+
 def test_what_a_link_leads_to_is_not_looked_at(work: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -10,6 +10,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from loopkit.outside.processes import command_environment
 
@@ -55,12 +56,20 @@ def _is_folder(path: bytes) -> bool:
 
 def _list_by_git(folder: bytes) -> list[bytes]:
     """The files that git tracks or would; raises NoGit, also where it ignores the folder."""
+    if not _may_be_in_repository(folder):
+        raise NoGit
     if ask_git(folder, "check-ignore", "-q", ".").returncode == 0:
         raise NoGit
     listed = ask_git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if listed.returncode != 0:
         raise NoGit
     return sorted(set(listed.stdout.split(b"\0")) - {b""})
+
+
+def _may_be_in_repository(folder: bytes) -> bool:
+    """Whether there is a `.git` here or above; where there is none, git need not be started."""
+    here = Path(os.fsdecode(os.path.realpath(folder)))
+    return any(os.path.lexists(above / ".git") for above in (here, *here.parents))
 
 
 def ask_git(
@@ -114,6 +123,8 @@ def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
 
 def _ignores(folder: bytes) -> bool:
     """Whether git ignores all of a folder, or none because there is no git."""
+    if not _may_be_in_repository(folder):
+        return True
     try:
         return ask_git(folder, "check-ignore", "-q", ".").returncode == 0
     except NoGit:
