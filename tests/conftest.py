@@ -194,3 +194,16 @@ def desk(tmp_path: Path) -> Desk:
 def durable(tmp_path: Path) -> Desk:
     """A folder to play machines in, over a journal on disk."""
     return Desk(tmp_path, in_memory=False)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)],
+)
+def every(request: pytest.FixtureRequest) -> int:
+    """At one of how many points a run is killed: at a third of them, and in the long form at each.
+
+    A steady round commits twice, so that every third commit is now the one and now the other.
+    """
+    chosen: int = request.param
+    return chosen

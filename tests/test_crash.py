@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, SAME, killed_at_every_point
+from tests.crash.points import AGENT, SAME, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -54,10 +54,10 @@ states:
 @pytest.fixture(scope="module", params=["fresh", "keep"])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(
+    return killed_at_points(
         tmp_path_factory.mktemp("crash"),
         MACHINE.replace("SESSION", request.param),
-        "{ask: [keep]}",
+        answers="{ask: [keep]}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import SAME, killed_at_every_point
+from tests.crash.points import SAME, killed_at_points
 
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
 touch call_$n
@@ -36,16 +36,16 @@ states:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point, and the folder of each."""
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point, and the folder of each."""
     folder = tmp_path_factory.mktemp("crash")
-    return folder / "work", killed_at_every_point(folder, MACHINE)
+    return folder / "work", killed_at_points(folder, MACHINE, every)
 
 
-def test_a_run_that_is_killed_anywhere_goes_on_from_the_best_version(told: Any) -> None:
+def test_a_run_that_is_killed_anywhere_goes_on_from_the_best_version(every: int, told: Any) -> None:
     work, [unharmed, *points] = told
     assert (unharmed["outcome"], unharmed["attempts"]["code"]) == ("done", 3)
-    assert len(points) > 20
+    assert len(points) > 20 / every
     ended = [point for point in points if point["outcome"]]
     assert len(ended) > len(points) / 2
     for point in (unharmed, *ended):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, killed_at_every_point
+from tests.crash.points import AGENT, killed_at_points
 
 MACHINE = """
 loopkit: 1
@@ -63,10 +63,10 @@ states:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
     folder = tmp_path_factory.mktemp("crash")
-    return killed_at_every_point(folder, MACHINE, files={"task.yaml": TASK})
+    return killed_at_points(folder, MACHINE, every, files={"task.yaml": TASK})
 
 
 def test_the_unharmed_run_asks_for_each_item_what_it_needs(told: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, SAME, killed_at_every_point
+from tests.crash.points import AGENT, SAME, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -42,9 +42,9 @@ states:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(tmp_path_factory.mktemp("crash"), MACHINE)
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
+    return killed_at_points(tmp_path_factory.mktemp("crash"), MACHINE, every)
 
 
 def test_the_unharmed_run_asks_each_of_them_once(told: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, killed_at_every_point
+from tests.crash.points import AGENT, killed_at_points
 from tests.test_crash_panels import SAME, begun
 
 MACHINE = f"""
@@ -32,9 +32,9 @@ states:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(tmp_path_factory.mktemp("crash_ledger"), MACHINE)
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
+    return killed_at_points(tmp_path_factory.mktemp("crash_ledger"), MACHINE, every)
 
 
 def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) -> None:
@@ -45,7 +45,7 @@ def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) ->
     assert (third, told[0]["outcome"]) == ([], "done")
 
 
-def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+def test_each_point_was_reached_by_the_signal(told: Any) -> None:
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import SAME, killed_at_every_point
+from tests.crash.points import SAME, killed_at_points
 from tests.test_crash_panels import begun
 
 MACHINE = """
@@ -26,10 +26,10 @@ DELIVERED = ("Tea.", "## Goal\n\nTea.\n", "## Goal\n\nTea.\n\n## Risks\n\nNone.\
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
     folder = tmp_path_factory.mktemp("crash_outside")
-    return killed_at_every_point(folder, MACHINE, delivered=DELIVERED)
+    return killed_at_points(folder, MACHINE, every, delivered=DELIVERED)
 
 
 def test_the_unharmed_run_takes_three_deliveries(told: Any) -> None:
@@ -37,7 +37,7 @@ def test_the_unharmed_run_takes_three_deliveries(told: Any) -> None:
     assert (told[0]["replies"], told[0]["attempts"]["draft"]) == (3, 3)
 
 
-def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+def test_each_point_was_reached_by_the_signal(told: Any) -> None:
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

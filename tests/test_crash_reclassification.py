@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import HumanAnswer
-from tests.crash.points import AGENT, SAME, killed_at_every_point
+from tests.crash.points import AGENT, SAME, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -64,10 +64,10 @@ POSTED = (
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
     folder = tmp_path_factory.mktemp("crash_reclassification")
-    return killed_at_every_point(folder, MACHINE, posted=POSTED)
+    return killed_at_points(folder, MACHINE, every, posted=POSTED)
 
 
 def test_the_unharmed_run_goes_back_to_the_state_that_the_person_named(told: Any) -> None:
@@ -76,7 +76,7 @@ def test_the_unharmed_run_goes_back_to_the_state_that_the_person_named(told: Any
     assert (first["outcome"], first["counters"]["total"]) == ("done", 2)
 
 
-def test_every_point_was_reached_by_the_signal(told: Any) -> None:
+def test_each_point_was_reached_by_the_signal(told: Any) -> None:
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

@@ -18,7 +18,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import Suspended
 from loopkit.journal import JournalUnusable
 from loopkit.journal.contents import Contents
-from tests.crash.points import SAME, killed_at_every_point
+from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
 from tests.support import Desk, Played, scenario
 
@@ -333,9 +333,9 @@ states:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of every point."""
-    return killed_at_every_point(tmp_path_factory.mktemp("crash"), CRASHING)
+def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the host tells of the unharmed run and of each point."""
+    return killed_at_points(tmp_path_factory.mktemp("crash"), CRASHING, every)
 
 
 def test_a_run_that_is_killed_anywhere_ends_with_the_folder_of_the_unharmed_one(told: Any) -> None:
@@ -349,7 +349,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_folder_of_the_unharmed_one(
 
 @pytest.mark.parametrize("output", ["folder: src", "file: src/plan"])
 def test_what_a_lost_call_has_written_need_not_be_written_again(
-    tmp_path_factory: pytest.TempPathFactory, output: str
+    every: int, tmp_path_factory: pytest.TempPathFactory, output: str
 ) -> None:
     agent = AGENT.partition("case $(cat")[0].replace("echo 'work '$n >> src/log", "true")
     once = "[ $n = 1 ] && echo good > src/plan"
@@ -357,7 +357,7 @@ def test_what_a_lost_call_has_written_need_not_be_written_again(
     command = json.dumps(["sh", "-c", agent])
     text = re.sub(r"command: \[\"sh.*?\], on_in", lambda _: f"command: {command}, on_in", CRASHING)
     text = text.replace("folder: src", output)
-    [unharmed, *points] = killed_at_every_point(tmp_path_factory.mktemp("lost"), text)
+    [unharmed, *points] = killed_at_points(tmp_path_factory.mktemp("lost"), text, every)
     assert (unharmed["outcome"], unharmed["calls"]) == ("done", 1)
     lost = [point for point in points if point["calls"] == 2]
     assert lost

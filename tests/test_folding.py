@@ -139,12 +139,13 @@ def walks_of(number: int) -> Walks:
     return Walks(number)
 
 
+@pytest.mark.parametrize("start", [0, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("most_parts", [1, 2, 4])
 def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
-    most_parts: int,
+    most_parts: int, start: int
 ) -> None:
     inexact = 0
-    for number in range(40):
+    for number in range(start, start + 20):
         walks = walks_of(number)
         bounds = explore(walks.analysis, measures=("runs",), most_parts=most_parts)
         worst, best = bounds.runs.worst, bounds.runs.best
@@ -163,7 +164,9 @@ def test_what_is_proven_of_inputs_that_are_left_undecided_is_never_too_little(
     assert inexact > 0
 
 
-@pytest.mark.parametrize("start", range(0, 80, 20))
+@pytest.mark.parametrize(
+    "start", [0, *(pytest.param(start, marks=pytest.mark.long) for start in (20, 40, 60))]
+)
 def test_what_is_proven_of_folded_inputs_holds_of_each_input(start: int) -> None:
     parts = 0
     for number in range(start, start + 20):

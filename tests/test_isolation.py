@@ -18,7 +18,7 @@ import pytest
 
 from loopkit.drive.isolation import alone
 from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
-from tests.crash.points import killed_at_every_point
+from tests.crash.points import killed_at_points
 from tests.support import Desk, Played, scenario
 from tests.test_merging import git, write
 from tests.warm import ran_loopkit
@@ -322,7 +322,7 @@ case $(cat .prompt) in *'Revision 1'*) echo good > src/plan;; *) echo bad > src/
 
 @pytest.fixture(scope="module", params=["copy", "worktree"])
 def killed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, every: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, Any]]:
     """The folder of all points, and what the host tells of them."""
     folder = tmp_path_factory.mktemp("crash")
@@ -343,7 +343,7 @@ input: {n: {type: int, minimum: 0, maximum: 3}}"""
     text = machine("AGENT", isolate=request.param).replace("states:", prepare, 1)
     text = re.sub(r"command: .*?, on_in", lambda _: f"command: {shell}, on_in", text, count=1)
     text = text.replace("loopkit: 1", head)
-    return folder / "work", killed_at_every_point(folder, text)
+    return folder / "work", killed_at_points(folder, text, every)
 
 
 def test_a_run_that_is_killed_anywhere_merges_once(killed: tuple[Path, Any]) -> None:

@@ -1,6 +1,6 @@
 """Repairs of generated machines: whatever fits is never stuck and stays within every cap.
 
-Each machine is made from a number. The ordinary run takes half of them, the long one (`-m long`)
+Each machine is made from a number. The ordinary run takes some of them, the long one (`-m long`)
 the others.
 """
 
@@ -81,7 +81,7 @@ def on_its_way(machine: Machine, chance: random.Random) -> RunState:
     return run
 
 
-@pytest.mark.parametrize("batch", [*range(3), *(pytest.param(n, marks=LONG) for n in range(3, 6))])
+@pytest.mark.parametrize("batch", [0, *(pytest.param(n, marks=LONG) for n in range(1, 6))])
 def test_a_repaired_run_is_never_stuck_and_spends_no_more_than_its_caps(batch: int) -> None:
     seen: Counter[str] = Counter()
     for number in {*range(batch * BATCH, batch * BATCH + BATCH)} - LARGE:

@@ -8,7 +8,7 @@ import pytest
 
 from loopkit.document.replacing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.engine.events import Adding
-from tests.crash.points import killed_at_every_point
+from tests.crash.points import killed_at_points
 from tests.support import Desk
 
 LOG = """
@@ -115,7 +115,7 @@ def test_a_protected_file_is_neither_replaced_nor_added_to(tmp_path: Path) -> No
 
 
 def test_a_text_is_added_once_wherever_the_process_is_killed(tmp_path: Path) -> None:
-    told = killed_at_every_point(tmp_path, log())
+    told = killed_at_points(tmp_path, log())
     assert len(told) > 5
     for point in told:
         if point["outcome"] is not None:

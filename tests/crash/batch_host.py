@@ -55,8 +55,8 @@ async def _told(folder: Path) -> dict[str, Any]:
     }
 
 
-def points(machine: Path, lines: Path, work: Path) -> Iterator[dict[str, Any]]:
-    """The unharmed batch, then every point."""
+def points(machine: Path, lines: Path, work: Path, every: int) -> Iterator[dict[str, Any]]:
+    """The unharmed batch, then the points before and after one of so many appends."""
     loaded = load(machine)
 
     def run(name: str, killer: Killer) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def points(machine: Path, lines: Path, work: Path) -> Iterator[dict[str, Any]]:
                 # There are no more appends.
                 break
             yield told
-            number += 1
+            number += every
 
 
 if __name__ == "__main__":
-    machine, lines, work = map(Path, sys.argv[1:])
-    for told in points(machine, lines, work):
+    machine, lines, work = map(Path, sys.argv[1:4])
+    for told in points(machine, lines, work, int(sys.argv[4])):
         print(json.dumps(told), flush=True)

@@ -6,10 +6,11 @@ inside every window between an intent and its reply. The killed process is a for
 of this one, so that a point costs milliseconds. With a URL the agents are models,
 and calls are what the llmock server there received; their tools are programs, which note their
 calls as agents do. A call in doubt about which a person is asked is decided by `--doubt CHOICE`;
-`--only PREFIX` leaves out the points with other names. With a mended machine (`--mended FILE`) the
-run, which has to stop by itself, is repaired with it, and so is every killed one. Answers that are
-posted (`--posted FILE`, one a line and for each question) are left in the inbox by a person who
-gives each of them twice; so are the texts of `--delivered FILE`, a JSON list, by somebody outside.
+`--only PREFIX` leaves out the points with other names, and `--every N` all but the first of each N
+appends and calls. With a mended machine (`--mended FILE`) the run, which has to stop by itself, is
+repaired with it, and so is every killed one. Answers that are posted (`--posted FILE`, one a line
+and for each question) are left in the inbox by a person who gives each of them twice; so are the
+texts of `--delivered FILE`, a JSON list, by somebody outside.
 """
 
 from __future__ import annotations
@@ -372,15 +373,15 @@ def _answered(events: Sequence[Any]) -> list[str]:
     return [asked[event.key] for event in events if isinstance(event, Replied)]
 
 
-def points(play: Play, work: Path, world: World, only: str) -> Iterator[dict[str, Any]]:
-    """The unharmed run, then every point whose name begins so."""
+def points(play: Play, work: Path, world: World, only: str, every: int) -> Iterator[dict[str, Any]]:
+    """The unharmed run, then the points: one of so many, if its name begins so."""
     folder = work / "unharmed"
     _fresh(folder, world)
     killer = Killer()
     asyncio.run(_started(play, folder, killer))
     unharmed = _told(world, play, 0, folder)
     yield {**unharmed, "appends": killer.appends}
-    for name, killer_in in _killers(killer.appends, unharmed, world):
+    for name, killer_in in _killers(killer.appends, unharmed, world, every):
         if name.startswith(only):
             ended = _killed(play, work / name, world, killer_in)
             yield _told(world, play, ended, work / name)
@@ -406,14 +407,14 @@ async def _is_inside_a_call(folder: Path) -> bool:
 
 
 def _killers(
-    appends: int, unharmed: Mapping[str, Any], world: World
+    appends: int, unharmed: Mapping[str, Any], world: World, every: int
 ) -> Iterator[tuple[str, Callable[[Path], Killer]]]:
-    """Every point, and who kills there a run in a folder."""
+    """One of so many points, and who kills there a run in a folder."""
     moments: tuple[Moment, ...] = ("before", "after")
-    for number in range(1, appends + 1):
+    for number in range(1, appends + 1, every):
         for moment in moments:
             yield f"{moment}_{number}", lambda _, at=(moment, number): Killer(*at)
-    for call in range(1, unharmed["calls"] + 1):
+    for call in range(1, unharmed["calls"] + 1, every):
         yield f"inside_call_{call}", partial(world.killer_inside, call=call)
     if isinstance(world, Models):
         for call in range(1, len(unharmed["programs"]) + 1):
@@ -435,6 +436,7 @@ if __name__ == "__main__":
         parser.add_argument(option, type=Path)
     for option in ("--doubt", "--only"):
         parser.add_argument(option, default="")
+    parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
     if not given.url:
         warnings.simplefilter("error")
@@ -442,5 +444,5 @@ if __name__ == "__main__":
     play = Play.of(
         given.machine, given.scenario, given.mended, given.posted, given.doubt, given.delivered
     )
-    for told in points(play, given.folder, called, given.only):
+    for told in points(play, given.folder, called, given.only, given.every):
         print(json.dumps(told), flush=True)

@@ -1,4 +1,4 @@
-"""Runs that are killed at every point, as the suites see them."""
+"""Runs that are killed again and again, as the suites see them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prom
 """What a run that was killed has in common with the unharmed one in the end."""
 
 
-def killed_at_every_point(
+def tried(unharmed: Mapping[str, Any], every: int) -> int:
+    """How many points there are: two at one of so many appends, and one in one of so many calls."""
+    return 2 * len(range(0, unharmed["appends"], every)) + len(range(0, unharmed["calls"], every))
+
+
+def killed_at_points(
     folder: Path,
     machine: str,
+    every: int = 1,
     answers: str = "{}",
     mended: str | None = None,
     files: Mapping[str, str] = {},
     posted: Sequence[HumanAnswer] = (),
     delivered: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """What the host tells of the unharmed run, then of each point.
+    """What the host tells of the unharmed run, then of one of so many points, or of each.
 
     With `mended`, the run is repaired by this machine where it is suspended. `files` stand beside
     the machine. What is `posted` answers its questions, one after the other; what is `delivered`
@@ -41,7 +47,8 @@ def killed_at_every_point(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-    options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
+    options = ["--every", str(every)]
+    options += [] if mended is None else ["--mended", str(folder / "mended.yaml")]
     if posted:
         lines = [answer.to_json() for answer in posted]
         (folder / "posted.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -52,7 +59,7 @@ def killed_at_every_point(
     return _told(*paths, *options)
 
 
-def killed_among_models(folder: Path, machine: str) -> list[dict[str, Any]]:
+def killed_among_models(folder: Path, machine: str, every: int) -> list[dict[str, Any]]:
     """The same for a machine of models, which a server at URL plays: it repeats each prompt."""
     server = OpenAIMock("--response-style", "echo")
     try:
@@ -61,7 +68,10 @@ def killed_among_models(folder: Path, machine: str) -> list[dict[str, Any]]:
         for name, text in texts.items():
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
         paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-        return _told(*paths, url, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
+        options = ["--every", str(every)]
+        return _told(
+            *paths, url, *options, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True
+        )
     finally:
         server.stop()
 
