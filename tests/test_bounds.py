@@ -363,6 +363,33 @@ def test_a_total_above_what_all_its_pairs_can_spend_never_binds() -> None:
     assert tight == {"check[1]": 1}
 
 
+def test_what_is_spent_before_a_reset_fills_no_cap_after_it() -> None:
+    states = """
+  plan: {agent: writer, prompt: Plan., next: code}
+  code: {agent: writer, prompt: Code., next: check}
+  check:
+    validate: code
+    by: [{not_matches: TODO}]
+    transitions:
+      - {guard: valid, target: review}
+      - {guard: revisions < 1, revise: code, max: 3}
+      - {target: review}
+  review:
+    validate: code
+    by: [{not_matches: GAP}]
+    transitions:
+      - {guard: valid, target: done}
+      - {revise: plan, max: 2, resets: [code]}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    analysis = machine(states, "total_revisions: 9")
+    # The code is revised once for each of three plans, and the plan twice.
+    assert explore(analysis).unfilled == {"check[1]": 1, "total": 5}
+    assert replayed(analysis.machine, 100_000, 1) == "replayed"
+
+
 def test_runs_that_need_not_end_are_refused() -> None:
     circling = LOOP.replace("{target: failed}", "{target: draft}")
     with pytest.raises(Endless, match=r"`(draft|check)`"):

@@ -72,6 +72,43 @@ def test_six_steps_are_seven_commits_and_nothing_is_asked_or_judged_before_one(
     assert commits[7:] == [["claimed"]]
 
 
+PANEL = LOOP.replace(
+    "{writer: {command: [writer]}}",
+    "{writer: {command: [writer]}, quick: {command: [quick]}, slow: {command: [slow]}}",
+).replace("[decided]", "[{judge: quick}, {judge: slow}]", 1)
+
+
+async def test_a_reply_is_durable_before_it_is_judged_while_others_are_still_awaited(
+    tmp_path: Path,
+) -> None:
+    """An opinion that is paid for is not lost if the process ends while another one is formed."""
+    passed = '{"verdict": "pass", "findings": []}'
+    stored: list[str] = []
+    is_stored = asyncio.Event()
+
+    def observe(moment: str, rows: Sequence[Row]) -> None:
+        if moment == "after":
+            stored.extend(types_of(rows))
+            if stored.count("replied") == 2:
+                is_stored.set()
+
+    async def slow(prompt: str, _: Any) -> str:
+        await asyncio.wait_for(is_stored.wait(), 30)
+        assert stored[-1] == "replied"
+        return passed
+
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(PANEL)
+    functions = {"writer": echo, "quick": lambda prompt, _: passed, "slow": slow}
+    with watched(observe):
+        app = App(SqliteJournal.open(tmp_path / ".loopkit"), folder=tmp_path, functions=functions)
+    state = await app.drive(await app.start(load(machine), {}))
+    await app.close()
+    assert state.finished is not None
+    assert state.finished.outcome == "done"
+    assert stored.count("replied") == 3
+
+
 async def test_a_run_whose_id_another_process_took_meanwhile_asks_nobody(tmp_path: Path) -> None:
     machine = tmp_path / "machine.yaml"
     machine.write_text(LOOP)
