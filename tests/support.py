@@ -31,6 +31,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
+from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes import conform, parse_fields
 from loopkit.language.load import Loaded, Source, digest_of, load
@@ -204,6 +205,9 @@ _SOUND: dict[tuple[str, str], Loaded] = {}
 _OURS: dict[Path, Loaded] = {}
 """Machines of the project, whose files no test changes."""
 _SCRIPTS: dict[str, Script] = {}
+_ENGINES: dict[str, Engine] = {}
+MOST_ENGINES = 30
+"""Made once for the tests of a module that play the same machine."""
 
 
 def sound(path: Path) -> Loaded:
@@ -320,7 +324,9 @@ class Desk:
         filled, faults = conform(inputs, parse_fields(loaded.machine.input))
         assert isinstance(filled, dict)
         assert not faults, faults
-        app = self._app()
+        if len(_ENGINES) > MOST_ENGINES:
+            _ENGINES.clear()
+        app = self._app(_ENGINES)
         try:
             active = await app.start(loaded, filled, self.script(script), limits)
             return await self._drive(app, active, hang_at)
@@ -372,7 +378,7 @@ class Desk:
             await driving
         return Played(active.state, await app.events(active.state.run), self.folder, requests)
 
-    def _app(self) -> App:
-        app = App.open(self.state_folder, breakers=self.breakers, clock=self.clock)
+    def _app(self, engines: dict[str, Engine] | None = None) -> App:
+        app = App.open(self.state_folder, breakers=self.breakers, clock=self.clock, engines=engines)
         app.folder = self.folder
         return app
