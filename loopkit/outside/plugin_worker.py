@@ -8,7 +8,6 @@ Reads a request as JSON on stdin, and writes the answer as JSON to what was stdo
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import os
@@ -18,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from importlib import import_module
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -66,6 +64,8 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
     try:
         given = function(**request["arguments"])
         if inspect.iscoroutine(given):
+            import asyncio  # noqa: PLC0415 - half of what starting this process would take
+
             given = asyncio.run(given)
         text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
         told = text.encode(errors="replace").decode()
@@ -79,6 +79,8 @@ def _function(name: str) -> Any:
         module, _, attribute = name.partition(":")
         function = getattr(import_module(module), attribute)
     else:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - a fifth of the start
+
         offered = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
         if name not in offered:
             raise NoVerdict(f"no installed package offers it in the group {ENTRY_POINTS}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +63,21 @@ def killed_at_points(
 
 def killed_among_models(folder: Path, machine: str, every: int) -> list[dict[str, Any]]:
     """The same for a machine of models, which a server at URL plays: it repeats each prompt."""
+    url = _echo().base_url.removesuffix("/v1")
+    texts = {"machine": machine.replace("URL", url), "scenario": "scenario: 1\nanswers: {}\n"}
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
+    options = ["--every", str(every)]
+    return _told(*paths, url, *options, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
+
+
+@cache
+def _echo() -> OpenAIMock:
+    """The server of all suites of this process; each run begins with it anew."""
     server = OpenAIMock("--response-style", "echo")
-    try:
-        url = server.base_url.removesuffix("/v1")
-        texts = {"machine": machine.replace("URL", url), "scenario": "scenario: 1\nanswers: {}\n"}
-        for name, text in texts.items():
-            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-        paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-        options = ["--every", str(every)]
-        return _told(
-            *paths, url, *options, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True
-        )
-    finally:
-        server.stop()
+    atexit.register(server.stop)
+    return server
 
 
 def _told(*argv: str, **more: Any) -> list[dict[str, Any]]:
