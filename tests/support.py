@@ -206,8 +206,8 @@ _OURS: dict[Path, Loaded] = {}
 """Machines of the project, whose files no test changes."""
 _SCRIPTS: dict[str, Script] = {}
 _ENGINES: dict[str, Engine] = {}
+"""By definition, for tests that play the same machine one after the other."""
 MOST_ENGINES = 30
-"""Made once for the tests of a module that play the same machine."""
 
 
 def sound(path: Path) -> Loaded:

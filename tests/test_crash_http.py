@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.crash.host import MAX_RESUMES
-from tests.crash.points import SAME, killed_among_models, tried
+from tests.crash.points import SAME, count_points, killed_among_models
 
 MACHINE = """
 loopkit: 1
@@ -75,7 +75,7 @@ def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:
 
 
 def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + tried(told[0], every)
+    assert len(told) == 1 + count_points(told[0], every)
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

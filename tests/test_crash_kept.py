@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import SAME, killed_among_models, tried
+from tests.crash.points import SAME, count_points, killed_among_models
 
 MODEL = (
     "{model: openai/gpt-4o-mini, base_url: URL/v1, api_key_env: CRASH_KEY, "
@@ -64,7 +64,7 @@ def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:
 
 
 def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + tried(told[0], every)
+    assert len(told) == 1 + count_points(told[0], every)
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, killed_at_points, tried
+from tests.crash.points import AGENT, count_points, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -53,7 +53,7 @@ def test_the_unharmed_panel_samples_asks_again_and_confirms(told: Any) -> None:
 
 
 def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + tried(told[0], every)
+    assert len(told) == 1 + count_points(told[0], every)
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

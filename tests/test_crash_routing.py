@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import SAME, killed_at_points, tried
+from tests.crash.points import SAME, count_points, killed_at_points
 from tests.test_crash_panels import begun
 
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
@@ -126,7 +126,7 @@ def test_the_unharmed_run_tells_each_phase_its_own_and_what_is_for_later_when_it
 
 
 def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + tried(told[0], every)
+    assert len(told) == 1 + count_points(told[0], every)
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
 
 

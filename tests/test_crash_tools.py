@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.crash.planner_server import SECOND, PlannerServer
-from tests.crash.points import AGENT, HOST, SAME, tried
+from tests.crash.points import AGENT, HOST, SAME, count_points
 from tests.support import ROOT
 from tests.warm import ran
 
@@ -118,7 +118,7 @@ def test_the_unharmed_run_talks_with_its_tools_in_two_attempts(told: Any) -> Non
 
 
 def test_each_point_of_every_round_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + tried(told[0], every) + len(told[0]["programs"])
+    assert len(told) == 1 + count_points(told[0], every) + len(told[0]["programs"])
     # The first call of a tool is written with the reply that asks for it.
     assert told[0]["appends"] >= 7 + 7
     assert [point["point"] for point in told[1:] if point["ended"] != -9] == []

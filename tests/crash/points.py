@@ -21,7 +21,7 @@ SAME = ("outcome", "result", "artifacts", "counters", "attempts", "route", "prom
 """What a run that was killed has in common with the unharmed one in the end."""
 
 
-def tried(unharmed: Mapping[str, Any], every: int) -> int:
+def count_points(unharmed: Mapping[str, Any], every: int) -> int:
     """How many points there are: two at one of so many appends, and one in one of so many calls."""
     return 2 * len(range(0, unharmed["appends"], every)) + len(range(0, unharmed["calls"], every))
 

@@ -56,9 +56,7 @@ def _is_folder(path: bytes) -> bool:
 
 def _list_by_git(folder: bytes) -> list[bytes]:
     """The files that git tracks or would; raises NoGit, also where it ignores the folder."""
-    if not _may_be_in_repository(folder):
-        raise NoGit
-    if ask_git(folder, "check-ignore", "-q", ".").returncode == 0:
+    if _is_outside_of_git(folder):
         raise NoGit
     listed = ask_git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if listed.returncode != 0:
@@ -66,10 +64,15 @@ def _list_by_git(folder: bytes) -> list[bytes]:
     return sorted(set(listed.stdout.split(b"\0")) - {b""})
 
 
-def _may_be_in_repository(folder: bytes) -> bool:
-    """Whether there is a `.git` here or above; where there is none, git need not be started."""
+def _is_outside_of_git(folder: bytes) -> bool:
+    """Whether git ignores all of a folder, or is not even started, as no `.git` is here or above.
+
+    Raises NoGit.
+    """
     here = Path(os.fsdecode(os.path.realpath(folder)))
-    return any(os.path.lexists(above / ".git") for above in (here, *here.parents))
+    if not any(os.path.lexists(above / ".git") for above in (here, *here.parents)):
+        return True
+    return ask_git(folder, "check-ignore", "-q", ".").returncode == 0
 
 
 def ask_git(
@@ -123,10 +126,8 @@ def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
 
 def _ignores(folder: bytes) -> bool:
     """Whether git ignores all of a folder, or none because there is no git."""
-    if not _may_be_in_repository(folder):
-        return True
     try:
-        return ask_git(folder, "check-ignore", "-q", ".").returncode == 0
+        return _is_outside_of_git(folder)
     except NoGit:
         return True
 
