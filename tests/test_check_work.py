@@ -125,7 +125,10 @@ SHAPES: Sequence[Callable[[int], str]] = (
 )
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(80, marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_a_machine_twice_as_large_takes_about_twice_the_work(shape: Callable[[int], str]) -> None:
+def test_a_machine_twice_as_large_takes_about_twice_the_work(
+    shape: Callable[[int], str], count: int
+) -> None:
     calls(shape(5))
-    assert calls(shape(160)) < 2.4 * calls(shape(80))
+    assert calls(shape(2 * count)) < 2.4 * calls(shape(count))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -15,6 +17,7 @@ import pytest
 import loopkit
 from loopkit import AnswerRefused
 from loopkit.app import App
+from loopkit.cli import invoke
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
@@ -84,9 +87,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def table(*arguments: str) -> list[list[str]]:
     """The cells of the table of runs, without its headings."""
-    listed = ran_loopkit("runs", "ls", *arguments)
-    assert listed.returncode == 0, listed.stderr
-    return [re.split(r"  +", line) for line in listed.stdout.splitlines()[1:]]
+    with redirect_stdout(io.StringIO()) as listed:
+        assert invoke(["runs", "ls", *arguments]) == 0
+    return [re.split(r"  +", line) for line in listed.getvalue().splitlines()[1:]]
 
 
 def family(*arguments: str) -> tuple[CompletedProcess[str], str, list[str]]:

@@ -599,10 +599,13 @@ SHAPES: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.parametrize("states", [40, pytest.param(80, marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_check_of_twice_as_many_states_takes_twice_the_work_and_memory(shape: str) -> None:
+def test_a_check_of_twice_as_many_states_takes_twice_the_work_and_memory(
+    shape: str, states: int
+) -> None:
     checked(SHAPES[shape](20))  # what is made once
-    (few, small), (many, large) = checked(SHAPES[shape](80)), checked(SHAPES[shape](160))
+    (few, small), (many, large) = (checked(SHAPES[shape](n)) for n in (states, 2 * states))
     assert many < 2.05 * few, (few, many)
     assert large < 2.2 * small, (small, large)
 
@@ -643,9 +646,10 @@ def coded(codes: int) -> str:
     )
 
 
-def test_which_codes_decide_a_guard_is_found_once_and_not_for_each_row() -> None:
+@pytest.mark.parametrize("codes", [20, pytest.param(40, marks=pytest.mark.long)])
+def test_which_codes_decide_a_guard_is_found_once_and_not_for_each_row(codes: int) -> None:
     checked(coded(10))
-    (few, _), (many, _) = checked(coded(40)), checked(coded(80))
+    (few, _), (many, _) = checked(coded(codes)), checked(coded(2 * codes))
     assert many < 3.6 * few, (few, many)
 
 

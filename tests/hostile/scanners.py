@@ -1,9 +1,9 @@
 """What of ours reads text from outside, and texts that are hard to read.
 
 `python -m tests.hostile.scanners SIZE SECONDS AROUND EACH NAME…` reads them, with so many of the
-beginnings and ends, each text
-with all of them or, where EACH is `turn`, with the next one; it dies in the first text that takes
-more seconds of the processor, and what it printed last says which one that was.
+beginnings and ends: each text with all of them or, where EACH is `turn`, every other text, which is
+the next one for what reads next, with one of them. It dies in the first text that takes more
+seconds of the processor, and what it printed last says which one that was.
 """
 
 from __future__ import annotations
@@ -152,10 +152,10 @@ PARSING = ("without_code", "section", "title", "code_blocks", "fields", "json_in
 
 
 def texts(size: int, around: int, turn: int | None = None) -> Iterator[tuple[str, str]]:
-    """Hard texts of about this length, each with what tells it; from a `turn` on each once."""
+    """Hard texts of about this length, each with what tells it; in a `turn` half of them, once."""
     for place, (before, behind) in enumerate(AROUND[:around]):
         for number, unit in enumerate(UNITS):
-            if turn is None or (turn + number) % around == place:
+            if turn is None or (turn + number) % (2 * around) == 2 * place:
                 yield (
                     f"{before!r} {unit!r}… {behind!r}",
                     before + unit * (size // len(unit)) + behind,
