@@ -13,7 +13,7 @@ from pathlib import Path
 
 from loopkit.agents.port import Reply, Request
 from loopkit.app import App
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Usage, Worked
 from loopkit.language.load import load
 

@@ -13,18 +13,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from loopkit.agents.assignment import Functions, NotRunnable
+from loopkit.agents.assignment import Functions
 from loopkit.agents.function import Returned
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.machine_files import note_of_change
 from loopkit.drive.notify import notify
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.repair import Mend
-from loopkit.drive.repair.files import note_of_change
 from loopkit.drive.repair.refusals import new_limits
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
@@ -341,9 +342,8 @@ async def _open_app(
     state: Folder, agents: Functions | None, *listeners: Listener
 ) -> AsyncIterator[App]:
     engines = _IDLE.pop() if _IDLE else {}
-    folder = None if state is None else Path(state)
     app = App.open(
-        folder,
+        None if state is None else Path(state),
         functions=agents,
         listeners=listeners,
         observe=observers_within,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from loopkit.agents.assignment import NotRunnable
 from loopkit.agents.model import client
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
@@ -35,8 +35,7 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal import Claim, RunBusy
-from loopkit.journal.memory import MemoryJournal
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.opening import open_journal
 from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.machine.program import ResolvedMachine
@@ -64,8 +63,7 @@ class App(ClaimedRuns):
     def open(cls, state: Path | None, **parts: Any) -> App:
         """An app over the SQLite journal of a state folder; none keeps it in memory."""
         folder = Path.cwd() if state is None else state.absolute().parent
-        journal = MemoryJournal() if state is None else SqliteJournal.open(state)
-        return cls(journal, folder=folder, **{"observe": observers, **parts})
+        return cls(open_journal(state), folder=folder, **{"observe": observers, **parts})
 
     async def start(
         self,

@@ -16,9 +16,10 @@ from loopkit.agents.port import AgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.active import ActiveRun, Clock, Stored
+from loopkit.drive.active import ActiveRun, Clock
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.repair import AS_IT_IS, Mend
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.changes import fold
 from loopkit.engine.events import (
     Decided,

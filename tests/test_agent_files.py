@@ -10,7 +10,7 @@ from jsonschema import Draft7Validator
 
 from loopkit.document.front_matter import read_front_matter
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.repair.files import file_if_changed
+from loopkit.drive.machine_files import file_if_changed
 from loopkit.engine.events import Intended
 from loopkit.language import CommandAgent, ModelAgent
 from loopkit.language.load import load, load_resolved

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
 from loopkit.document import read_file, to_yaml
 from loopkit.document.problems import ProblemsFound

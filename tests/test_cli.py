@@ -543,9 +543,14 @@ NEVER = ("litellm", "rich", "mcp")
         ],
         [(["schema", "machine"], [*RUNS, "jinja2"])],
         [
+            (["runs", "ls"], [
+                *NEVER, "statemachine", "loopkit.app", "loopkit.agents.assignment",
+                "loopkit.checks", "loopkit.proof", "loopkit.drive.active", "loopkit.testing",
+                "loopkit.engine.macrostep",
+            ]),
+            (["runs", "show", "--help"], [*NEVER, "loopkit.testing"]),
             (["validate", PLAN_REVIEW, "structure", GOOD], [*NEVER]),
             (RUN_PLAN, [*NEVER]),
-            (["runs", "ls"], [*NEVER]),
             (["mcp", "validators", "--help"], [*NEVER]),
             (["mcp", "machines", PLAN_REVIEW], ["litellm", "rich"]),
         ],

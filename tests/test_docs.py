@@ -351,7 +351,11 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     for name, (module, _) in COMMANDS.items():
         command: click.Command = importlib.import_module(module).command
         if isinstance(command, click.Group):
-            yield from ((f"{name} {sub}", inner) for sub, inner in command.commands.items())
+            context = click.Context(command)
+            for sub in command.list_commands(context):
+                inner = command.get_command(context, sub)
+                assert inner is not None
+                yield f"{name} {sub}", inner
         else:
             yield name, command
 

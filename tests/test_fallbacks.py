@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable, with_models
+from loopkit.agents.assignment import with_models
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
 from loopkit.proof.bounds import Analysis, explore

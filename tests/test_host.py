@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.cli import invoke
-from loopkit.drive.active import Stored
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput

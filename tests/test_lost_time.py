@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.drive.active import Stored
 from loopkit.drive.lost_time import last_counted, seconds_in, spans_of
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ChildEnded, Claimed, Suspended, Usage
 
 

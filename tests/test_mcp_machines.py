@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import loopkit
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host

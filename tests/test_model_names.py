@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable, with_models
+from loopkit.agents.assignment import with_models
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Intended
 from loopkit.language import ModelAgent

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.journal import RunExists
 from loopkit.journal.sqlite import SqliteJournal
 from loopkit.language.load import load

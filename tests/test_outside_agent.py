@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import loopkit
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox

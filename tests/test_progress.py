@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
 from loopkit.views.amounts import usage_suffix, usage_text
 from loopkit.views.console import lines

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.cli import invoke
 from loopkit.engine.events import Resumed
 from loopkit.language import Machine

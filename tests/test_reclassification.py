@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.engine.events import Considered, Decided, HumanAnswer, Worked
 from tests.support import Desk, Played, scenario
 from tests.test_origins import PHASES, told

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.inbox import PostedAnswer

@@ -12,7 +12,7 @@ import pytest
 
 from loopkit.agents.port import Reply, Request
 from loopkit.app import App
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Usage, Worked
 from loopkit.language.load import load
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from loopkit.cli import invoke
 from loopkit.document import to_yaml
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.engine.events import Replied
 from loopkit.language.datatypes import (
     NotationError,

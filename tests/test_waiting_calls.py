@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.port import Reply, Request
-from loopkit.agents.scripted import Crashed
+from loopkit.agents.port import Crashed, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import may_fit
 from loopkit.engine.changes import apply

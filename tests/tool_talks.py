@@ -11,8 +11,9 @@ from typing import Any
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.app import App
-from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import AS_IT_IS, Mend
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ToolCall, Usage
 from tests.support import Played, sound
 

@@ -10,6 +10,7 @@ from typing import Any
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.function import AgentFunction, FunctionAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import AgentPort
 from loopkit.agents.scripted import ScriptedAgent, Sleep
@@ -30,10 +31,6 @@ PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     OutsideAgent.kind: OutsideAgentPort,
 }
 """The port for each kind of agent that neither a scenario nor a function plays."""
-
-
-class NotRunnable(Exception):
-    """A machine that can't be started with these options; the message says what to do."""
 
 
 Functions = Mapping[str, AgentFunction]

@@ -177,6 +177,10 @@ class AgentError(Exception):
         """The model is unavailable for now: if there is a fallback, it is asked at once."""
 
 
+class Crashed(Exception):
+    """The scenario simulates that this process dies here, in the middle of a call."""
+
+
 class AgentPort(Protocol):
     """An agent that can be asked."""
 

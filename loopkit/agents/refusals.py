@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from loopkit.agents.assignment import Functions, NotRunnable
+from loopkit.agents.assignment import Functions
 from loopkit.agents.model.answer_caps import longest_answer
 from loopkit.agents.model.pricing import missing_prices
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.document.problems import did_you_mean
 from loopkit.language import (
     Agent,

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
-from loopkit.agents.port import CUT_OFF, AgentError, Person, Reply, Request
+from loopkit.agents.port import CUT_OFF, AgentError, Crashed, Person, Reply, Request
 from loopkit.engine.events import HumanAnswer, LeftFolder, TokenUse, ToolCall, Usage, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -61,10 +61,6 @@ class Unprepared(AgentError):
 
     def __init__(self, message: str) -> None:
         super().__init__("fatal", message)
-
-
-class Crashed(Exception):
-    """The scenario simulates that this process dies here, in the middle of a call."""
 
 
 class Timekeeper(Protocol):

@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TextIO
 
@@ -41,22 +42,26 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Subcommands by name; their modules load when they are called, so that `--help` is quick."""
 
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        """`lazy` has the module of each subcommand, and what it does."""
+        super().__init__(*args, **options)
+        self._lazy = lazy
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._lazy:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
-        if not gc.isenabled():
+        command: click.Command = importlib.import_module(self._lazy[cmd_name][0]).command
+        if not gc.isenabled() and not isinstance(command, LazyGroup):
             gc.freeze()
             gc.enable()
-        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -64,12 +69,13 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from loopkit.document.problems import did_you_mean
 
-            hint = did_you_mean(str(args[0]), COMMANDS)
+            hint = did_you_mean(str(args[0]), self._lazy)
             raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error
 
 
 @click.group(
     cls=LazyGroup,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples("loopkit check machine.yaml", "loopkit run machine.yaml --set topic=tea"),
 )

@@ -16,7 +16,7 @@ from loopkit.cli.files import read_text
 from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.limits import parse_limits
 from loopkit.cli.stored_runs import run_argument
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.engine.events import HumanAnswer
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural

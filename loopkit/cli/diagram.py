@@ -92,16 +92,16 @@ def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
 
 
 def _load_run(run: str) -> tuple[Machine, RunState, str]:
-    from loopkit.app import App
-    from loopkit.cli.stored_runs import has_driver, with_app
+    from loopkit.cli.stored_runs import has_driver, with_runs
+    from loopkit.drive.stored_runs import StoredRuns
     from loopkit.views.summary import status_of
 
-    async def load(app: App) -> tuple[Machine, RunState, str]:
-        state = await app.state_of(run)
-        status = status_of(state, is_driven=await has_driver(app, run))
-        return await app.machine_of(state), state, status
+    async def load(runs: StoredRuns) -> tuple[Machine, RunState, str]:
+        state = await runs.state_of(run)
+        status = status_of(state, is_driven=await has_driver(runs, run))
+        return await runs.machine_of(state), state, status
 
-    return with_app(load)
+    return with_runs(load)
 
 
 def _compare(committed: Path, text: str, again: str) -> int:

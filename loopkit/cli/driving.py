@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import click
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
 from loopkit.cli.stored_runs import with_app
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
-from loopkit.drive.active import ActiveRun, OpenQuestion
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.posting import AnsweredTwice
-from loopkit.drive.stored_runs import open_children
+from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal import RunBusy

@@ -52,10 +52,10 @@ def report_errors() -> Iterator[None]:
 def _stop_for(error: Exception) -> Stop | None:
     """The Stop for an error that a user caused; none for any other error."""
     # The module of the raised error is loaded; those of other errors may not be.
-    from loopkit.agents.assignment import NotRunnable
-    from loopkit.agents.scripted import Crashed
+    from loopkit.agents.not_runnable import NotRunnable
+    from loopkit.agents.port import Crashed
     from loopkit.document.problems import ProblemsFound
-    from loopkit.drive.human_answers import AnswerRefused
+    from loopkit.drive.answer_refused import AnswerRefused
     from loopkit.journal import JournalError, UnknownRun
     from loopkit.language.json_schema import NotJudged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.drive.repair.refusals import RAISABLE, new_limits
 

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from loopkit.cli.watching import ERASE, Watcher
-from loopkit.drive.active import Listener, Stored
+from loopkit.drive.active import Listener
+from loopkit.drive.stored_event import Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
 from loopkit.views.console import Line, Tone

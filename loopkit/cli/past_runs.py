@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loopkit.app import App
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import with_runs
 from loopkit.drive.archive import state_after
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal import RunUnreadable
 from loopkit.views.plan.past import Past, PastRun, past_of
 
@@ -15,11 +15,11 @@ NEWEST = 200
 def past_runs(machine: str) -> Past | None:
     """The figures of the newest runs of a machine."""
 
-    async def read(app: App) -> list[PastRun]:
+    async def read(runs: StoredRuns) -> list[PastRun]:
         found: list[PastRun] = []
-        for row in await app.journal.runs(machine, NEWEST, children=True):
+        for row in await runs.journal.runs(machine, NEWEST, children=True):
             try:
-                stored = await app.events(row.run)
+                stored = await runs.events(row.run)
                 state = state_after(row.run, stored)
             except RunUnreadable:
                 # `runs ls` reports its fault; the figures of other runs do not depend on it.
@@ -27,4 +27,4 @@ def past_runs(machine: str) -> Past | None:
             found.append((state, [each.event for each in stored]))
         return found
 
-    return past_of(with_app(read))
+    return past_of(with_runs(read))

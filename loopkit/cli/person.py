@@ -18,7 +18,8 @@ import click
 from loopkit.cli.answer_words import read_words
 from loopkit.cli.exit_codes import Stop, say
 from loopkit.cli.files import read_text
-from loopkit.drive.beside_choice import AnswerRefused, consider_answer
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.beside_choice import consider_answer
 from loopkit.drive.questions import step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine

@@ -12,7 +12,7 @@ from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.stored_runs import run_argument
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.engine.events import Delivery
 from loopkit.text import plural
 from loopkit.views.hints import question_hints

@@ -15,8 +15,8 @@ from loopkit.cli.machine import load_checked
 from loopkit.cli.mending import amounts, by_agent, model_options, options_by_agent, usd
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.machine_files import note_of_change
 from loopkit.drive.repair import Mend
-from loopkit.drive.repair.files import note_of_change
 from loopkit.text.command_lines import resume_line
 
 

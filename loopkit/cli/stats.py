@@ -9,13 +9,13 @@ from typing import Protocol
 
 import click
 
-from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.files import write
-from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.wrapping import echo_wrapped
 from loopkit.drive.archive import read_record
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal import History, RunUnreadable
 from loopkit.text import plural
 from loopkit.views.stats import csv_rows
@@ -65,8 +65,8 @@ def command(
     printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
     totals, points, faults = Totals(), list[Point](), list[RunUnreadable]()
 
-    async def read(app: App) -> None:
-        async for found in _figures_of(app, run, machine) if run else _all(app, machine):
+    async def read(stored: StoredRuns) -> None:
+        async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
                 continue
@@ -75,7 +75,7 @@ def command(
             if drawing is not None:
                 points.append(point_of(found))
 
-    with_app(read)
+    with_runs(read)
     printer.end(totals)
     if drawing is not None:
         names = [one.machine for one in totals.machines]
@@ -86,16 +86,18 @@ def command(
     return exit_codes.ERROR if faults else exit_codes.OK
 
 
-async def _all(app: App, machine: str | None) -> AsyncIterator[Read]:
+async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
     """The figures of all runs, or of those of a machine, the newest first."""
     before: int | None = None
-    while found := await app.journal.histories(machine, before=before, limit=PAGE):
+    while found := await stored.journal.histories(machine, before=before, limit=PAGE):
         for history in found:
             yield _read(history)
         before = found[-1].place
 
 
-async def _figures_of(app: App, runs: tuple[str, ...], machine: str | None) -> AsyncIterator[Read]:
+async def _figures_of(
+    stored: StoredRuns, runs: tuple[str, ...], machine: str | None
+) -> AsyncIterator[Read]:
     """The figures of runs and of those that they have begun, each once."""
     waiting, seen = list(reversed(runs)), set[str]()
     while waiting:
@@ -103,10 +105,10 @@ async def _figures_of(app: App, runs: tuple[str, ...], machine: str | None) -> A
         if run in seen:
             continue
         seen.add(run)
-        for row in await app.journal.runs(run=run):
+        for row in await stored.journal.runs(run=run):
             found: Read
             try:
-                history = await app.events(run)
+                history = await stored.events(run)
                 waiting += reversed(children_of(history))
                 found = stats_of(row, history)
             except RunUnreadable as fault:

@@ -1,39 +1,66 @@
-"""Work with stored runs: the journal is opened for it where there is one, and closed behind it."""
+"""Work with stored runs: the journal is opened for it where there is one, and closed behind it.
+
+What only reads them needs no app, and so none of what drives a run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from loopkit.app import App
 from loopkit.cli.exit_codes import Stop, report_errors
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.folder import is_unused, state_folder
+from loopkit.journal.opening import open_journal
 from loopkit.text.run_ids import root_of
+
+if TYPE_CHECKING:
+    from loopkit.app import App
 
 Result = TypeVar("Result")
 OFFERED = 50
 """Ids that a shell is offered at most."""
 
 
+def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
+    """The result of work that reads stored runs; raises Stop for errors that a user can cause."""
+
+    async def read() -> Result:
+        journal = open_journal(_used_folder())
+        try:
+            return await work(StoredRuns(journal))
+        finally:
+            await journal.close()
+
+    with report_errors():
+        return asyncio.run(read())
+
+
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
     """The result of the work; raises Stop for errors that a user can cause."""
-
-    folder = state_folder()
+    from loopkit.app import App
 
     async def use_app() -> Result:
-        async with App.open(None if is_unused(folder) else folder) as app:
+        async with App.open(_used_folder()) as app:
             return await work(app)
 
     with report_errors():
         return asyncio.run(use_app())
 
 
-async def has_driver(app: App, run: str) -> bool:
+def _used_folder() -> Path | None:
+    """The state folder; none if it was never used."""
+    folder = state_folder()
+    return None if is_unused(folder) else folder
+
+
+async def has_driver(stored: StoredRuns, run: str) -> bool:
     """Whether a process has the run in hand; it holds that of a child with its root."""
-    return any(row.is_driven for row in await app.journal.runs(run=root_of(run)))
+    return any(row.is_driven for row in await stored.journal.runs(run=root_of(run)))
 
 
 def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -48,12 +75,12 @@ def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
 
 
 def _full_id(beginning: str) -> str:
-    return with_app(lambda app: app.run_named(beginning))
+    return with_runs(lambda stored: stored.run_named(beginning))
 
 
 def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     try:
-        return with_app(lambda app: app.journal.find_runs(incomplete, OFFERED))
+        return with_runs(lambda stored: stored.journal.find_runs(incomplete, OFFERED))
     except Stop:
         # A shell that asks for words has no place for a message.
         return []

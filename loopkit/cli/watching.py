@@ -11,7 +11,8 @@ from functools import partial
 
 import click
 
-from loopkit.drive.active import Listener, Stored
+from loopkit.drive.active import Listener
+from loopkit.drive.stored_event import Stored
 from loopkit.views.event_lines import event_line
 from loopkit.views.family_progress import FamilyProgress
 

@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.line import Line
 from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.servers import Servers
+from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.changes import apply
-from loopkit.engine.events import ChildStarted, Event, Suspended, Usage, Waiting
+from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
@@ -52,26 +54,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
-
-
-class Stored(NamedTuple):
-    """An event as the journal keeps it."""
-
-    seq: int
-    epoch: int
-    at: float
-    """Unix time."""
-    event: Event
-
-
-class OpenQuestion(NamedTuple):
-    """A question that somebody has to answer."""
-
-    place: str
-    """The place in the family of the run that asks; empty for the run that was queried."""
-    state: RunState
-    """The run that asks."""
-    question: Waiting
 
 
 Listener = Callable[[Stored], None]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
-from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines

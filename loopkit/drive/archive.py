@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,

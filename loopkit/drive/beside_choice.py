@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.repair.refusals import refuse_limits
 from loopkit.engine.events import Considered, HumanAnswer
 from loopkit.engine.macrostep import Engine
@@ -14,15 +15,6 @@ from loopkit.engine.state import RunState
 from loopkit.machine.edges import TOTAL
 
 TOTAL_LIMIT = "total_revisions"
-
-
-class AnswerRefused(Exception):
-    """An answer that does not fit the question; the message says why and what would."""
-
-    def __init__(self, message: str, at: str = "") -> None:
-        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
-        super().__init__(message)
-        self.at = at
 
 
 def consider_answer(

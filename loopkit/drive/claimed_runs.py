@@ -11,7 +11,7 @@ from loopkit.agents.assignment import Functions
 from loopkit.agents.model import client
 from loopkit.agents.players import Players, players_of
 from loopkit.agents.port import Person
-from loopkit.drive.active import ActiveRun, Clock, Listener, Observer, Stored
+from loopkit.drive.active import ActiveRun, Clock, Listener, Observer
 from loopkit.drive.advance import advance
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.isolation import in_tree_above, own_tree
@@ -19,6 +19,7 @@ from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.state_files import workspace
+from loopkit.drive.stored_event import Stored
 from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.drive.surroundings import NobodyThere, RealClock
 from loopkit.engine.events import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopkit.document.problems import closest
-from loopkit.drive.beside_choice import AnswerRefused, consider_answer
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.beside_choice import consider_answer
 from loopkit.engine.events import Artifact, HumanAnswer, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from loopkit.drive.active import ActiveRun, Mark
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.deliveries import reply_from_delivery
-from loopkit.drive.human_answers import AnswerRefused
 from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
 from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
 from loopkit.drive.questions import settlement, step_of_answer

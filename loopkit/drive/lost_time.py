@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 
 Span: TypeAlias = tuple[float, float]
 """When something began and ended, in Unix seconds."""

@@ -8,7 +8,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.active import ActiveRun, OpenQuestion, Stored
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Alerted
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandTimeout, run_command

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from loopkit.drive.active import Stored
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice, open_question, post_message, refuse_nobody
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.active import Stored
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.questions import DOUBT, step_of_answer
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import HumanAnswer, Refused, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.human_answers import AnswerRefused, complete_work
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.human_answers import complete_work
 from loopkit.engine.events import Choice, HumanAnswer, Settled, Waiting, Wanted
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.state import RunState

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
-from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.active import OpenQuestion, Stored
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
 from loopkit.drive.lost_time import Span, last_counted, seconds_in, spans_of
-from loopkit.drive.repair.files import file_if_changed, find_file
-from loopkit.engine.events import Usage
+from loopkit.drive.machine_files import file_if_changed, find_file
+from loopkit.drive.stored_event import Stored
+from loopkit.engine.events import Usage, Waiting
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
 from loopkit.journal import Journal, UnknownRun
@@ -21,6 +22,16 @@ from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
 """How many runs are named if an id is ambiguous."""
+
+
+class OpenQuestion(NamedTuple):
+    """A question that somebody has to answer."""
+
+    place: str
+    """The place in the family of the run that asks; empty for the run that was queried."""
+    state: RunState
+    """The run that asks."""
+    question: Waiting
 
 
 class StoredRuns:

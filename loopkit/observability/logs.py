@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from loopkit.drive.active import ActiveRun, History, Listener, Stored
+from loopkit.drive.active import ActiveRun, History, Listener
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
     Decided,
     Emitted,

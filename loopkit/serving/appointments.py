@@ -14,10 +14,10 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import Stored
 from loopkit.drive.archive import read_record
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ENDS, ChildEnded, Decided, Event, Replied, Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.journal import JournalError, Place, RecordOrder, RunUnreadable, UnknownRun

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
-from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.notify import notify
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.journal import JournalError, RunBusy
 from loopkit.language.load import Loaded

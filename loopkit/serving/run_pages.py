@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
 
-from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
+from loopkit.drive.stored_event import Stored
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

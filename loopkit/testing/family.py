@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
+from loopkit.drive.stored_event import Stored
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.state import RunState

@@ -17,13 +17,13 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from loopkit.agents.port import AgentPort, PlayedCommands, Reply, Request
-from loopkit.agents.scripted import Crashed, Unprepared
+from loopkit.agents.port import AgentPort, Crashed, PlayedCommands, Reply, Request
+from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import ChildStarted, Usage
 from loopkit.engine.state import RunState
 from loopkit.journal import Journal

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
     Alerted,
     Baselined,

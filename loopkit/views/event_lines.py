@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 
 
 def event_line(run: str, stored: Stored) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ENDS, ChildEnded, ChildStarted, Suspended, Usage
 from loopkit.text import plural
 from loopkit.text.run_ids import ancestors_of, place_of

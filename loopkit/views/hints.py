@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loopkit.agents.model.catalogue import near_model
-from loopkit.drive.active import OpenQuestion
 from loopkit.drive.advance import CHANGE_IT
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.drive.stored_runs import OpenQuestion, StoredRuns
 from loopkit.engine.events import Suspended, Waiting, Wanted
 from loopkit.engine.state import RunState
 from loopkit.language import Machine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.macrostep import Engine
 from loopkit.engine.reclassification import short_ids
 from loopkit.engine.revisions import find_full_counter, most_of
 from loopkit.engine.state import RunState
@@ -29,6 +29,9 @@ from loopkit.views.history import (
     weight,
 )
 from loopkit.views.versions import suffix_beside_attempt
+
+if TYPE_CHECKING:
+    from loopkit.engine.macrostep import Engine
 
 WHY_WIDTH = 300
 RULE = "─" * 72

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.active import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.findings import Report
 from loopkit.engine.records import Record

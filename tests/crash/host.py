@@ -34,7 +34,7 @@ from typing import Any, Literal
 from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.repair import AS_IT_IS, Mend
 from loopkit.engine.events import (
     Decided,

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.active import ActiveRun, Stored
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Baselined, Worked
 from loopkit.engine.state import RunState
 from loopkit.language.load import load

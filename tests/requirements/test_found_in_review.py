@@ -18,13 +18,13 @@ from typing import Any, cast
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import Failed, HumanAnswer, Intended, Refused
 from loopkit.journal import Claim, Journal, NewRecord
 from loopkit.journal.memory import MemoryJournal

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.assignment import NotRunnable, with_models
+from loopkit.agents.assignment import with_models
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.cli import invoke
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import Failed, Held, Intended, Replied

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.checks.stuck_ahead import stuck_ahead, stuck_in_words
+from loopkit.drive.differences import differences
 from loopkit.drive.repair.baselines import new_baselines
-from loopkit.drive.repair.differences import differences
 from loopkit.drive.repair.edges import counters_of_route, same_edges
 from loopkit.drive.repair.facts import unknown_facts
 from loopkit.drive.repair.judges import task_moves

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable, with_models, with_params
+from loopkit.agents.assignment import with_models, with_params
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.checks.models import wrong_options
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.repair.fitting import Misfit, NotFitting, fit

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.checks.stuck_ahead import stuck_under_total
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.repair.spent import overspent

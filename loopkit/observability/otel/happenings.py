@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
     Alerted,
     Decided,

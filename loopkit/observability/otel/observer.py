@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import WeakValueDictionary
 
-from loopkit.drive.active import ActiveRun, History, Listener, Stored
+from loopkit.drive.active import ActiveRun, History, Listener
+from loopkit.drive.stored_event import Stored
 from loopkit.observability.logs import LOGGER
 from loopkit.observability.otel import contents
 from loopkit.observability.otel.library import Emitter, Link, current_link

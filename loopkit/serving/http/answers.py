@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.journal import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.http.library import (

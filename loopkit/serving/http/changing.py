@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.posting import AnsweredTwice
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.human_answers import AnswerRefused
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.posted_deliveries import reply_to, without_secrets
 from loopkit.drive.posting import answer_to
 from loopkit.engine.events import Delivery, HumanAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint

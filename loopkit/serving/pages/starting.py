@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.journal import JournalError
 from loopkit.language.datatypes import parse_record
 from loopkit.language.inclusion import digest_of

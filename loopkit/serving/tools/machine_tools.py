@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.language import FinalState, Machine
 from loopkit.language.datatypes import parse_record
 from loopkit.language.load import Loaded

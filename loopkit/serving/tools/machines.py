@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
-from loopkit.drive.active import OpenQuestion, Stored
-from loopkit.drive.human_answers import AnswerRefused
-from loopkit.drive.stored_runs import open_children
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.journal import JournalError
 from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redact_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopkit.drive.active import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Wanted
 
 REQUEST: Mapping[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Finished, Intended
 from loopkit.outside.redaction import Redact
 from loopkit.serving.tools.toolbox import Progress

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.app import App
-from loopkit.drive.active import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.state import RunState
 from loopkit.serving.tools.outside_requests import REQUEST, request_of
 from loopkit.text.run_ids import root_of

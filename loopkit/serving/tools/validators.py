@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopkit.agents.assignment import NotRunnable
+from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.drive.standalone import NoReport
 from loopkit.engine.diagnostics import report_diagnostics

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from loopkit.agents.scripted import Crashed
+from loopkit.agents.port import Crashed
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.breaker import Breakers
-from loopkit.drive.human_answers import AnswerRefused
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loopkit.drive.active import OpenQuestion, Stored
-from loopkit.drive.stored_runs import StoredRuns, open_children
+from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import OpenQuestion, StoredRuns, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
-from loopkit.drive.active import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Cancelled, Claimed, Started
 from loopkit.text import plural
 from loopkit.text.command_lines import resume_line

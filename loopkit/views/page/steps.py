@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from loopkit.drive.active import Stored
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
     Cancelled,
     ChildEnded,

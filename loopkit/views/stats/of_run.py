@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from loopkit.drive.active import Stored
 from loopkit.drive.archive import state_after
+from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ChildStarted
 from loopkit.engine.telemetry import Figures, Phase, usd_without_held
 from loopkit.journal import RunRow

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.repair.differences import differences
+from loopkit.drive.differences import differences
 from loopkit.language.load import load, load_resolved
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import click
 
-from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import USAGE, Stop
-from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.document.problems import did_you_mean
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.views.version_diff import KeptVersion, diff_lines, versions_of
 
 
@@ -22,20 +22,20 @@ from loopkit.views.version_diff import KeptVersion, diff_lines, versions_of
 @click.argument("artifact", required=False)
 @click.option("--from", "first", type=int, metavar="N", help="The version to begin with.")
 @click.option("--to", "last", type=int, metavar="N", help="The version to compare it with.")
-def diff(run: str, artifact: str | None, first: int | None, last: int | None) -> int:
+def command(run: str, artifact: str | None, first: int | None, last: int | None) -> int:
     """Compare two versions of ARTIFACT in RUN.
 
     What was found in only one of them is named as well. By default the last version is compared
     with the one before it, of the artifact that was judged last.
     """
 
-    async def read(app: App) -> list[str]:
-        state = await app.state_of(run)
-        found = versions_of(stored.event for stored in await app.events(run))
+    async def read(stored: StoredRuns) -> list[str]:
+        state = await stored.state_of(run)
+        found = versions_of(one.event for one in await stored.events(run))
         judged = state.last_report.artifact if state.last_report else next(reversed(found), "")
         return list(_compare(found, artifact or judged, first, last))
 
-    for line in with_app(read):
+    for line in with_runs(read):
         click.echo(line)
     return exit_codes.OK
 
