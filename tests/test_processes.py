@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,11 @@ def ends(reader: int) -> bool:
 
 def children() -> set[int]:
     """The processes that this one has started and not waited for, of all its threads."""
-    listed = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for path in listed for pid in path.read_text().split()}
+    while True:
+        listed = Path("/proc/self/task").glob("*/children")
+        # Where a thread has ended meanwhile, its children are another one's.
+        with suppress(FileNotFoundError):
+            return {int(pid) for path in listed for pid in path.read_text().split()}
 
 
 OTHERS: set[int] = set()
