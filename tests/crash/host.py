@@ -50,6 +50,7 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
+from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.sqlite import SqliteJournal
@@ -221,9 +222,17 @@ class Play:
         return cls(load(machine), script, mend, said, tuple(texts), doubt)
 
 
+_ENGINES: dict[str, Engine] = {}
+"""By definition: all runs play the same machines."""
+
+
+def _app(folder: Path) -> App:
+    return App(SqliteJournal.open(folder / ".loopkit"), folder=folder, engines=_ENGINES)
+
+
 async def _started(play: Play, folder: Path, killer: Killer) -> None:
     with watched(killer):
-        app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
+        app = _app(folder)
     given = complete_input(play.machine.machine, {"n": 2} if play.machine.machine.input else {})
     state = await _driven(play, app, await app.start(play.machine, given, play.script))
     if play.mend is not AS_IT_IS:
@@ -292,7 +301,7 @@ async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str,
 
     The events are those of all runs, by their ids: children have their own.
     """
-    app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
+    app = _app(folder)
     try:
         runs = [row.run for row in await app.journal.runs(children=True)]
         if not runs:
@@ -402,7 +411,7 @@ def _killed(play: Play, folder: Path, world: World, killer_in: Callable[[Path], 
 
 
 async def _is_inside_a_call(folder: Path) -> bool:
-    async with App(SqliteJournal.open(folder / ".loopkit"), folder=folder) as app:
+    async with _app(folder) as app:
         return any([(await app.state_of(row.run)).open_calls for row in await app.journal.runs()])
 
 
