@@ -208,3 +208,10 @@ def every(request: pytest.FixtureRequest) -> int:
     """
     chosen: int = request.param
     return chosen
+
+
+@pytest.fixture(params=[30, pytest.param(100, marks=pytest.mark.long)])
+def at_once(request: pytest.FixtureRequest) -> int:
+    """How many clients, calls or runs there are at the same time."""
+    chosen: int = request.param
+    return chosen

@@ -72,7 +72,7 @@ def length_of_shortest(needs: Needs, knot: set[str]) -> int:
 @example({}, random.Random(1))
 @example({"a": ["a"]}, random.Random(1))
 @example({"a": ["b", "c"], "b": ["d", "e"], "c": ["d", "e"], "d": "a", "e": "a"}, random.Random(1))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_each_knot_gives_a_shortest_cycle_whatever_the_order(
     needs: Needs, chance: random.Random
 ) -> None:

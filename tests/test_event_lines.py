@@ -84,7 +84,7 @@ def printed(
     return waiting + [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name.partition(".")[0])
 def test_every_event_of_the_cases_of_a_machine_satisfies_the_published_schema(
     path: Path, step: int

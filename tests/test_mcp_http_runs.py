@@ -181,7 +181,7 @@ async def test_a_form_can_be_answered_with_no_state_that_was_made_up(tmp_path: P
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_hundred_runs_at_once_end_and_each_call_has_its_own(mode: Mode) -> None:
+async def test_many_runs_at_once_end_and_each_call_has_its_own(mode: Mode, at_once: int) -> None:
     Path("note.yaml").write_text(
         "loopkit: 1\ninput: {topic: str}\nstates:\n"
         '  write: {render: "{{ input.topic }}", output: note, next: done}\n'
@@ -191,11 +191,11 @@ async def test_a_hundred_runs_at_once_end_and_each_call_has_its_own(mode: Mode) 
     async with machines_over_http("note.yaml") as (served, host):
         async with client_of(served.url, mode) as client:
             runs = await asyncio.gather(
-                *(told(client, "note", topic=str(number)) for number in range(100))
+                *(told(client, "note", topic=str(number)) for number in range(at_once))
             )
-        assert [run["result"]["note"] for run in runs] == [str(number) for number in range(100)]
-        assert len({run["run"] for run in runs}) == 100
-        assert len(await host.app.journal.runs(limit=200)) == 100
+        assert [run["result"]["note"] for run in runs] == [str(n) for n in range(at_once)]
+        assert len({run["run"] for run in runs}) == at_once
+        assert len(await host.app.journal.runs(limit=2 * at_once)) == at_once
 
 
 async def test_of_two_clients_that_submit_to_one_request_the_second_is_refused() -> None:

@@ -96,7 +96,7 @@ def written(block: Block, desk: Desk) -> Path:
 
 
 def test_every_run_of_plan_review_holds() -> None:
-    holds(PLAN_REVIEW, 20)
+    holds(PLAN_REVIEW, 10)
 
 
 def test_every_run_that_resets_a_counter_holds(desk: Desk) -> None:
@@ -113,7 +113,7 @@ def test_every_run_under_limits_holds(then: str, desk: Desk) -> None:
 
 
 def test_every_run_with_tools_holds(desk: Desk) -> None:
-    holds(desk.write("machine.yaml", TOOLS), 40)
+    holds(desk.write("machine.yaml", TOOLS), 20)
 
 
 def test_every_run_in_which_loopkit_calls_the_tool_holds(desk: Desk) -> None:
