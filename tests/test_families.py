@@ -512,3 +512,13 @@ states:
     assert ran_loopkit("resume", root).returncode == 5
     answered = ran_loopkit("answer", root, "retry", "--all")
     assert answered.returncode == 0, answered.stderr
+
+
+def test_what_a_grandchild_asks_is_told_with_its_whole_place() -> None:
+    Path("grandparent.yaml").write_text(GRANDPARENT, encoding="utf-8")
+    ran = ran_loopkit("run", "grandparent.yaml")
+    assert ran.returncode == 5
+    [[root, *_]] = table()
+    assert (
+        f"family/parts[tea]: Is tea fine? (approve, reject)\n  loopkit answer {root}/" in ran.stderr
+    )

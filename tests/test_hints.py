@@ -214,3 +214,31 @@ def test_only_a_limit_can_be_set_and_the_line_to_do_so_is_told(capsys: Any) -> N
     )
     assert run(["resume", only_run(), "--set", "agent_calls=9"]) == 2
     assert "write `--set limits.agent_calls=9`" in capsys.readouterr().err
+
+
+def test_the_machine_is_named_wherever_in_the_project_somebody_looks(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Path.cwd()
+    stopped(capsys, writer="[{fault: authentication}]", code=4)
+    name = only_run()
+    Path("below").mkdir()
+    monkeypatch.chdir(project / "below")
+    assert run(["runs", "show", name]) == 0
+    line = f"loopkit resume {name} --machine {project / 'plan.yaml'}"
+    assert line in capsys.readouterr().out
+
+
+def test_after_a_crash_in_a_scenario_the_run_can_be_resumed(capsys: Any) -> None:
+    machine = MACHINE.replace("LIMITS", "").replace("attempts: 1}", "attempts: 2}")
+    machine = machine.replace("price: 1,", "price: 1, on_in_doubt: retry,")
+    Path("plan.yaml").write_text(machine, encoding="utf-8")
+    calls = (
+        "agents: {writer: [[{fault: crash}, Long enough.]]}\ncommands: {runs: [{exit_code: 0}]}\n"
+    )
+    Path("script.yaml").write_text(f"scenario: 1\n{calls}", encoding="utf-8")
+    assert run(["run", "plan.yaml", "--script", "script.yaml"]) == 4
+    told = capsys.readouterr().err
+    assert "the call is in doubt now, and the run can be resumed" in told
+    assert "Traceback" not in told
+    assert run(["resume", only_run()]) == 0

@@ -228,3 +228,10 @@ def test_removed_runs_are_gone_and_the_others_stay(capsys: pytest.CaptureFixture
     assert [name for name, *_ in rows()] == [third]
     assert run(["runs", "rm", first]) == 2
     assert f"there is no run `{first}`" in capsys.readouterr().err
+
+
+def test_an_unknown_command_of_runs_is_told_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["runs", "lgos", "note"]) == 2
+    assert "no such command `lgos`; did you mean `logs`?" in capsys.readouterr().err
