@@ -325,9 +325,10 @@ def test_a_journal_that_is_taken_away_stops_the_run_before_the_next_call(harm: s
     assert Path("paid").read_text() == "paid\n"
 
 
-def test_a_lack_of_file_descriptors_is_told_as_such_wherever_it_comes_up() -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_a_lack_of_file_descriptors_is_told_as_such_wherever_it_comes_up(step: int) -> None:
     told = []
-    for most in range(8, 15, 2):
+    for most in range(8, 15, step):
         # A new interpreter, which has no more files open than it needs.
         limited = ["sh", "-c", f'ulimit -n {most}; exec "$0" -m loopkit run machine.yaml']
         done = subprocess.run(

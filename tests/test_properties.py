@@ -112,8 +112,9 @@ def test_every_run_under_limits_holds(then: str, desk: Desk) -> None:
     holds(desk.write("machine.yaml", LIMITED.replace(", then: over", then)), 20)
 
 
-def test_every_run_with_tools_holds(desk: Desk) -> None:
-    holds(desk.write("machine.yaml", TOOLS), 20)
+@pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.long)])
+def test_every_run_with_tools_holds(desk: Desk, examples: int) -> None:
+    holds(desk.write("machine.yaml", TOOLS), examples)
 
 
 def test_every_run_in_which_loopkit_calls_the_tool_holds(desk: Desk) -> None:
