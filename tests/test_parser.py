@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -54,8 +54,13 @@ def test_the_events_of_a_file_are_those_of_ruamel(path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example("- a\n- &" + "k" * 1030)
 def test_the_events_of_any_text_are_those_of_ruamel(text: str) -> None:
-    assert ours(text) == theirs(text)
+    found, expected = ours(text), theirs(text)
+    if "the name is too long" in str(found[-1]):
+        # Refused by us alone, so that no name is looked at again and again.
+        found, expected = found[:-1], expected[: len(found) - 1]
+    assert found == expected
 
 
 @pytest.mark.parametrize(
