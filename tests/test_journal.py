@@ -288,6 +288,8 @@ async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal
     await journal.post("r", "answer", "a", "1", NOW)
     with pytest.raises(JournalError, match="message 'ghost' does not wait in the inbox"):
         await claim.append([worked()], consumes=["a", "ghost"])
+    with pytest.raises(JournalError, match="message 'a' does not wait in the inbox"):
+        await claim.append([worked()], consumes=["a", "a"])
     assert len(await claim.inbox()) == 1
     assert await data_of(journal) == []
     assert await claim.append([worked()], consumes=["a"]) == 2

@@ -264,9 +264,11 @@ def _refuse_texts(records: Sequence[NewRecord]) -> None:
 def _refuse_unknown(run: _Run, messages: Sequence[str]) -> None:
     """Raise `JournalError` for the first message that does not wait in the inbox of a run."""
     refuse_messages(messages)
+    waiting = set(run.inbox)
     for message_id in messages:
-        if message_id not in run.inbox:
+        if message_id not in waiting:
             raise NotInInbox(run.name, message_id)
+        waiting.remove(message_id)
 
 
 def _busy(run: _Run, claim: MemoryClaim) -> RunBusy:
