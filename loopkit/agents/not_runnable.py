@@ -2,4 +2,4 @@
 
 
 class NotRunnable(Exception):
-    """A machine that can't be started with these options; the message says what to do."""
+    """A machine or a run that can't be started like this; the message says what to do."""

@@ -96,10 +96,10 @@ def _load_run(run: str) -> tuple[Machine, RunState, str]:
     from loopkit.drive.stored_runs import StoredRuns
     from loopkit.views.summary import status_of
 
-    async def load(runs: StoredRuns) -> tuple[Machine, RunState, str]:
-        state = await runs.state_of(run)
-        status = status_of(state, is_driven=await has_driver(runs, run))
-        return await runs.machine_of(state), state, status
+    async def load(stored: StoredRuns) -> tuple[Machine, RunState, str]:
+        state = await stored.state_of(run)
+        status = status_of(state, is_driven=await has_driver(stored, run))
+        return await stored.machine_of(state), state, status
 
     return with_runs(load)
 

@@ -16,7 +16,7 @@ from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.cli.stored_runs import with_app
+from loopkit.cli.stored_runs import with_app, with_runs
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answer_refused import AnswerRefused
@@ -111,7 +111,7 @@ def post_and_drive(
 
     if not with_app(post_once):
         exit_codes.say(posting.before)
-        if with_app(lambda app: app.is_over(root_of(run))):
+        if with_runs(lambda stored: stored.is_over(root_of(run))):
             return exit_codes.OK
     try:
         return drive(output, lambda app: app.resume(run), notifier)

@@ -15,16 +15,16 @@ NEWEST = 200
 def past_runs(machine: str) -> Past | None:
     """The figures of the newest runs of a machine."""
 
-    async def read(runs: StoredRuns) -> list[PastRun]:
+    async def read(stored: StoredRuns) -> list[PastRun]:
         found: list[PastRun] = []
-        for row in await runs.journal.runs(machine, NEWEST, children=True):
+        for row in await stored.journal.runs(machine, NEWEST, children=True):
             try:
-                stored = await runs.events(row.run)
-                state = state_after(row.run, stored)
+                history = await stored.events(row.run)
+                state = state_after(row.run, history)
             except RunUnreadable:
                 # `runs ls` reports its fault; the figures of other runs do not depend on it.
                 continue
-            found.append((state, [each.event for each in stored]))
+            found.append((state, [each.event for each in history]))
         return found
 
     return past_of(with_runs(read))

@@ -14,7 +14,8 @@ from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
-from loopkit.cli.stored_runs import run_argument, with_app
+from loopkit.cli.stored_runs import run_argument, with_app, with_runs
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
 from loopkit.testing.family import FamilyRun, family_of
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
@@ -118,11 +119,11 @@ def _refuse_unrecordable() -> Iterator[None]:
 def _machine_of(run: str) -> Path:
     """The file that the run's machine was read from; raises NotRecordable."""
 
-    async def load(app: App) -> tuple[Path, Path | None]:
-        state = await app.state_of(run)
-        return await app.machine_name_of(state), await app.machine_file_of(state)
+    async def load(stored: StoredRuns) -> tuple[Path, Path | None]:
+        state = await stored.state_of(run)
+        return await stored.machine_name_of(state), await stored.machine_file_of(state)
 
-    named, path = with_app(load)
+    named, path = with_runs(load)
     if path is not None:
         return path
     raise NotRecordable(f"the machine file `{named}` is gone; name it: `--machine PATH`")

@@ -31,19 +31,19 @@ FOLLOW_SECONDS = 0.5
 def command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     """Print the events of RUN."""
 
-    async def print_events(stored_runs: StoredRuns) -> None:
+    async def print_events(stored: StoredRuns) -> None:
         after, progress, read = 0, Progress(), ReadState(run, is_counted=False)
         while True:
             # Checked before reading, so that all that a process wrote before its end is read.
-            is_driven = await has_driver(stored_runs, run)
-            new = await stored_runs.events(run, after)
-            for stored in new:
-                after = stored.seq
-                if stored.seq > behind:
-                    told = [line.text for line in lines(progress, stored)]
-                    for line in [event_line(run, stored)] if jsonl else told:
+            is_driven = await has_driver(stored, run)
+            new = await stored.events(run, after)
+            for one in new:
+                after = one.seq
+                if one.seq > behind:
+                    told = [line.text for line in lines(progress, one)]
+                    for line in [event_line(run, one)] if jsonl else told:
                         click.echo(line)
-                progress = progress.after(stored)
+                progress = progress.after(one)
             # Of what was printed: what is stored since is printed before this ends.
             state = read.after(new)
             if not follow or state.status not in ("new", "running"):

@@ -22,9 +22,7 @@ CAUSE_WIDTH = 60
 HEADINGS = ("run", "status", "state", "age", "cost")
 
 
-@click.command(
-    epilog=examples("loopkit runs ls --machine plan", "loopkit runs ls plan-1f09ab"),
-)
+@click.command(epilog=examples("loopkit runs ls --machine plan", "loopkit runs ls plan-1f09ab"))
 @run_argument(required=False)
 @click.option("--machine", help="List only runs of this machine.")
 @click.option(

@@ -15,9 +15,7 @@ from loopkit.engine.events import Intended
 from loopkit.journal import JournalError
 
 
-@click.command(
-    epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"),
-)
+@click.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
 @run_argument(nargs=-1, required=True)
 def command(run: tuple[str, ...]) -> int:
     """Remove runs, with those that they have begun, and their events from the journal.
