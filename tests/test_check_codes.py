@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
+from loopkit.checks.codes import MEANINGS
 from loopkit.document.mistakes import MAX_BYTES
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.load import load
-from loopkit.views.problems.catalogue import OF_READING, meanings
 from loopkit.views.schemas import SCHEMAS
 from tests.support import ROOT
 from tests.test_docs import page, rows
 
 CASES = ROOT / "tests/cases/err"
+CHECKS = ROOT / "loopkit/checks"
+TABLE = CHECKS / "codes.py"
 ROOMS = ("checks", "document", "language", "proof", "text/patterns")
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)+")
 NO_CODES = frozenset({"utf-8", "utf-16", "utf-8-sig"})
@@ -79,20 +80,13 @@ def golden() -> set[str]:
 def sources() -> list[ast.Module]:
     root = ROOT / "loopkit"
     paths = [path for room in ROOMS for path in root.glob(f"{room}.py")]
-    paths += [path for room in ROOMS for path in (root / room).rglob("*.py")]
+    paths += [path for room in ROOMS for path in (root / room).rglob("*.py") if path != TABLE]
     assert len(paths) > len(ROOMS)
     return [parsed(path) for path in paths]
 
 
 def parsed(path: Path) -> ast.Module:
-    """A module without its table of meanings, which gives no code."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if not is_table_of_meanings(node)]
-    return tree
-
-
-def is_table_of_meanings(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MEANINGS"
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def written(trees: Iterable[ast.Module]) -> set[str]:
@@ -136,7 +130,7 @@ def test_every_code_in_the_sources_has_its_row_and_every_row_its_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "loopkit/checks").glob("*.py")), ids=lambda p: p.stem
+    "path", sorted({*CHECKS.glob("*.py")} - {TABLE}), ids=lambda path: path.stem
 )
 def test_a_module_of_checks_says_first_which_codes_it_gives(path: Path) -> None:
     tree = parsed(path)
@@ -147,25 +141,6 @@ def test_a_module_of_checks_says_first_which_codes_it_gives(path: Path) -> None:
     calls = {called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     given = texts | {f"unknown-{text}" for text in texts}
     assert said & set(documented()) <= given | {name.replace("_", "-") for name in calls}
-
-
-def tables_of_meanings() -> dict[str, set[str]]:
-    """The codes whose meaning each module says."""
-    modules = [
-        f"loopkit.checks.{path.stem}" for path in (ROOT / "loopkit/checks").glob("[a-z]*.py")
-    ]
-    tables = {name: getattr(importlib.import_module(name), "MEANINGS", {}) for name in modules}
-    return {"catalogue": set(OF_READING)} | {name: set(table) for name, table in tables.items()}
-
-
-def test_the_meaning_of_a_code_stands_once_in_a_module_that_gives_it() -> None:
-    tables = tables_of_meanings()
-    codes = [code for table in tables.values() for code in table]
-    assert sorted(codes) == sorted(meanings())
-    for name, table in tables.items():
-        if name != "catalogue":
-            doc = importlib.import_module(name).__doc__ or ""
-            assert table <= set(re.findall(r"`([a-z-]+)`", doc))
 
 
 def test_every_code_has_a_machine_that_gives_it() -> None:
@@ -184,6 +159,6 @@ def test_what_is_too_big_for_a_case_is_told_as_well(code: str, tmp_path: Path) -
 def test_each_row_says_what_tools_are_told_and_what_to_do() -> None:
     for code, (first, meaning, _, remedy) in documented().items():
         assert first == f'<a id="{code}"></a>`{code}`'
-        assert meaning.replace("\\|", "|") == meanings()[code]
+        assert meaning.replace("\\|", "|") == MEANINGS[code]
         assert remedy.endswith(".")
-    assert set(meanings()) == set(documented())
+    assert set(MEANINGS) == set(documented())

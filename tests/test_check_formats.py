@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from loopkit.checks.codes import MEANINGS
 from loopkit.cli import invoke as run
 from loopkit.document.problems import Problem, Span
 from loopkit.views.problems import FORMATS, Examined
-from loopkit.views.problems.catalogue import meanings
 from tests.warm import command
 
 SOUND = "loopkit: 1\nstates:\n  note: {render: A note., next: done}\n  done: {final: success}\n"
@@ -243,7 +243,7 @@ def test_each_rule_of_a_sarif_log_says_what_it_means_and_where_to_read_on(
     log = found_in(capsys, "--format", "sarif", put("b.yaml", TWICE))
     (rule,) = log["runs"][0]["tool"]["driver"]["rules"]
     assert rule["id"] == "duplicate-key"
-    assert rule["shortDescription"]["text"] == meanings()["duplicate-key"]
+    assert rule["shortDescription"]["text"] == MEANINGS["duplicate-key"]
     assert "docs/checks.md#duplicate-key" in rule["help"]["markdown"]
 
 

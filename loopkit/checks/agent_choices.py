@@ -11,9 +11,6 @@ from loopkit.language.template import Template, TemplateError, check, parse
 from loopkit.machine.choosing import word_types
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "agent-choice": "A state cannot choose its agent like this.",
-}
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
 Same = Callable[[Agent], object]
 ALIKE: tuple[tuple[Same, str], ...] = (

@@ -10,10 +10,6 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.machine.edges import DocPath, Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 
-MEANINGS = {
-    "unknown-artifact": "No state writes an artifact of this name.",
-}
-
 REPORT = "report"
 """In `show:`, the last report instead of an artifact."""
 

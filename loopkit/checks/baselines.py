@@ -12,12 +12,6 @@ from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import TemplateError, parse
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "before-first-work": (
-        "A command that runs before the first work uses a value that does not exist yet."
-    ),
-}
-
 
 def check_baselines(subject: Subject) -> Iterator[Problem]:
     """The templates of rules with `baseline`, and the workspaces in which they run."""

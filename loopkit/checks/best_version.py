@@ -13,12 +13,6 @@ from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
 from loopkit.machine.edges import DocPath, Edge
 
-MEANINGS = {
-    "never-judged": "The best version is wanted where no version has been judged.",
-    "not-restored": "A revise edge goes back to a version, and files of it stay as they are.",
-    "last-shown": "A person is shown the last version, and sends back the best one.",
-}
-
 
 def check_from_best(subject: Subject) -> Iterator[Problem]:
     """Each edge with `from: best`, and all that has to go back to the best version with it."""

@@ -15,9 +15,6 @@ from loopkit.language.template import Template
 from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import types_at
 
-MEANINGS = {
-    "input-unhandled": "Nothing handles items or inputs that another machine does not take.",
-}
 PLAIN = frozenset({"type", "description"})
 """What a schema may say of a text that takes every text."""
 

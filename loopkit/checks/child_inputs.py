@@ -15,9 +15,6 @@ from loopkit.language.template import Template, TemplateError, parse
 from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import types_at
 
-MEANINGS = {
-    "child-input": "A machine is not given the input that it takes.",
-}
 HAND_ON = "hand on a value itself: write `{{ NAME }}` and nothing beside it"
 TEXT = DataType({}, scalar="str")
 

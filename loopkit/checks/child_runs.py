@@ -15,11 +15,6 @@ from loopkit.language.states.each import After
 from loopkit.machine.edges import DocPath
 from loopkit.machine.writers import writers
 
-MEANINGS = {
-    "child-state": "`serial` or `alone` names no state of the machine that has work of its own.",
-    "unknown-outcome": "No item can have this outcome.",
-    "parallel-writers": "Items that run at the same time may write the same files.",
-}
 APART = ("serial", "alone", "group")
 """The keys that say which items do not overlap."""
 

@@ -18,12 +18,6 @@ from loopkit.machine.graph import artifact_of
 from loopkit.machine.guard_names import own_names
 from loopkit.machine.scope import EVERYWHERE_NAMES
 
-MEANINGS = {
-    "name-collision": "One name refers to two things.",
-    "reserved-name": "A name is reserved by the language.",
-    "shadowed-name": "A name would hide a name that guards already have.",
-}
-
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
 OF_WORK = frozenset({*EVERYWHERE_NAMES, "input", "report", "reports", "loop", "range"})

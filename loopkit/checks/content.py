@@ -11,10 +11,6 @@ from loopkit.language.guard import Guard
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.guard_names import own_names
 
-MEANINGS = {
-    "content-unhandled": "An empty or unusable answer would be treated like a good one.",
-}
-
 CODE = "content-unhandled"
 
 

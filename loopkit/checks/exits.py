@@ -10,12 +10,6 @@ from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
 from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
 
-MEANINGS = {
-    "stuck": "A run can reach a state in which no transition is open.",
-    "no-open-choice": "A question could be asked when all its choices are closed.",
-    "dead-transition": "No run ever takes a transition.",
-}
-
 MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
 MOVE_UP = "delete it, or move it up"
 

@@ -11,11 +11,6 @@ from loopkit.language.states.children import ChildrenState
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 
-MEANINGS = {
-    "missing-feedback": "A revise edge has no feedback to give.",
-    "undelivered-feedback": "Nobody receives the feedback of a revise edge.",
-}
-
 
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """A revise edge without a report has feedback, and somebody receives the feedback."""

@@ -9,10 +9,6 @@ from loopkit.document.problems import Problem
 from loopkit.language import RequireRule
 from loopkit.language.guard import GuardError, parse_path, parse_requirement
 
-MEANINGS = {
-    "fields-as-data": "A condition on data reads the fields of a text, which is no data.",
-}
-
 
 def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
     """A warning for each `require` of whose artifact every author makes such a text.

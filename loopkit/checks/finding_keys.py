@@ -11,10 +11,6 @@ from loopkit.machine.edges import DocPath
 from loopkit.proof.outcomes import PlacedRule
 from loopkit.proof.outcomes.severity import levels_at, may_block
 
-MEANINGS = {
-    "missing-key": "Without a key, a reviewer's findings cannot be told apart.",
-}
-
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"
 OF_VERDICT = (
     "add a group `key` to `verdict.findings`, as in `^- (?P<key>[\\w.-]+): (?P<message>.+)$`"

@@ -10,11 +10,6 @@ from loopkit.document.problems import Problem
 from loopkit.language import RenderState
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "folder-as-text": "A folder is the artifact where only a text or data can be.",
-    "not-isolated": "The best version of a folder is wanted, and its workspace is not isolated.",
-}
-
 
 def check_folders(subject: Subject) -> Iterator[Problem]:
     """Folders that nothing can write, that should be data, or that a person should edit."""

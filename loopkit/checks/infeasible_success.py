@@ -13,10 +13,6 @@ from loopkit.machine.graph import artifact_of
 from loopkit.proof.outcomes import table_of
 from loopkit.proof.outcomes.unjudged import may_be_infeasible
 
-MEANINGS = {
-    "infeasible-success": "A run may succeed although the author declared the task infeasible.",
-}
-
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
     """A warning for each edge of such a report that leads to a success without another judgement.

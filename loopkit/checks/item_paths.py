@@ -22,10 +22,6 @@ from loopkit.machine.item_types import item_counts, step_into
 from loopkit.machine.path_values import ENDS
 from loopkit.values import Value
 
-MEANINGS = {
-    "item-path": "A path of `each` does not lead to what it has to lead to.",
-    "unbounded-items": "Nothing says how many items a list has at most.",
-}
 CODE = "item-path"
 
 

@@ -14,10 +14,6 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.graph import artifact_of
 from loopkit.proof.outcomes.severity import levels_at
 
-MEANINGS = {
-    "judged-before": "A rule repeats what an earlier state has already checked.",
-}
-
 TOLD = {"message", "severity", "code", "guard"}
 """Keys that do not change what a rule demands."""
 _Passed = frozenset[tuple[str, str]]

@@ -9,10 +9,6 @@ from loopkit.document.problems import Problem
 from loopkit.language import CommandRule, Workspace
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "judged-elsewhere": "Programs judge in another folder than the tree in which the author works.",
-}
-
 
 def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
     """A warning where a program cannot see what it judges, because that is isolated."""

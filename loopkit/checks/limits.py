@@ -12,12 +12,6 @@ from loopkit.language import Bound
 from loopkit.language.datatypes import DataType, single_values
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "unknown-input": "An input is not declared.",
-    "unbounded-input": "An input is used as a bound but has no bounds itself.",
-    "billed-after-limit": "After `limits.then`, a run would call an agent or a judge.",
-}
-
 MOST_REVISIONS = 1000
 
 

@@ -21,11 +21,6 @@ from loopkit.machine.item_types import step_into
 from loopkit.machine.path_values import same_as, values_at
 from loopkit.validators.data import NoData, data_in, place
 
-MEANINGS = {
-    "unreadable-data": "A file of data is not valid JSON or YAML.",
-    "no-known-values": "The source of a lookup has no values at that path.",
-}
-
 MOST_SHOWN = 12
 """The most fields that are named of a place without values."""
 

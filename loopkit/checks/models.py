@@ -10,11 +10,6 @@ from loopkit.language import Machine
 from loopkit.language.agents.providers import is_listed, known_providers, meant_model
 from loopkit.language.load import DocPath
 
-MEANINGS = {
-    "reserved-option": "An option of the provider is set by loopkit itself.",
-    "unknown-provider": "LiteLLM does not know the provider.",
-}
-
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"
 _SAID = "write `system:` on the agent and `prompt:` on the state"

@@ -13,10 +13,6 @@ from loopkit.machine.asked import agents_called, may_call_tools
 from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
 from loopkit.proof.outcomes.domains import input_ranges
 
-MEANINGS = {
-    "never-binds": "No run can ever reach a limit, a cap or a budget.",
-}
-
 CODE = "never-binds"
 MOST_CASES = 20_000
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")

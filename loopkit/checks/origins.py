@@ -10,12 +10,6 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap, WorkingState
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "unknown-origin": "A state is named as an origin that `origins` does not list.",
-    "bad-origin": "An origin can't be told what to fix.",
-    "origin-order": "An origin is listed after one that works later.",
-}
-
 
 def check_origins(subject: Subject) -> Iterator[Problem]:
     """`origins:`, and the origins that rules and transitions name."""

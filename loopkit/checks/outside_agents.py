@@ -8,10 +8,6 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule
 
-MEANINGS = {
-    "outside-judge": "A validator asks an agent that is played from outside.",
-}
-
 
 def check_outside_agents(subject: Subject) -> Iterator[Problem]:
     """No judge is played from outside: whoever delivers work must not judge it."""

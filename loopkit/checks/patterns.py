@@ -17,11 +17,6 @@ from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatc
 from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
-MEANINGS = {
-    "bad-pattern": "A regular expression is invalid.",
-    "unknown-pattern": "A pattern is not declared.",
-}
-
 
 def check_patterns(subject: Subject) -> Iterator[Problem]:
     """Those under `patterns:`, in rules, in `fields:` of an output and in `errors:` of an agent."""

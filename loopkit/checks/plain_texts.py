@@ -9,10 +9,6 @@ from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "not-a-template": "A text that is not a template contains template braces.",
-}
-
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:
     """A warning for `{{ }}` in the `system:` of agents, in rubrics and in messages of checks."""

@@ -20,10 +20,6 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import PythonRule, PythonTool
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "unknown-plugin": "A plug-in is missing, or its module does not have the function.",
-}
-
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
     """The entry point, or the module and the function, of each `python:` rule; for a tool, the

@@ -15,15 +15,6 @@ from loopkit.language.datatypes import parse_record
 from loopkit.language.guard.kleene import truth
 from loopkit.machine.edges import DocPath, Edge
 
-MEANINGS = {
-    "unknown-choice": "The question does not offer this choice.",
-    "duplicate-choice": "A question offers the same choice twice.",
-    "missing-otherwise": "A question has a timeout but no answer for when it runs out.",
-    "missing-timeout": "`otherwise` never applies, because the question has no timeout.",
-    "otherwise-revises": "The answer that counts after the timeout would lead back.",
-    "unanswerable-form": "A form has to be filled in, but nobody does so after the timeout.",
-}
-
 
 def check_questions(subject: Subject) -> Iterator[Problem]:
     """`choices:`, `timeout:` and `otherwise:` of every human state."""

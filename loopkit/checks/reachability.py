@@ -8,12 +8,6 @@ from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem
 
-MEANINGS = {
-    "no-final-state": "A machine has no final state.",
-    "unreachable-state": "No path leads to a state.",
-    "no-way-to-the-end": "No path leads from a state to a final state.",
-}
-
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:
     """States that no path enters, and those from which no final state can be reached."""

@@ -15,13 +15,6 @@ from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition
 from loopkit.language.noun import ID_PATTERN
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "unknown-agent": "An agent is not declared.",
-    "unknown-validator": "A validator is not declared.",
-    "unknown-budget": "A budget is not declared.",
-    "unknown-feedback": "A feedback is not declared.",
-}
-
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""

@@ -11,10 +11,6 @@ from loopkit.language import Agent, JudgeRule, ReportMap
 from loopkit.machine.edges import DocPath
 from loopkit.values import Value
 
-MEANINGS = {
-    "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
-}
-
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
 

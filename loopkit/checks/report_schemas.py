@@ -17,9 +17,6 @@ from loopkit.values import Value
 if TYPE_CHECKING:
     from loopkit.validators.judges.report_form import ReportForm
 
-MEANINGS = {
-    "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
-}
 
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
 """The types of the numbers and the checks of a report."""

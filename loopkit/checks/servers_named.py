@@ -8,10 +8,6 @@ from loopkit.checks.subject import Subject
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import McpTool
 
-MEANINGS = {
-    "unknown-server": "An MCP server is not declared.",
-}
-
 
 def check_servers(subject: Subject) -> Iterator[Problem]:
     """The servers of tools. Their tools are known only at the first call."""

@@ -12,10 +12,6 @@ from loopkit.machine.edges import DocPath
 from loopkit.text import plural
 from loopkit.validators.judges.form import fold
 
-MEANINGS = {
-    "too-large-quorum": "A quorum asks for more judges than the state has.",
-}
-
 
 def check_severities(subject: Subject) -> Iterator[Problem]:
     """The severities of rules, of maps and of `block:`."""

@@ -17,9 +17,6 @@ from loopkit.language.json_schema import Silence, keywords, silent_parts
 from loopkit.language.json_schema.layout import DEFINITIONS
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "no-keyword": "A JSON Schema has no keyword, so it allows anything.",
-}
 _DATA = "a file of data is the default of an input: `{type: {...: any}, default: {file: %s}}`"
 
 

@@ -9,11 +9,6 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import WorkingState
 from loopkit.machine.edges import DocPath
 
-MEANINGS = {
-    "unknown-target": "A transition leads to a state that does not exist.",
-    "starts-at-end": "A run would start in a final state.",
-}
-
 
 def check_targets(subject: Subject) -> Iterator[Problem]:
     """The targets of edges, `resets`, `limits.then` and `initial`."""

@@ -9,12 +9,6 @@ from loopkit.checks.subject import Subject, target_path
 from loopkit.document.problems import Problem
 from loopkit.machine.edges import Edge
 
-MEANINGS = {
-    "forward-cycle": "Forward transitions form a cycle, so a run may never end.",
-    "revise-ahead": "A revise edge leads to a state that does not come earlier.",
-    "resets-without-total": "A transition resets counters, and nothing limits how often.",
-}
-
 
 def check_cycles(subject: Subject) -> Iterator[Problem]:
     """Each cycle of forward edges, whole, at the edge that closes it.

@@ -12,9 +12,6 @@ from loopkit.language.agents.agent import AgentBase
 from loopkit.machine.asked import agents_called
 
 CODE = "no-call-fits"
-MEANINGS = {
-    CODE: "A limit is too low for a single call of an agent.",
-}
 
 DEAREST_TOKEN = 150 / 1_000_000
 """The maximum price of a token in USD, for nearly every model."""

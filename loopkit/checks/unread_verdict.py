@@ -12,10 +12,6 @@ from loopkit.document.problems import Problem
 from loopkit.machine.guard_names import own_names
 from loopkit.proof.outcomes.facts import is_of
 
-MEANINGS = {
-    "unread-verdict": "An artifact is judged, but nothing depends on the verdict.",
-}
-
 OF_REPORTS = frozenset(
     {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
 )

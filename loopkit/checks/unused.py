@@ -19,9 +19,6 @@ from loopkit.proof.outcomes import parse_or_problem
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
 """The word for a part of a section, if it is not the singular of the section."""
-MEANINGS = {
-    "unused": "A declaration is never used.",
-}
 
 
 def check_unused(subject: Subject) -> Iterator[Problem]:

@@ -15,11 +15,6 @@ from loopkit.machine.edges import DocPath
 if TYPE_CHECKING:
     from regex import Pattern
 
-MEANINGS = {
-    "missing-group": "A pattern has no group that marks the part to read.",
-    "unknown-group": "A pattern for findings has a group that findings do not have.",
-    "two-readings": "Two keys say how to read a judge's answer.",
-}
 
 OF_REPORTS = ("map", "score")
 """Keys of a judge that read a report in JSON."""

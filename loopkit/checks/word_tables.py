@@ -9,11 +9,6 @@ from loopkit.document.problems import Problem
 from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
 
-MEANINGS = {
-    "bad-word": "Two words of a table are the same to the reader.",
-    "one-sided": "The words of a judge let it only accept, or only reject.",
-}
-
 
 def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> Iterator[Problem]:
     """Words that the reader does not distinguish, and an empty word."""

@@ -17,7 +17,7 @@ def as_text(examined: Examined) -> str:
 
 def as_sarif(examined: Examined) -> str:
     """For tools that show the results of many checkers, with the meaning of each code."""
-    from loopkit.views.problems import sarif  # noqa: PLC0415 - it loads the whole catalogue
+    from loopkit.views.problems import sarif  # noqa: PLC0415 - only where it is asked for
 
     return sarif.as_sarif(examined)
 

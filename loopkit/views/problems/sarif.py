@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from loopkit import __version__
+from loopkit.checks.codes import MEANINGS
 from loopkit.document.problems import Problem, Span
-from loopkit.views.problems.catalogue import meanings
 from loopkit.views.problems.examined import Examined
 
 SCHEMA = (
@@ -36,7 +36,7 @@ def _rule(code: str) -> dict[str, Any]:
     link = f"See [{code}]({page}) of loopkit."
     return {
         "id": code,
-        "shortDescription": {"text": meanings().get(code, code)},
+        "shortDescription": {"text": MEANINGS.get(code, code)},
         # `helpUri` would have to be absolute, and this page comes with loopkit.
         "help": {"text": f"See {page} of loopkit.", "markdown": link},
     }

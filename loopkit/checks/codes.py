@@ -1,24 +1,10 @@
-"""The catalogue of codes: a sentence for each, as in `docs/checks.md`."""
+"""Every code of a problem, and its meaning: the one table, in the words of `docs/checks.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib import import_module
-from pkgutil import iter_modules
 
-from loopkit import checks
-
-
-@lru_cache(maxsize=1)
-def meanings() -> Mapping[str, str]:
-    """The meaning of every code; the modules of `loopkit.checks` define their own."""
-    modules = [import_module(f"{checks.__name__}.{m.name}") for m in iter_modules(checks.__path__)]
-    of_checks = (getattr(module, "MEANINGS", {}) for module in modules)
-    return {code: text for each in (OF_READING, *of_checks) for code, text in each.items()}
-
-
-OF_READING: Mapping[str, str] = {
+MEANINGS: Mapping[str, str] = {
     "unreadable-file": "A file cannot be read, or an included file lies outside the folder.",
     "not-utf-8": "A file is not UTF-8 text.",
     "too-large": "A file is larger than 1,000,000 bytes.",
@@ -105,5 +91,83 @@ OF_READING: Mapping[str, str] = {
     "template-limit": "A template is too long, or nested too deep.",
     "may-be-missing": "On some path a value does not exist where it is used.",
     "no-effect": "A setting has no effect where it is written.",
+    "agent-choice": "A state cannot choose its agent like this.",
+    "unknown-artifact": "No state writes an artifact of this name.",
+    "before-first-work": (
+        "A command that runs before the first work uses a value that does not exist yet."
+    ),
+    "never-judged": "The best version is wanted where no version has been judged.",
+    "not-restored": "A revise edge goes back to a version, and files of it stay as they are.",
+    "last-shown": "A person is shown the last version, and sends back the best one.",
+    "input-unhandled": "Nothing handles items or inputs that another machine does not take.",
+    "child-input": "A machine is not given the input that it takes.",
+    "child-state": "`serial` or `alone` names no state of the machine that has work of its own.",
+    "unknown-outcome": "No item can have this outcome.",
+    "parallel-writers": "Items that run at the same time may write the same files.",
+    "name-collision": "One name refers to two things.",
+    "reserved-name": "A name is reserved by the language.",
+    "shadowed-name": "A name would hide a name that guards already have.",
+    "content-unhandled": "An empty or unusable answer would be treated like a good one.",
+    "stuck": "A run can reach a state in which no transition is open.",
+    "no-open-choice": "A question could be asked when all its choices are closed.",
+    "dead-transition": "No run ever takes a transition.",
+    "missing-feedback": "A revise edge has no feedback to give.",
+    "undelivered-feedback": "Nobody receives the feedback of a revise edge.",
+    "fields-as-data": "A condition on data reads the fields of a text, which is no data.",
+    "missing-key": "Without a key, a reviewer's findings cannot be told apart.",
+    "folder-as-text": "A folder is the artifact where only a text or data can be.",
+    "not-isolated": "The best version of a folder is wanted, and its workspace is not isolated.",
+    "infeasible-success": "A run may succeed although the author declared the task infeasible.",
+    "item-path": "A path of `each` does not lead to what it has to lead to.",
+    "unbounded-items": "Nothing says how many items a list has at most.",
+    "judged-before": "A rule repeats what an earlier state has already checked.",
+    "judged-elsewhere": "Programs judge in another folder than the tree in which the author works.",
+    "unknown-input": "An input is not declared.",
+    "unbounded-input": "An input is used as a bound but has no bounds itself.",
+    "billed-after-limit": "After `limits.then`, a run would call an agent or a judge.",
+    "unreadable-data": "A file of data is not valid JSON or YAML.",
+    "no-known-values": "The source of a lookup has no values at that path.",
+    "reserved-option": "An option of the provider is set by loopkit itself.",
+    "unknown-provider": "LiteLLM does not know the provider.",
+    "never-binds": "No run can ever reach a limit, a cap or a budget.",
+    "unknown-origin": "A state is named as an origin that `origins` does not list.",
+    "bad-origin": "An origin can't be told what to fix.",
+    "origin-order": "An origin is listed after one that works later.",
+    "outside-judge": "A validator asks an agent that is played from outside.",
+    "bad-pattern": "A regular expression is invalid.",
+    "unknown-pattern": "A pattern is not declared.",
+    "not-a-template": "A text that is not a template contains template braces.",
+    "unknown-plugin": "A plug-in is missing, or its module does not have the function.",
+    "unknown-choice": "The question does not offer this choice.",
+    "duplicate-choice": "A question offers the same choice twice.",
+    "missing-otherwise": "A question has a timeout but no answer for when it runs out.",
+    "missing-timeout": "`otherwise` never applies, because the question has no timeout.",
+    "otherwise-revises": "The answer that counts after the timeout would lead back.",
+    "unanswerable-form": "A form has to be filled in, but nobody does so after the timeout.",
+    "no-final-state": "A machine has no final state.",
+    "unreachable-state": "No path leads to a state.",
+    "no-way-to-the-end": "No path leads from a state to a final state.",
+    "unknown-agent": "An agent is not declared.",
+    "unknown-validator": "A validator is not declared.",
+    "unknown-budget": "A budget is not declared.",
+    "unknown-feedback": "A feedback is not declared.",
+    "form-untold": "Nothing tells a judge to answer in the form that `map` reads.",
+    "unknown-word": "The table of a map lacks a word that the agent's schema allows.",
+    "unknown-server": "An MCP server is not declared.",
+    "too-large-quorum": "A quorum asks for more judges than the state has.",
+    "no-keyword": "A JSON Schema has no keyword, so it allows anything.",
+    "unknown-target": "A transition leads to a state that does not exist.",
+    "starts-at-end": "A run would start in a final state.",
+    "forward-cycle": "Forward transitions form a cycle, so a run may never end.",
+    "revise-ahead": "A revise edge leads to a state that does not come earlier.",
+    "resets-without-total": "A transition resets counters, and nothing limits how often.",
+    "no-call-fits": "A limit is too low for a single call of an agent.",
+    "unread-verdict": "An artifact is judged, but nothing depends on the verdict.",
+    "unused": "A declaration is never used.",
+    "missing-group": "A pattern has no group that marks the part to read.",
+    "unknown-group": "A pattern for findings has a group that findings do not have.",
+    "two-readings": "Two keys say how to read a judge's answer.",
+    "bad-word": "Two words of a table are the same to the reader.",
+    "one-sided": "The words of a judge let it only accept, or only reject.",
 }
-"""The codes of reading a file, and those that several packages report."""
+"""First the codes of reading a file, then those of the checks of a machine."""
