@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Agent, AgentChoice
 from loopkit.language.template import Template, TemplateError, check, parse
 from loopkit.machine.choosing import word_types
-from loopkit.machine.edges import DocPath
 
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
 Same = Callable[[Agent], object]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.checks import state_paths
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.machine.edges import DocPath, Edge
+from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 
 REPORT = "report"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import workspace_of
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
 from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import TemplateError, parse
-from loopkit.machine.edges import DocPath
 
 
 def check_baselines(subject: Subject) -> Iterator[Problem]:

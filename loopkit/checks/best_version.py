@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import CommandRule
-from loopkit.machine.edges import DocPath, Edge
+from loopkit.machine.edges import Edge
 
 
 def check_from_best(subject: Subject) -> Iterator[Problem]:

@@ -7,12 +7,12 @@ from functools import partial
 
 from loopkit.checks.child_inputs import template_of
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import EachState
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import Template
-from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import types_at
 
 PLAIN = frozenset({"type", "description"})

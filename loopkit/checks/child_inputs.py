@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.datatypes import DataType, first_misfit, parse_record, what_it_takes
 from loopkit.language.datatypes.datatype import WORDS
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.states.children import ChildrenState
 from loopkit.language.template import Template, TemplateError, parse
-from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import types_at
 
 HAND_ON = "hand on a value itself: write `{{ NAME }}` and nothing beside it"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine
 from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
 from loopkit.language.states.each import After
-from loopkit.machine.edges import DocPath
 from loopkit.machine.writers import writers
 
 APART = ("serial", "alone", "group")

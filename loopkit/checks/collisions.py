@@ -7,13 +7,13 @@ from typing import Any
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import AuthorState, EachState, Output
 from loopkit.language.datatypes import field_place, parse_record
 from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING
 from loopkit.language.guard import KEYWORDS
 from loopkit.language.states import STATE_NOUNS
-from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.guard_names import own_names
 from loopkit.machine.scope import EVERYWHERE_NAMES

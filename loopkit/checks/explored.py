@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopkit.checks.exits import MAY_BE_STUCK
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
-from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
+from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.proof.bounds import Bounds, Endless, Stuck, Taken, explore
 from loopkit.proof.bounds.result import values_in_words
 from loopkit.text import plural

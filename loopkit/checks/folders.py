@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.checks.best_version import from_path, rewriting_authors
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import RenderState
-from loopkit.machine.edges import DocPath
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.guard_remedies import remedy_for
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import BOOL
 from loopkit.language.guard import Guard, GuardProblem, GuardType, check
-from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.proof.outcomes import parse_or_problem
 from loopkit.values import Value

@@ -11,13 +11,13 @@ from dataclasses import replace
 from loopkit.checks.subject import Subject
 from loopkit.checks.template_uses import Use
 from loopkit.checks.templates import explain
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState
 from loopkit.language.guard import parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.states.each import After
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, check, parse
-from loopkit.machine.edges import DocPath
 from loopkit.machine.item_types import item_counts, step_into
 from loopkit.machine.path_values import ENDS
 from loopkit.values import Value

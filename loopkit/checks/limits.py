@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Bound
 from loopkit.language.datatypes import DataType, single_values
-from loopkit.machine.edges import DocPath
 
 MOST_REVISIONS = 1000
 

@@ -9,13 +9,13 @@ from loopkit.checks.sees import unseen
 from loopkit.checks.state_paths import on_path
 from loopkit.checks.subject import Subject
 from loopkit.document import read
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language import AcyclicRule, DataFile, Lookup, LookupRule
 from loopkit.language.guard import GuardError, parse_path
 from loopkit.language.guard.paths import ITEMS
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.shapes import member
-from loopkit.machine.edges import DocPath
 from loopkit.machine.flow import Token
 from loopkit.machine.item_types import step_into
 from loopkit.machine.path_values import same_as, values_at

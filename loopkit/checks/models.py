@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language import Machine
 from loopkit.language.agents.providers import is_listed, known_providers, meant_model
-from loopkit.language.load import DocPath
 
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
 _WAITED = "write `timeout:` on the agent"

@@ -7,10 +7,11 @@ from itertools import product
 from math import prod
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import Bound
 from loopkit.machine.asked import agents_called, may_call_tools
-from loopkit.machine.edges import TOTAL, DocPath, Edge, budget_key
+from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.proof.outcomes.domains import input_ranges
 
 CODE = "never-binds"

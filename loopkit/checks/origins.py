@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap, WorkingState
-from loopkit.machine.edges import DocPath
 
 
 def check_origins(subject: Subject) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest
 from loopkit.language import (
     CommandRule,
@@ -14,7 +15,6 @@ from loopkit.language import (
 )
 from loopkit.language.agents.calls import WAITS
 from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch
-from loopkit.machine.edges import DocPath
 from loopkit.text.patterns import PatternError, compile_pattern
 
 

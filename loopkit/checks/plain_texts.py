@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule
-from loopkit.machine.edges import DocPath
 
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:

@@ -16,9 +16,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import PythonRule, PythonTool
-from loopkit.machine.edges import DocPath
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:

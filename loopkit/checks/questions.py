@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import HumanState
 from loopkit.language.datatypes import parse_record
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.edges import DocPath, Edge
+from loopkit.machine.edges import Edge
 
 
 def check_questions(subject: Subject) -> Iterator[Problem]:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import AgentState, ErrorEdge, JudgeRule, Transition
 from loopkit.language.noun import ID_PATTERN
-from loopkit.machine.edges import DocPath
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:

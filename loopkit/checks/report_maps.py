@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import Agent, JudgeRule, ReportMap
-from loopkit.machine.edges import DocPath
 from loopkit.values import Value
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from loopkit.checks.report_maps import Mapped, judges_with_map
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap
 from loopkit.language.datatypes import DataType, parse_fields
-from loopkit.machine.edges import DocPath
 from loopkit.validators.judges.form import fold
 from loopkit.values import Value
 

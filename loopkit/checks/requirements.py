@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from loopkit.checks.guards import place_fault
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.guard import GuardError, parse_path, parse_requirement
-from loopkit.machine.edges import DocPath
 
 
 def check_requirements(subject: Subject) -> Iterator[Problem]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.template import Anything, Fields, Shape
 from loopkit.language.template.shapes import member
-from loopkit.machine.edges import DocPath
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import ReportMap, ValidateState
 from loopkit.language.machine import NO_FINDING
-from loopkit.machine.edges import DocPath
 from loopkit.text import plural
 from loopkit.validators.judges.form import fold
 

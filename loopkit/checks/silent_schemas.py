@@ -10,12 +10,12 @@ from urllib.parse import unquote
 
 from loopkit.checks.subject import Subject
 from loopkit.document import Document, read
+from loopkit.document.document import DocPath
 from loopkit.document.inclusion import Included
 from loopkit.document.problems import Problem, ProblemsFound, closest
 from loopkit.language.bundling import schemas_in
 from loopkit.language.json_schema import Silence, keywords, silent_parts
 from loopkit.language.json_schema.layout import DEFINITIONS
-from loopkit.machine.edges import DocPath
 
 _DATA = "a file of data is the default of an input: `{type: {...: any}, default: {file: %s}}`"
 

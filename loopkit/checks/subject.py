@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import ToolBase
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template import Shape
 from loopkit.machine.components import is_cyclic, strong_components
-from loopkit.machine.edges import DocPath, Edge
+from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes import Analysis

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.checks.subject import Subject, target_path
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import WorkingState
-from loopkit.machine.edges import DocPath
 
 
 def check_targets(subject: Subject) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from loopkit.checks.references import is_plain_id, validators_of_tools
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.language import (
     Emission,
     JudgeRule,
@@ -15,7 +16,6 @@ from loopkit.language import (
 )
 from loopkit.language.noun import INPUT_FILE
 from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
-from loopkit.machine.edges import DocPath
 from loopkit.machine.known import over
 from loopkit.machine.scope import shape_of
 from loopkit.proof.outcomes import PlacedRule

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from loopkit.checks.references import validators_of_tools
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import JudgeRule, ModelAgent, rules_of
-from loopkit.machine.edges import DocPath
 
 OF_TOOLS = ("max_tool_calls", "tool_use")
 

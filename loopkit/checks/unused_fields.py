@@ -8,11 +8,11 @@ from typing import Any
 from loopkit.checks import template_uses
 from loopkit.checks.mentions import Mentions, in_code, in_template
 from loopkit.checks.subject import Subject
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language import EachState, JudgeRule
 from loopkit.language.datatypes import is_json_schema, parse_fields
 from loopkit.language.noun import INPUT_FILE
-from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import artifact_of
 
 

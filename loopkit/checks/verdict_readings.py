@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from loopkit.checks.subject import Subject
 from loopkit.checks.word_tables import ambiguous, one_sided
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Rule, VerdictReading
 from loopkit.language.validators.verdict import GROUPS
-from loopkit.machine.edges import DocPath
 
 if TYPE_CHECKING:
     from regex import Pattern

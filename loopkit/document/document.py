@@ -13,6 +13,8 @@ from loopkit.values import Value
 
 Style = Literal["plain", "single", "double", "literal", "folded", "flow", "block"]
 Path = Sequence[str | int]
+DocPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value of a document."""
 Also = tuple[tuple[str, Span], ...]
 
 

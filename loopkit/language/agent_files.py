@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loopkit.document import Document
-from loopkit.document.document import Entry, Node
+from loopkit.document.document import DocPath, Entry, Node
 from loopkit.document.front_matter import FrontMatter, read_front_matter
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Span, closest
 from loopkit.language.agents import noun_with
 from loopkit.language.agents.agent import AgentBase
-from loopkit.language.inclusion import DocPath, digest_of
+from loopkit.language.inclusion import digest_of
 from loopkit.values import Mutable, Value, field
 
 KEYS = ("name", "description", "tools", "model")

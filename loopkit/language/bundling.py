@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 from loopkit.document import Document, read
+from loopkit.document.document import DocPath
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.datatypes import file_places, inner_types, is_json_schema
@@ -24,7 +25,6 @@ from loopkit.text import is_broken
 from loopkit.text.json_text import parse_json
 from loopkit.values import Mutable, Value, field
 
-DocPath = tuple[str | int, ...]
 BUNDLED = "$defs"
 VALUES = ("params", "with")
 """Keys whose values are passed on unchanged, even if they look like a reference."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.document import Document, read
+from loopkit.document.document import DocPath
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.language.datatypes import default_places, file_places
 from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 
-DocPath = tuple[str | int, ...]
 INCLUDING = frozenset(
     {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
 )

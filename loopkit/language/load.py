@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from loopkit.document import Document, read, read_file
+from loopkit.document.document import DocPath
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.agent_files import with_agent_files
 from loopkit.language.bundling import bundle_schemas
-from loopkit.language.inclusion import INCLUDING, DocPath, digest_of, include, include_defaults
+from loopkit.language.inclusion import INCLUDING, digest_of, include, include_defaults
 from loopkit.language.mistakes import explain
 from loopkit.language.states.children import ChildMachine
 from loopkit.text import is_broken

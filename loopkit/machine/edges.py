@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from loopkit.document.document import DocPath
 from loopkit.language import (
     Bound,
     Emission,
@@ -22,7 +23,7 @@ from loopkit.values import Value
 EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
 ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
-DocPath = tuple[str | int, ...]
+
 Caught = str | ErrorEdge | ErrorExit
 """The target of a caught error, as it is written."""
 

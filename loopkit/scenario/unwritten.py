@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
-from loopkit.language.load import DocPath, Source
+from loopkit.language.load import Source
 from loopkit.scenario.cases import Scenario
 from loopkit.scenario.in_children import InChild
 from loopkit.scenario.parts import PARTS, ChildParts, Parts

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopkit.agents.refusals import shape_fault
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import EachState, Machine
 from loopkit.language.datatypes import parse_record
-from loopkit.language.load import DocPath
 from loopkit.language.states.children import ChildrenState
 from loopkit.machine.item_list import items_of
 from loopkit.machine.readable import readable

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, conform, parse_record
-from loopkit.language.inclusion import DocPath, include, include_data
+from loopkit.language.inclusion import include, include_data
 from loopkit.language.json_schema import NotJudged
 from loopkit.machine.inputs import faults_beyond_type
 from loopkit.scenario import LoadedScenario, todo_problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 from loopkit.testing.expectations import misses
 from loopkit.testing.expectations.route import end_clause
 from loopkit.testing.leftovers import leftovers

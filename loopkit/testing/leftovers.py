@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from loopkit.document.document import DocPath
 from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Task, is_of_program
-from loopkit.language.load import DocPath
 from loopkit.scenario import Attempts, Case, ChildParts, InChild, Parts, call_at
 from loopkit.testing.family import FamilyRun
 from loopkit.testing.playbill import Playbill

@@ -20,6 +20,7 @@ from typing import Any
 from loopkit.agents.port import AgentPort, Crashed, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
+from loopkit.document.document import DocPath
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answer_refused import AnswerRefused
@@ -29,7 +30,7 @@ from loopkit.engine.state import RunState
 from loopkit.journal import Journal
 from loopkit.journal.memory import MemoryJournal
 from loopkit.language import ChildrenState
-from loopkit.language.load import DocPath, digest_of
+from loopkit.language.load import digest_of
 from loopkit.outside.processes import CommandResult
 from loopkit.scenario import ANY, CHILDREN, Resume, read_resolved
 from loopkit.testing.clock import PlayedClock

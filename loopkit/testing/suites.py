@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.checks import refuse_errors
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.macrostep import Engine
-from loopkit.language.load import DocPath, Loaded, Source, load
+from loopkit.language.load import Loaded, Source, load
 from loopkit.machine.graph import Graph
 from loopkit.scenario import Case, LoadedScenario, load_file, unwritten
 from loopkit.testing.child_keys import unknown_keys

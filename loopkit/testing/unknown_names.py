@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language.load import DocPath, Source
+from loopkit.language.load import Source
 from loopkit.scenario import (
     CHILDREN,
     GAP,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.document.document import DocPath
 from loopkit.engine.state import RunState
 from loopkit.language import Machine
 from loopkit.machine.asked import validators_of, with_places
-from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
 
 _Place = tuple[str, str, str]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopkit.document.document import DocPath
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, default_fault
-from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program, flat_facts
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.checks.stuck_ahead import stuck_ahead, stuck_in_words
+from loopkit.document.document import DocPath
 from loopkit.drive.differences import differences
 from loopkit.drive.repair.baselines import new_baselines
 from loopkit.drive.repair.edges import counters_of_route, same_edges
@@ -20,7 +21,7 @@ from loopkit.engine.events import Repaired
 from loopkit.engine.state import RunState
 from loopkit.language import EachState, Machine
 from loopkit.language.input_faults import InvalidInput
-from loopkit.machine.edges import TOTAL, DocPath
+from loopkit.machine.edges import TOTAL
 from loopkit.machine.graph import Graph, artifact_of, cap_value
 from loopkit.machine.inputs import complete_input
 

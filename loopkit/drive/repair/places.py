@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.language import Machine
 from loopkit.language.states.state import WorkingState
-from loopkit.machine.edges import TOTAL, DocPath, Edge
+from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import Graph
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from loopkit.document.document import DocPath
 from loopkit.language import Machine, Rule, ValidateState
 from loopkit.language.guard import GuardType
 from loopkit.language.validators.rule import RuleBase
-from loopkit.machine.edges import DocPath
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.guard_texts import GuardTexts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.language.load import DocPath, Loaded
+from loopkit.document.document import DocPath
+from loopkit.language.load import Loaded
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 from loopkit.scenario import Expect
 from loopkit.testing.expectations.miss import Miss
 from loopkit.testing.sequences import align, diff, fit, index_of_difference

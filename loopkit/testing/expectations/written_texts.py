@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 from loopkit.scenario import Expect, ExpectedArtifact, ExpectedFeedback, ExpectedPrompt
 from loopkit.testing.expectations.matching import (
     as_json,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.engine.findings import Finding
-from loopkit.language.load import DocPath
 from loopkit.scenario import GAP, Expect, ExpectedArtifact, ExpectedFinding
 from loopkit.testing.expectations import judged_children, own_misses
 from loopkit.testing.expectations.matching import (

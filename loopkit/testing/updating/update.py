@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopkit.document import read, replace_file
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 from loopkit.scenario import Expect
 from loopkit.testing.playing import play
 from loopkit.testing.suites import Suite

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from loopkit.document import Document, Node, inline, to_yaml
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
 from loopkit.scenario.expecting import GAPS
 
 WIDTH = 100
