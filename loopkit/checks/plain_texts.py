@@ -35,5 +35,5 @@ def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
             yield (*placed.path, "rubric", index), criterion
     for mapping in subject.rules:
         read = mapping.rule.report_map
-        for at, check in read.checks.items() if read is not None else ():
-            yield (*mapping.path, "map", "checks", at, "message"), check.message or ""
+        for at, met in read.checks.items() if read is not None else ():
+            yield (*mapping.path, "map", "checks", at, "message"), met.message or ""

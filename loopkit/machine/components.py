@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import TypeVar
 
-Node = TypeVar("Node", bound=Hashable)
+Member = TypeVar("Member", bound=Hashable)
 
 
-def is_cyclic(component: Collection[Node], leads: Mapping[Node, Collection[Node]]) -> bool:
+def is_cyclic(component: Collection[Member], leads: Mapping[Member, Collection[Member]]) -> bool:
     """Whether a component has a cycle; a single node has one only if it leads to itself."""
     return len(component) > 1 or any(node in leads[node] for node in component)
 
 
-def strong_components(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[Node]]:
+def strong_components(leads: Mapping[Member, Collection[Member]]) -> Iterator[set[Member]]:
     """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
 
     A component comes after all that lead to it.
     `graphlib` would name one cycle of the whole graph, which depends on the order of the edges.
     """
     finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
-    back: dict[Node, list[Node]] = {node: [] for node in leads}
+    back: dict[Member, list[Member]] = {node: [] for node in leads}
     for node, following in leads.items():
         for other in following:
             back[other].append(node)
@@ -28,10 +28,10 @@ def strong_components(leads: Mapping[Node, Collection[Node]]) -> Iterator[set[No
 
 
 def _trees(
-    roots: Collection[Node], leads: Callable[[Node], Collection[Node]]
-) -> Iterator[list[Node]]:
+    roots: Collection[Member], leads: Callable[[Member], Collection[Member]]
+) -> Iterator[list[Member]]:
     """The nodes that each root reaches and no earlier root did, in the order of completion."""
-    seen: set[Node] = set()
+    seen: set[Member] = set()
     for root in roots:
         if root in seen:
             continue
