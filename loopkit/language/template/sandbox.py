@@ -58,8 +58,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """The value at a path; its first step is a name."""
         name, *steps = path
         value = names[str(name)] if name in names else self.undefined(name=str(name))
-        for step in steps:
-            value = self._member(value, step)
+        for key in steps:
+            value = self._member(value, key)
         return value
 
     def _member(self, holder: Any, key: Any) -> Any:
