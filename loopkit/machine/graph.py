@@ -13,7 +13,8 @@ from operator import or_
 from typing import TypeVar
 
 from loopkit.language import Bound, Machine, Rule, State, ValidateState, rules_of
-from loopkit.language import guard as guards
+from loopkit.language.guard import Guard, GuardError, expand, readable
+from loopkit.language.guard import parse as parse_guard
 from loopkit.machine.components import strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 from loopkit.machine.junctions import Junctions
@@ -66,17 +67,17 @@ class Graph:
         """The edges that an event can take out of a state, in their order."""
         return self._by_event.get((state, event), ())
 
-    def guard_of(self, edge: Edge) -> guards.Guard | None:
+    def guard_of(self, edge: Edge) -> Guard | None:
         """The whole guard of an edge; None where it has none, or one that the checks report."""
         if edge.guard is None:
             return None
-        with suppress(guards.GuardError):
-            return guards.expand(guards.parse(edge.guard), self._named_guards)
+        with suppress(GuardError):
+            return expand(parse_guard(edge.guard), self._named_guards)
         return None
 
     @cached_property
-    def _named_guards(self) -> dict[str, guards.Guard]:
-        return guards.readable(self.machine.guards)
+    def _named_guards(self) -> dict[str, Guard]:
+        return readable(self.machine.guards)
 
     @cached_property
     def _by_event(self) -> dict[tuple[str, str], tuple[Edge, ...]]:

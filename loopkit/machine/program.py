@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from loopkit.language import Machine, Rule, ValidateState
-from loopkit.language import guard as guards
-from loopkit.language import template as templates
 from loopkit.language.datatypes import DataType, facts_of, parse_record
+from loopkit.language.guard import Guard, compile_guard, expand
+from loopkit.language.guard import parse as parse_guard
 from loopkit.language.load import definition_of_child, digest_of
 from loopkit.language.states.children import ChildrenState
+from loopkit.language.template import parse as parse_template
 from loopkit.machine.asked import validators_of
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
@@ -79,14 +80,14 @@ class Program:
         }
 
     @cached_property
-    def named_guards(self) -> dict[str, guards.Guard]:
-        return {name: guards.parse(text) for name, text in self.machine.guards.items()}
+    def named_guards(self) -> dict[str, Guard]:
+        return {name: parse_guard(text) for name, text in self.machine.guards.items()}
 
     @cached_property
-    def guards(self) -> dict[str, guards.Guard]:
+    def guards(self) -> dict[str, Guard]:
         """The guard of each edge that has one, with named guards expanded."""
         return {
-            e.id: guards.expand(guards.parse(e.guard), self.named_guards)
+            e.id: expand(parse_guard(e.guard), self.named_guards)
             for e in self.graph.edges
             if e.guard is not None
         }
@@ -94,7 +95,7 @@ class Program:
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
         """The compiled guard of each edge that has one."""
-        return {edge: guards.compile_guard(guard) for edge, guard in self.guards.items()}
+        return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
@@ -131,15 +132,15 @@ class Program:
 
     def predicate(self, text: str) -> Predicate:
         """The compiled guard of a text that is not on an edge."""
-        return guards.compile_guard(guards.expand(guards.parse(text), self.named_guards))
+        return compile_guard(expand(parse_guard(text), self.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""
         facts = {**facts_of(inputs, self.input_type, "input."), "attempt": attempt}
         for name, guard in self.named_guards.items():
-            known = guards.expand(guard, self.named_guards)
+            known = expand(guard, self.named_guards)
             if known.names <= facts.keys():
-                facts[name] = guards.compile_guard(known)(facts)
+                facts[name] = compile_guard(known)(facts)
         return facts
 
     def feedback_of(self, edge: Edge) -> str:
@@ -148,7 +149,7 @@ class Program:
             return ""
         return self.machine.feedback.get(edge.feedback, edge.feedback)
 
-    template = staticmethod(templates.parse)
+    template = staticmethod(parse_template)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
         """The validators of the state with this name; empty if it is not a validate state."""
