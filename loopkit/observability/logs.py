@@ -15,6 +15,7 @@ from typing import Any
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
+    EVENTS,
     Decided,
     Emitted,
     Entered,
@@ -31,8 +32,8 @@ from loopkit.text import one_line
 
 LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
-AREAS = {name: LOGGER.getChild(name) for name in ("calls", "children", "files", "runs", "steps")}
-"""The logger of each module of events, by the name of the module."""
+AREAS = {area: LOGGER.getChild(area) for area in sorted({kind.area for kind in EVENTS.values()})}
+"""The logger of the events of each area."""
 LEVELS = {
     "alerted": logging.WARNING,
     "cancelled": logging.INFO,
@@ -105,7 +106,7 @@ class RunLog:
         if isinstance(event, Entered):
             self._state, self._visit = event.state, event.visit
         fields = self._fields(event)
-        logger = AREAS[type(event).__module__.rpartition(".")[2]]
+        logger = AREAS[event.area]
         level = LEVELS.get(event.type, logging.DEBUG)
         if "verdict" in fields:
             level = logging.INFO

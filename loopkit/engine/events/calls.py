@@ -15,6 +15,7 @@ class Intended(Event, frozen=True, kw_only=True):
     """A call is about to be made."""
 
     type: ClassVar[str] = "intended"
+    area: ClassVar[str] = "calls"
     key: str
     """The key of the call in the run. Its reply or failure has the same key."""
     task: str
@@ -74,6 +75,7 @@ class Held(Event, frozen=True, kw_only=True):
     """A call waits, or a fallback is asked, because the provider has failed repeatedly."""
 
     type: ClassVar[str] = "held"
+    area: ClassVar[str] = "calls"
     task: str
     state: str
     provider: str
@@ -88,6 +90,7 @@ class Replied(Event, frozen=True, kw_only=True):
     """The answer to an intended call."""
 
     type: ClassVar[str] = "replied"
+    area: ClassVar[str] = "calls"
     key: str
     text: str
     said: tuple[str, ...] = ()
@@ -134,6 +137,7 @@ class Failed(Event, frozen=True, kw_only=True):
     """A call ended without an answer."""
 
     type: ClassVar[str] = "failed"
+    area: ClassVar[str] = "calls"
     key: str
     error_class: ErrorClass
     """The class of the error: whether another try, another answer or a person can help."""
@@ -155,6 +159,7 @@ class InDoubt(Event, frozen=True, kw_only=True):
     """A call whose process died. It may have been made, and stays charged at its reservation."""
 
     type: ClassVar[str] = "in_doubt"
+    area: ClassVar[str] = "calls"
     key: str
     policy: Policy
 
@@ -163,5 +168,6 @@ class Settled(Event, frozen=True, kw_only=True):
     """A person decided what to do with a call in doubt."""
 
     type: ClassVar[str] = "settled"
+    area: ClassVar[str] = "calls"
     key: str
     choice: Literal["retry", "fail"]

@@ -13,6 +13,7 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """A child run is about to begin. Its own records belong to its own run."""
 
     type: ClassVar[str] = "child_started"
+    area: ClassVar[str] = "children"
     state: str
     visit: int
     key: str
@@ -37,6 +38,7 @@ class ChildEnded(Event, frozen=True, kw_only=True):
     """A child run has ended."""
 
     type: ClassVar[str] = "child_ended"
+    area: ClassVar[str] = "children"
     state: str
     visit: int
     key: str

@@ -21,5 +21,7 @@ class Event(Record, frozen=True, kw_only=True):
 
     type: ClassVar[str]
     """The kind of event, which determines its other keys."""
+    area: ClassVar[str]
+    """What it is about, by which the log of runs names its logger."""
     version: int = EVENT_VERSION
     """The version of the format. Keys can be added without a new version."""

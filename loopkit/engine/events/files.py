@@ -11,6 +11,7 @@ class Captured(Event, frozen=True, kw_only=True):
     """A folder or file that is an artifact, as it was before an attempt."""
 
     type: ClassVar[str] = "captured"
+    area: ClassVar[str] = "files"
     task: str
     """The work that begins at this point."""
     state: str
@@ -27,6 +28,7 @@ class Isolated(Event, frozen=True, kw_only=True):
     """A workspace gets a tree of its own, in which the run works."""
 
     type: ClassVar[str] = "isolated"
+    area: ClassVar[str] = "files"
     source: str
     """The path of the workspace."""
     kind: Literal["copy", "worktree"]
@@ -40,6 +42,7 @@ class Merging(Event, frozen=True, kw_only=True):
     """The work in an isolated tree is about to be merged into its workspace."""
 
     type: ClassVar[str] = "merging"
+    area: ClassVar[str] = "files"
     source: str
     before: str
     """The digest of the workspace's files before the merge."""
@@ -51,6 +54,7 @@ class Merged(Event, frozen=True, kw_only=True):
     """The work in an isolated tree has been merged into its workspace."""
 
     type: ClassVar[str] = "merged"
+    area: ClassVar[str] = "files"
     source: str
     files: tuple[str, ...] = ()
     """The paths that have changed in the workspace."""
@@ -60,6 +64,7 @@ class Restored(Event, frozen=True, kw_only=True):
     """Folders have been restored to the round that was picked as the best."""
 
     type: ClassVar[str] = "restored"
+    area: ClassVar[str] = "files"
     artifacts: tuple[str, ...]
 
 
@@ -67,6 +72,7 @@ class Adding(Event, frozen=True, kw_only=True):
     """A state is about to append a text to a file. It does this once."""
 
     type: ClassVar[str] = "adding"
+    area: ClassVar[str] = "files"
     state: str
     visit: int
     file: str

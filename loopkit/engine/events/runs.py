@@ -14,6 +14,7 @@ class Started(Event, frozen=True, kw_only=True):
     """A run begins."""
 
     type: ClassVar[str] = "started"
+    area: ClassVar[str] = "runs"
     run: str
     machine: str
     definition: str
@@ -36,6 +37,7 @@ class Claimed(Event, frozen=True, kw_only=True):
     """A process took over the run. Everything that it writes has the new epoch."""
 
     type: ClassVar[str] = "claimed"
+    area: ClassVar[str] = "runs"
     pid: int = 0
     host: str = ""
 
@@ -44,6 +46,7 @@ class Suspended(Event, frozen=True, kw_only=True):
     """The run has stopped in its current state; `resume` continues it."""
 
     type: ClassVar[str] = "suspended"
+    area: ClassVar[str] = "runs"
     state: str
     reason: Literal["limit", "transient", "content", "fatal", "interrupted", "waiting"]
     """Why the run stopped: a limit, a class of error, an interruption, or a child that waits for a
@@ -69,6 +72,7 @@ class Resumed(Event, frozen=True, kw_only=True):
     """The run was asked to continue."""
 
     type: ClassVar[str] = "resumed"
+    area: ClassVar[str] = "runs"
     limits: dict[str, Any] = NOTHING
     """The limits that were raised, by name."""
 
@@ -77,6 +81,7 @@ class Repaired(Event, frozen=True, kw_only=True):
     """The run continues with another definition, to which its progress was fitted."""
 
     type: ClassVar[str] = "repaired"
+    area: ClassVar[str] = "runs"
     definition: str
     """The digest of the resolved definition that applies from here on."""
     changes: tuple[Change, ...] = ()
@@ -98,6 +103,7 @@ class Refused(Event, frozen=True, kw_only=True):
     """A message in the inbox that could not be acted on."""
 
     type: ClassVar[str] = "refused"
+    area: ClassVar[str] = "runs"
     message_id: str
     reason: str
 
@@ -106,6 +112,7 @@ class Finished(Event, frozen=True, kw_only=True):
     """The run has reached a final state."""
 
     type: ClassVar[str] = "finished"
+    area: ClassVar[str] = "runs"
     outcome: str
     """The name of the final state."""
     success: bool
@@ -126,6 +133,7 @@ class Cancelled(Event, frozen=True, kw_only=True):
     """The run was cancelled."""
 
     type: ClassVar[str] = "cancelled"
+    area: ClassVar[str] = "runs"
     reason: str = ""
 
 

@@ -26,6 +26,7 @@ class Worked(Event, frozen=True, kw_only=True):
     """A state has completed its work."""
 
     type: ClassVar[str] = "worked"
+    area: ClassVar[str] = "steps"
     state: str
     visit: int
     outcome: Outcome
@@ -73,6 +74,7 @@ class Kept(Event, frozen=True, kw_only=True):
 
     # Its transitions are decided as after its last work.
     type: ClassVar[str] = "kept"
+    area: ClassVar[str] = "steps"
     state: str
     visit: int
 
@@ -81,6 +83,7 @@ class Baselined(Event, frozen=True, kw_only=True):
     """The findings of a rule with `baseline` before the run's first work."""
 
     type: ClassVar[str] = "baselined"
+    area: ClassVar[str] = "steps"
     state: str
     """The state that uses the validator."""
     validator: str
@@ -97,6 +100,7 @@ class Decided(Event, frozen=True, kw_only=True):
     """The edge that was taken, the reason, and the revisions that it uses."""
 
     type: ClassVar[str] = "decided"
+    area: ClassVar[str] = "steps"
     edge: str
     """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
     source: str
@@ -129,6 +133,7 @@ class Alerted(Event, frozen=True, kw_only=True):
     """A figure of the run has passed the threshold that the machine sets."""
 
     type: ClassVar[str] = "alerted"
+    area: ClassVar[str] = "steps"
     figure: str
     """The name of the figure: `correction_rate`."""
     value: float
@@ -143,6 +148,7 @@ class Emitted(Event, frozen=True, kw_only=True):
     """An event that the machine's author requested with `emit:`."""
 
     type: ClassVar[str] = "emitted"
+    area: ClassVar[str] = "steps"
     name: str
     state: str
     """The state that begins, or that the edge leads out of."""
@@ -172,6 +178,7 @@ class Entered(Event, frozen=True, kw_only=True):
     """A state becomes active."""
 
     type: ClassVar[str] = "entered"
+    area: ClassVar[str] = "steps"
     state: str
     visit: int
     """How many times the state has been entered, including this time."""
@@ -185,6 +192,7 @@ class Waiting(Event, frozen=True, kw_only=True):
     """The run waits for a person's answer, or for an artifact from outside."""
 
     type: ClassVar[str] = "waiting"
+    area: ClassVar[str] = "steps"
     state: str
     question: str
     """The id of the question, which an answer or a delivery has to name."""
