@@ -206,7 +206,8 @@ KEYS: Mapping[type[Noun], tuple[str, ...]] = OTHERS | {
     rule: (section_of(rule), RULE) for rule in d.validators.RULE_NOUNS
 }
 PAGE_OF = {
-    noun: "scenarios" if noun.__module__.startswith(s.__name__) else "language" for noun in KEYS
+    noun: "scenarios" if noun.__module__.startswith("loopkit.scenario") else "language"
+    for noun in KEYS
 }
 
 
