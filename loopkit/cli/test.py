@@ -15,7 +15,6 @@ from loopkit.cli.coverage import Wanted, coverage_options
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.files import write
-from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
 from loopkit.cli.update import Updating, update_options
 from loopkit.cli.wrapping import echo_wrapped
 from loopkit.document.problems import ProblemsFound
@@ -61,7 +60,6 @@ class Tested:
 )
 @coverage_options
 @update_options
-@suggest_option
 def command(
     paths: tuple[Path, ...],
     expression: str,
@@ -71,7 +69,6 @@ def command(
     least: Fraction | None,
     update: bool,
     update_cases: tuple[str, ...],
-    is_suggesting: bool,
 ) -> int:
     """Run the test cases in scenario files. Calls no model and no program.
 
@@ -80,10 +77,6 @@ def command(
     """
     wanted = Wanted(coverage, coverage_file, least)
     tally = wanted.tally()
-    if is_suggesting:
-        refuse_with({"-k": expression, "--junitxml": junit_file, "--update": update or update_cases,
-                     "--coverage": tally is not None})  # fmt: skip
-        return print_suggestions(paths)
     files, is_selected = _files(paths or (Path(),)), _selection(expression)
     Updating(update, update_cases).begin(files, is_selected)
     tested = _test_files(files, is_selected, tally)

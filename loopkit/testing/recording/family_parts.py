@@ -8,8 +8,7 @@ from loopkit.machine.program import Program
 from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import ChildRun, FamilyRun
-from loopkit.testing.played_parts import by_agent
-from loopkit.testing.recording.tape import limit_names, read_tape
+from loopkit.testing.recording.tape import Tape, limit_names, read_tape
 
 
 class NotRecordable(Exception):
@@ -29,9 +28,7 @@ def family_parts(
         # A list where an agent is asked at one place, else by place.
         "agents": {
             agent: places if len(places) > 1 else next(iter(places.values()))
-            for agent, places in by_agent(
-                (one.agent, one.place, one.calls) for one in tape.attempts.values()
-            ).items()
+            for agent, places in _replies_by_agent(tape).items()
         },
         "commands": {
             name: [result or {"exit_code": 0} for result in results]
@@ -43,6 +40,16 @@ def family_parts(
     children, notes = _children(program, run, limited)
     said = {part: value for part, value in {**parts, CHILDREN: children}.items() if value}
     return said, [*tape.notes, *notes]
+
+
+def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
+    """The replies of each agent at each place, in order; a reply with only a text is that text."""
+    agents: dict[str, dict[str, list[Any]]] = {}
+    for attempt in tape.attempts.values():
+        calls = [call["reply"] if set(call) == {"reply"} else call for call in attempt.calls]
+        places = agents.setdefault(attempt.agent, {})
+        places.setdefault(attempt.place, []).append(calls[0] if len(calls) == 1 else calls)
+    return agents
 
 
 def _children(
