@@ -63,7 +63,8 @@ def _children(
                 f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
                 "definition of its own"
             )
-        of_child = program_of(program, child.state)
+        definition = program.children[child.state]
+        of_child = Program(definition.machine, definition.digest)
         said, missing = family_parts(of_child, child.run, limited)
         raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
         if raised:
@@ -73,9 +74,3 @@ def _children(
 
     said = {child[:3]: parts_of_child(child) for child in run.children}
     return by_state(program.machine, said), notes
-
-
-def program_of(program: Program, state: str) -> Program:
-    """The program of a state's children."""
-    definition = program.children[state]
-    return Program(definition.machine, definition.digest)
