@@ -22,9 +22,6 @@ from tests.support import Desk, Played
 from tests.test_docs import section_of
 
 KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
-OF_TEXT = pytest.mark.parametrize(
-    "noun", [noun for noun in RULE_NOUNS if noun.sees_only_artifact], ids=lambda noun: noun.kind
-)
 FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
 
 
