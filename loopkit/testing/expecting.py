@@ -75,7 +75,10 @@ def with_what_was_done(
             case "artifacts":
                 new[key] = dict(_artifacts(written[key], unmet, run))
             case "children":
-                new[key] = {**written[key], **done.get(key, {})}
+                missed, given = {at[1] for at in unmet if at[0] == key}, done.get(key, {})
+                new[key] = {state: given[state] if state in missed else said
+                            for state, said in written[key].items()
+                            if state in given or state not in missed}  # fmt: skip
             case _:
                 new[key] = done.get(key)
     return {key: value for key, value in new.items() if value is not None and value != {}}
