@@ -71,8 +71,8 @@ LONG = tuple(
     f"tests/test_{name}"
     for name in (
         "viewer", "crash", "readme", "diagram_mermaid", "editors", "hostile_texts",
-        "journal_read_only", "large", "testing", "properties", "record", "progress",
-        "bounds", "isolation", "json_schema", "mcp", "serve", "suggest", "template",
+        "journal_read_only", "large", "testing", "record", "progress",
+        "bounds", "isolation", "json_schema", "mcp", "serve", "template",
     )
 )  # fmt: skip
 """Tests that take long: what is begun last has to be short, or a worker ends alone."""

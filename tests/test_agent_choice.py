@@ -15,14 +15,11 @@ from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input
 from loopkit.proof.bounds import Analysis, explore
-from loopkit.testing import Machines, load_suite
-from loopkit.testing.suggesting import empty_suite, suggest
+from loopkit.testing import load_suite
 from loopkit.views.diagram import drawing, mermaid
 from loopkit.views.plan import plan_of
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, fails, scenario
-from tests.test_properties import holds
-from tests.test_suggest import cases
 
 BY_INPUT = """
 loopkit: 1
@@ -298,23 +295,9 @@ def test_a_diagram_names_all_who_may_be_asked(desk: Desk) -> None:
     assert "agent coder or frontend by input.task.agent" in text.replace("<br/>", " ")
 
 
-@pytest.mark.parametrize("text", [BY_INPUT, OPEN, CLOSED])
-def test_what_holds_for_every_run_holds_where_an_agent_is_chosen(desk: Desk, text: str) -> None:
-    holds(desk.write("machine.yaml", text), 25)
-
-
 def test_a_recorded_run_plays_the_same(desk: Desk) -> None:
     run = of_two_plans(desk)
     assert_same(taped(desk, run), run)
-
-
-def test_a_suggested_case_says_whom_the_input_chooses(desk: Desk) -> None:
-    path = desk.write("machine.yaml", BY_INPUT)
-    found = cases(suggest(empty_suite(path, Machines()), ()))
-    assert found
-    for case in found.values():
-        assert '`input.task.agent` is "coder"' in case["input"]["task"]["todo"]
-        assert "coder" in case["agents"]
 
 
 def test_a_call_in_doubt_is_settled_with_the_agent_that_was_asked(desk: Desk) -> None:

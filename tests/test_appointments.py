@@ -25,9 +25,6 @@ from tests.warm import ran_loopkit
 STATE = Path(".loopkit")
 HURRIED = ASKING.replace("show: [letter]", "show: [letter]\n    timeout: 1s\n    otherwise: drop")
 PATIENT = HURRIED.replace("1s", "100h")
-SURE = """
-  sure: {human: "{{ 1 // input.zero }}?", choices: [yes], next: sent}
-"""
 BLOCKED = (
     HURRIED.replace("otherwise: drop", "otherwise: send")
     .replace("target: sent}", "target: sure}")

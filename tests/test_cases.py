@@ -197,7 +197,7 @@ def test_a_case_that_expects_nothing_fails_and_tells_what_its_run_did(
     assert failure.problem.code == "expects-nothing"
     assert line_of(failure, result) == ("expect: {}" if expect else "one:")
     path = "path: [draft, tests, check, draft, tests, check, approval, counted, started]"
-    assert path in failure.shown
+    assert path in result.block
 
 
 def test_a_case_whose_expect_has_no_value_fails_in_the_same_way(desk: Desk) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from dataclasses import replace
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
@@ -19,14 +16,8 @@ from loopkit.document import read_file, to_yaml
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
 from loopkit.scenario import Scenario
-from loopkit.testing import CaseResult, Machines, Run, Tally, load_suite, play, run_case
-from loopkit.testing.played_parts import PlayedParts
-from loopkit.testing.properties import Behaviour, behaviours
-from loopkit.testing.properties.behaviour import Stage
-from loopkit.testing.properties.company import Company
-from loopkit.testing.properties.cut import Cut
+from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
 from loopkit.testing.run_comparison import family_difference
-from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.text.run_ids import root_of
 from tests.recording import Shell
 
@@ -447,70 +438,3 @@ def test_a_recording_whose_child_does_something_else_differs_in_that_child(
     )
     assert told.startswith("`review`: event ")
     assert "there is one less" in told
-
-
-def test_an_update_changes_what_is_expected_of_a_child(tmp_path: Path, shell: Shell) -> None:
-    expect = {
-        "outcome": "failed",
-        "children": {
-            "tasks": {
-                "1.2": {"revisions": {"build": 0}, "outcome": "rejected"},
-                "*": {"path": ["build", "built"], "verdicts": {"check": ["fail"]}},
-            }
-        },
-    }
-    file = write(tmp_path, children={"tasks": {"1.2": BAD, "*": GOOD}}, expect=expect)
-    assert shell("test", str(file)).exit_code == 1
-    done = shell("test", str(file), "--update")
-    assert "revisions: {build: 1}" in file.read_text() or "build: 1" in file.read_text(), done
-    assert "verdicts: {check: [pass]}" in file.read_text() or "[pass]" in file.read_text()
-    assert "path: [build, built]" in file.read_text() or "- built" in file.read_text()
-
-
-def test_the_properties_hold_with_children_in_which_everybody_improvises(tmp_path: Path) -> None:
-    plan = write(tmp_path).parent / "plan.yaml"
-    begun: list[int] = []
-
-    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
-    @given(behaviours(plan))
-    def hold(behaviour: Behaviour) -> None:
-        behaviour.holds()
-        begun.append(1)
-
-    hold()
-    assert begun
-
-
-def test_everybody_who_is_asked_in_a_child_improvises_what_a_case_can_repeat(
-    tmp_path: Path,
-) -> None:
-    stage = Stage(load(write(tmp_path).parent / "plan.yaml"))
-    inputs = {"tasks": [{"id": "a"}, {"id": "b"}]}
-    asked: set[str] = set()
-
-    @settings(max_examples=5, deadline=None, derandomize=True, database=None)
-    @given(st.data())
-    def play_once(data: st.DataObject) -> None:
-        company = Company(stage.lines, data.draw, PlayedParts())
-        done = asyncio.run(stage.theatre.play(inputs, company, Cut()))
-        assert done.error is None
-        asked.update(key for (_, key, _), one in company.children.items() if one.made)
-        Scenario.model_validate({"scenario": 1, **company.said.as_case_parts(stage.bill)})
-
-    play_once()
-    assert {"a", "b"} <= asked
-
-
-def test_a_suggested_case_says_what_is_left_to_write_in_the_children_on_its_way(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path)
-    found = suggest(empty_suite(tmp_path / "plan.yaml", Machines()), [])
-    to_failed = next(one for one in found.cases if one.case["expect"]["path"][-1] == "failed")
-    (call,) = to_failed.case["children"]["tasks"]["*"]["agents"]["coder"]
-    assert call["todo"].startswith("Put `reply:` here: attempt 1 of `coder` in the children")
-    assert not [goal for goal, _ in found.failed if goal.at[:2] == ("states", "tasks")]
-    for one in found.cases:
-        text = {"scenario": 1, "machine": "plan.yaml", "cases": {"one": one.case}}
-        (tmp_path / "made.scenario.yaml").write_text(to_yaml(text))
-        assert load_suite(tmp_path / "made.scenario.yaml").unwritten["one"]

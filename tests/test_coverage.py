@@ -15,6 +15,7 @@ from loopkit.language.load import load_text
 from loopkit.proof.bounds import Analysis, explore
 from loopkit.testing import Coverage, Tally, load_suite, play
 from loopkit.testing.coverage import goal_line, goal_text, goals_of, impossible_goals
+from loopkit.testing.coverage.goals import way_to_goal, ways_to_states
 from tests.support import ROOT, Desk
 from tests.support_node import run_node
 
@@ -138,6 +139,29 @@ def test_a_machine_s_goals_are_its_states_its_edges_and_the_caps_of_its_back_edg
         "17 check[2] → dropped (otherwise)",
         "16 cap of check[1] → draft (max 1)",
     ]
+
+
+def ways(machine: str, never_taken: frozenset[str] = frozenset()) -> dict[str, list[str]]:
+    """The states on the way to each goal that is no state."""
+    loaded = load_text(machine, "m.yaml", Path())
+    graph = Analysis.of_machine(loaded.machine).graph
+    before = ways_to_states(graph, never_taken)
+    return {goal.name: way_to_goal(graph, goal, before) for goal in goals_of(loaded)}
+
+
+def test_a_way_to_a_goal_is_a_shortest_one_from_the_start() -> None:
+    found = ways(LOOP)
+    assert (found["draft"], found["dropped"]) == ([], ["draft", "check"])
+    assert found["draft.on_error.fatal"] == ["draft"]
+    assert found["check[2]"] == ["draft", "check"]
+    # Any state that calls an agent can reach the limit; the start is the nearest.
+    assert ways(LIMITED)["limits.then"] == ["first"]
+
+
+def test_a_way_to_a_goal_takes_no_edge_that_no_run_takes() -> None:
+    short = LOOP.replace("fatal: broken", "fatal: dropped")
+    assert ways(short)["dropped"] == ["draft"]
+    assert ways(short, frozenset({"draft.on_error.fatal"}))["dropped"] == ["draft", "check"]
 
 
 def test_what_cases_enter_and_take_is_covered_and_the_rest_is_missed(tmp_path: Path) -> None:
@@ -288,8 +312,8 @@ def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line
         "loops/m.yaml     4/5          4/5   1/1   81.8 %\n"
         "\n"
         "not covered:\n"
-        "  loops/m.yaml:19: state broken\n"
-        "  loops/m.yaml:8: draft.on_error.fatal → broken (a fatal error)\n"
+        "  loops/m.yaml:19: state broken, by draft\n"
+        "  loops/m.yaml:8: draft.on_error.fatal → broken (a fatal error), by draft\n"
         "\n"
     )
     assert told.err == "2 cases passed\n"
@@ -316,6 +340,22 @@ def test_less_than_the_least_fails_with_a_sentence(
     assert "states  transitions  caps" in told.out
     sentence = f"81.8 % are covered, less than {least} %; 2 goals of 11 are missed\n"
     assert (sentence in told.err) == bool(code)
+
+
+def test_a_long_way_has_a_gap_after_its_start(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = {f"s{n}": {"render": "x", "next": f"s{n + 1}"} for n in range(12)}
+    ask = {"human": "Go?", "choices": ["go", "stop"], "transitions": [
+        {"guard": 'choice == "go"', "target": "end"}, {"target": "lost"}]}  # fmt: skip
+    finals = {"end": {"final": "success"}, "lost": {"final": "failure"}}
+    machine = {"loopkit": 1, "states": {**states, "s12": ask, **finals}}
+    desk.write("m.yaml", json.dumps(machine))
+    case = "{answers: {s12: [go]}, expect: {outcome: end}}"
+    path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
+    assert invoke(["test", str(path), "--coverage"]) == 0
+    told = capsys.readouterr().out
+    assert ": state lost, by s0, …, s5, s6, s7, s8, s9, s10, s11, s12\n" in told
 
 
 def test_a_single_goal_that_is_missed_is_told_so(

@@ -14,15 +14,11 @@ from loopkit.agents.not_runnable import NotRunnable
 from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
 from loopkit.proof.bounds import Analysis, explore
-from loopkit.testing import Machines
-from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.console import lines
 from loopkit.views.plan import plan_of, plan_text
 from loopkit.views.progress import fit, status
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, QuickClock, progress_of, scenario
-from tests.test_properties import holds
-from tests.test_suggest import cases
 
 MACHINE = """
 loopkit: 1
@@ -305,18 +301,6 @@ def test_the_wait_that_each_named_is_recorded(desk: Desk) -> None:
     recorded = json.dumps(str(taped(desk, run).path.read_text(encoding="utf-8")))
     assert [recorded.count(f"{hours * 3600}s") for hours in (3, 1, 2)] == [1, 1, 1]
     assert [failed.resume_at is None for failed in run.of(Failed)] == [False] * 3
-
-
-@pytest.mark.parametrize("text", [MACHINE, JUDGED])
-def test_what_holds_for_every_run_holds_with_fallbacks(desk: Desk, text: str) -> None:
-    holds(desk.write("machine.yaml", text), 25)
-
-
-def test_a_suggested_case_lets_everybody_fail(desk: Desk) -> None:
-    path = desk.write("machine.yaml", MACHINE.replace("{content: failed}", "failed"))
-    found = suggest(empty_suite(path, Machines()), ())
-    calls = [case["agents"]["writer"][0] for case in cases(found).values()]
-    assert [{"fault": "rate_limit"}] * 8 in calls
 
 
 def test_a_model_for_one_run_goes_without_fallbacks(desk: Desk) -> None:

@@ -19,7 +19,6 @@ from loopkit.views.console import lines
 from loopkit.views.diagram import drawing, mermaid
 from tests.recording import assert_same, taped
 from tests.support import Desk, Played, fails, progress_of, scenario
-from tests.test_properties import holds
 
 MACHINE = """
 loopkit: 1
@@ -553,11 +552,6 @@ def test_a_case_can_expect_what_is_kept(desk: Desk, second: str, wanted: str, co
     assert (cases(desk, second, wanted)[0] == 0) is (code == 0)
 
 
-def test_what_is_kept_is_updated_like_other_lists(desk: Desk) -> None:
-    code, text = cases(desk, "a", "", "--update")
-    assert "kept: [design]" in text, code
-
-
 def test_an_unknown_state_among_those_that_are_kept_is_told(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -676,13 +670,6 @@ def test_a_kept_state_goes_on_in_the_proof_as_after_its_last_work() -> None:
     assert found.runs.best is not None
     assert also.runs.best is not None
     assert (found.runs.best.total, also.runs.best.total) == (3, 4)
-
-
-@pytest.mark.parametrize(
-    "text", [machine(), PHASES, JUDGED, EDITED], ids=["needs", "origins", "judged", "edited"]
-)
-def test_a_run_that_may_keep_something_is_sound_and_repeats_itself(desk: Desk, text: str) -> None:
-    holds(desk.write("machine.yaml", text), 15)
 
 
 # -- what is kept by nobody --------------------------------------------------------------------

@@ -180,9 +180,6 @@ def test_judging_a_version_again_is_told_without_a_number(desk: Desk) -> None:
     assert shown(progress, at).startswith("check · attempt 2 · asks critic")
 
 
-DOUBT = scenario(agents={"writer": ["first", "second"], "critic": {"facts": [PASS]}})
-
-
 @pytest.mark.parametrize("path", ["revised", "failed", "in doubt", "resumed", "command"])
 def test_the_status_counts_what_the_run_itself_counts(path: str, durable: Desk) -> None:
     if path in ("in doubt", "resumed"):

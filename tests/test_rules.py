@@ -16,19 +16,12 @@ from loopkit.language.validators import RULE_KINDS, RULE_NOUNS
 from loopkit.language.validators.rule import RuleBase
 from loopkit.proof.outcomes import Analysis
 from loopkit.proof.outcomes.severity import levels_at, may_warn
-from loopkit.testing.properties.texts import Texts
 from loopkit.validators.fixed_rules import check_of
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
 from loopkit.views.schemas import SCHEMAS
-from tests.judging import judge_deterministic
 from tests.support import Desk, Played
 from tests.test_docs import section_of
 
 KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
-OF_TEXT = pytest.mark.parametrize(
-    "noun", [noun for noun in RULE_NOUNS if noun.sees_only_artifact], ids=lambda noun: noun.kind
-)
 FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
 
 
@@ -84,19 +77,6 @@ def test_a_rule_rejects_what_its_example_says_with_no_more_than_it_may_find(
     assert 1 <= len(report.findings) <= rule.most_findings
     given = {finding.code for finding in report.findings if finding.code}
     assert rule.codes is None or given <= rule.codes
-
-
-@OF_TEXT
-async def test_of_the_texts_made_for_a_rule_one_keeps_it_and_one_breaks_it(
-    noun: type[RuleBase], desk: Desk
-) -> None:
-    rule = example_of(noun, desk)
-    setting = Setting(names={}, facts={}, patterns={})
-    verdicts = set()
-    for text in Texts([rule], {}, 1).candidates():
-        artifact = JudgedArtifact("plan", text)
-        verdicts.add((await judge_deterministic("rule", [rule], artifact, setting)).verdict)
-    assert verdicts == {"pass", "fail"}
 
 
 @KINDS

@@ -23,8 +23,6 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.guard_names import own_names
 from loopkit.machine.scope import REPORT, Scope
 from loopkit.proof.outcomes import Analysis, faults_of, table_of
-from loopkit.testing import Machines
-from loopkit.testing.suggesting import empty_suite, suggest
 from loopkit.views.diagram import drawing, mermaid
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, Played, scenario
@@ -241,17 +239,6 @@ def test_a_state_is_drawn_in_the_style_of_its_kind(noun: type[StateBase], desk: 
     picture = mermaid(drawing(known))
     assert known.states["work"].about.split()[0] in picture
     assert f"classDef {known.states['work'].drawn_as} " in picture
-
-
-@KINDS
-def test_a_suggested_case_says_what_a_state_needs(noun: type[StateBase], desk: Desk) -> None:
-    """Whoever is asked for its work gets a reply, a result or an answer in the case."""
-    path = desk.write("machine.yaml", machine(noun))
-    [first, *_] = suggest(empty_suite(path, Machines()), ()).cases
-    said = {*first.case.get("agents", {}), *first.case.get("commands", {})}
-    said |= {*first.case.get("answers", {})}
-    asked = {*noun.example.agents} if noun.call == "author" else {"work"}
-    assert said == (asked if noun.call or noun.waits else set())
 
 
 @KINDS

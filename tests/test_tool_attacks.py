@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ validators:
   form: [{matches: good, message: It is not good.}]
 """
 ENDS = (calls(("check", {"draft": "good"})), Reply("good"))
-Hears = Callable[[ActiveRun, Stored], None]
 
 
 def attacked(tmp_path: Path, *replies: Reply, machine: str = MACHINE) -> tuple[Played, Model]:

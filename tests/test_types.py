@@ -668,25 +668,6 @@ def test_a_replied_answer_is_stored_as_it_was_said(desk: Desk) -> None:
     assert json.loads(reply.text) == {"a": "x"}
 
 
-def test_suggested_cases_leave_out_what_a_guard_wants_to_be_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    guards = ["input.doc.deep.ok == true", "input.doc.b == none", "input.doc.deep.ok == none"]
-    ways = [{"guard": guard, "target": f"way{n}"} for n, guard in enumerate(guards)]
-    finals = {f"way{n}": {"final": "success"} for n in range(len(ways))}
-    states = {
-        "start": {"transitions": [*ways, {"target": "rest"}]},
-        **finals,
-        "rest": {"final": "success"},
-    }
-    path = tmp_path / "machine.yaml"
-    path.write_text(machine(input={"doc": HALF}, states=states), encoding="utf-8")
-    assert invoke(["test", "--suggest", str(path)]) == 0
-    printed = capsys.readouterr().out
-    for name in ("way0", "way1", "way2", "rest"):
-        assert f"comes to {name}:" in printed
-
-
 # -- schemas in files ------------------------------------------------------------------------------
 
 NODE = """{

@@ -74,7 +74,7 @@ def coverage_options(command: F) -> F:
         ),
         click.option(
             "--coverage", is_flag=True,
-            help="Print a table of the states, transitions and caps that are covered.",
+            help="Print which states, transitions and caps are covered, and the way to the others.",
         ),
     ):  # fmt: skip
         command = option(command)

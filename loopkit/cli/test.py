@@ -15,8 +15,6 @@ from loopkit.cli.coverage import Wanted, coverage_options
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
 from loopkit.cli.files import write
-from loopkit.cli.suggest import print_suggestions, refuse_with, suggest_option
-from loopkit.cli.update import Updating, update_options
 from loopkit.cli.wrapping import echo_wrapped
 from loopkit.document.problems import ProblemsFound
 from loopkit.testing import (
@@ -60,8 +58,6 @@ class Tested:
     help="Also write the results as JUnit XML.",
 )
 @coverage_options
-@update_options
-@suggest_option
 def command(
     paths: tuple[Path, ...],
     expression: str,
@@ -69,9 +65,6 @@ def command(
     coverage: bool,
     coverage_file: Path | None,
     least: Fraction | None,
-    update: bool,
-    update_cases: tuple[str, ...],
-    is_suggesting: bool,
 ) -> int:
     """Run the test cases in scenario files. Calls no model and no program.
 
@@ -80,12 +73,7 @@ def command(
     """
     wanted = Wanted(coverage, coverage_file, least)
     tally = wanted.tally()
-    if is_suggesting:
-        refuse_with({"-k": expression, "--junitxml": junit_file, "--update": update or update_cases,
-                     "--coverage": tally is not None})  # fmt: skip
-        return print_suggestions(paths)
     files, is_selected = _files(paths or (Path(),)), _selection(expression)
-    Updating(update, update_cases).begin(files, is_selected)
     tested = _test_files(files, is_selected, tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
@@ -141,7 +129,10 @@ def _tell(result: CaseResult) -> None:
     word = "ok" if result.passed else "FAILED"
     echo_wrapped([f"{result.suite}: {result.case}: {word} ({result.seconds:.2f} s)"])
     if not result.passed:
-        echo_wrapped([f"\n{result.text}\n"])
+        echo_wrapped([f"\n{result.failures_text}\n"])
+    if result.block:
+        # Wrapped lines could not be pasted.
+        click.echo(f"{result.block_text}\n")
 
 
 def _summary(tested: Tested) -> str:

@@ -79,11 +79,6 @@ class Origins:
         """The place of an origin in their order; an author that is not one comes last."""
         return self._order.get(name, len(self._order))
 
-    def later_than(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
-        """The origins among `names` that work after a state."""
-        at = self.place_of(state)
-        return tuple(name for name in names if name != state and self.place_of(name) > at)
-
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
         """The states among `names` that may work after a state, which need not be an origin."""
         reached = self._reachable_from(state)

@@ -64,7 +64,7 @@ def load_file(path: Path) -> LoadedScenario:
 
 
 def _machine_instead(source: Source) -> Problem:
-    remedy = "name a scenario of it; `loopkit test --suggest MACHINE` writes a first one"
+    remedy = "name a scenario of it; `loopkit run MACHINE --record FILE` writes one"
     message = "this is a machine, not a scenario"
     return source.problem(("loopkit",), "missing-field", message, help=remedy, key=True)
 

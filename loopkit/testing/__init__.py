@@ -10,7 +10,6 @@ for name in suite.names:
 
 from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
-from loopkit.testing.coverage.goals import Goal
 from loopkit.testing.judging import run_case
 from loopkit.testing.junit import junit_xml
 from loopkit.testing.playing import Run, play
@@ -25,7 +24,6 @@ __all__ = [
     "Coverage",
     "Difference",
     "Failure",
-    "Goal",
     "Machines",
     "NotAnExpression",
     "Run",

@@ -42,13 +42,6 @@ def inputs_of(
     return (filled if isinstance(filled, dict) else {}), problems
 
 
-def shared_inputs(written: LoadedScenario, machine: Machine) -> dict[str, Any]:
-    """The inputs that all cases share, as far as they can be used."""
-    datatype = parse_record(machine.input)
-    given, _ = _include_files(written, ("input",), written.scenario.input, datatype)
-    return {name: value for name, value in given.items() if datatype.field(name) is not None}
-
-
 def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> Iterator[Problem]:
     """The inputs of a case that are still to be written: `{todo: TEXT}`, unless it is a value."""
     datatype = parse_record(machine.input)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from loopkit.document import to_yaml
 from loopkit.document.document import DocPath
+from loopkit.scenario import Expect
 from loopkit.testing.expectations import misses
-from loopkit.testing.expectations.route import end_clause
+from loopkit.testing.expecting import with_what_was_done
 from loopkit.testing.leftovers import leftovers
 from loopkit.testing.playing import Refusal, Run, play
 from loopkit.testing.results import CaseResult, Failure
 from loopkit.testing.suites import Suite
 from loopkit.testing.trace import Trace, trace
+
+INDENT = 4
+"""The usual column of `expect:` in a scenario file."""
 
 
 def run_case(
@@ -28,16 +33,19 @@ def run_case(
         failures = tuple(Failure(problem) for problem in unwritten)
         return CaseResult(str(suite.path), case, failures, 0.0, suite.source.texts)
     run = play(suite, case)
-    failures = tuple(judge(suite, case, run))
+    done = trace(suite.machine.machine, run)
+    failures = tuple(judge(suite, case, run, done))
+    is_prepared = not run.unprepared and run.refused is None
+    block = _block(suite, case, done) if failures and is_prepared else ""
     seen(run)
     seconds = time.perf_counter() - started
-    return CaseResult(str(suite.path), case, failures, seconds, suite.source.texts)
+    return CaseResult(str(suite.path), case, failures, seconds, suite.source.texts, block)
 
 
-def judge(suite: Suite, case: str, run: Run) -> Iterator[Failure]:
-    """A failure for everything in a run that is not as the case has it."""
+def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
+    """A failure for everything in a run, and its trace, that is not as the case has it."""
     at: DocPath = ("cases", case)
-    yield from _expectation_failures(suite, case, trace(suite.machine.machine, run))
+    yield from _expectation_failures(suite, case, done)
     for message in run.unprepared:
         yield _failure(suite, at, "unprepared", message, key=True)
     if run.refused is not None:
@@ -54,13 +62,24 @@ def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failu
         place = (*at, "expect") if is_written else at
         message = f"case `{case}` expects nothing"
         remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
-        shown = (f"it {end_clause(run)}, by", f"path: [{', '.join(run.path)}]")
-        yield _failure(suite, place, "expects-nothing", message, help=remedy, shown=shown, key=True)
+        yield _failure(suite, place, "expects-nothing", message, help=remedy, key=True)
         return
     for miss in misses(run, expect):
         path = (*at, "expect", *miss.at)
         code = f"expected-{str(miss.at[0]).replace('_', '-')}"
         yield _failure(suite, path, code, miss.message, shown=miss.shown)
+
+
+def _block(suite: Suite, case: str, run: Trace) -> str:
+    """`expect:` of the case with what the run did in place of what is unmet; empty if it is met."""
+    expect = suite.case(case).expect or Expect()
+    written = suite.source.document.plain()["cases"][case].get("expect") or {}
+    unmet = [miss.at for miss in misses(run, expect)]
+    new = with_what_was_done(written, expect, unmet, run, suite.machine.machine)
+    if new and new == written:
+        return ""
+    new = new or {"outcome": run.outcome, "path": list(run.path)}
+    return f"{' ' * INDENT}expect:\n{to_yaml(new, INDENT + 2)}"
 
 
 def _refusal_failure(suite: Suite, case: str, refused: Refusal) -> Failure:

@@ -36,6 +36,8 @@ class CaseResult:
     """Real time that it took to play and to judge."""
     sources: Mapping[str, str]
     """The texts of the files that the failures name."""
+    block: str = ""
+    """`expect:` with what the run did, as YAML; empty where nothing else can be expected."""
 
     @property
     def passed(self) -> bool:
@@ -43,8 +45,20 @@ class CaseResult:
 
     @property
     def text(self) -> str:
+        """All failures, with a blank line between, and the block to paste if the run is right."""
+        parts = [self.failures_text, *([self.block_text] if self.block else [])]
+        return "\n\n".join(parts)
+
+    @property
+    def failures_text(self) -> str:
         """All failures, with a blank line between."""
         return "\n\n".join(failure.text(self.sources) for failure in self.failures)
+
+    @property
+    def block_text(self) -> str:
+        """The block for a terminal, below a line that says what it is."""
+        lines = map(printable, self.block.rstrip("\n").split("\n"))
+        return "\n".join(["if the run is right, expect what it did:", "", *lines])
 
     @property
     def summary(self) -> str:

@@ -177,7 +177,6 @@ def yaml_files(random: Random) -> Hostile:
         (
             ("check", "m.yaml", "--format", random.choice(("text", "json", "sarif", "github"))),
             ("diagram", "m.yaml"),
-            ("test", "--suggest", "m.yaml"),
             ("plan", "m.yaml"),
         )
     )

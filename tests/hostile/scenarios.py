@@ -69,9 +69,6 @@ def tested(random: Random, machine: str, name: str) -> Sequence[str]:
         (
             ("test", name),
             ("test", ".", "--coverage", "--junitxml", "junit.xml"),
-            ("test", name, "--update"),
-            ("test", name, "--update-case", "case 0"),
-            ("test", name, "--suggest"),
             ("test", name, "-k", names),
             ("test", name, "--fail-under", random.choice(("100", "nan", "-1", "1e999"))),
             ("diagram", machine, "--cases", name),

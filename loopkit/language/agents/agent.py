@@ -96,11 +96,6 @@ class AgentBase(Noun):
         yield from ()
 
     @property
-    def most_tries(self) -> int:
-        """The maximum number of calls for one answer."""
-        return sum(one.retry.attempts for one in self.in_turn)
-
-    @property
     def knows_only_what_it_is_told(self) -> bool:
         """Whether its answer depends only on the prompt that it gets."""
         return False

@@ -40,9 +40,5 @@ class OutsideAgent(AgentBase):
         return ()
 
     @property
-    def most_tries(self) -> int:
-        return 1
-
-    @property
     def call_usd(self) -> float:
         return 0.0

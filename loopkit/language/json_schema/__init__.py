@@ -43,14 +43,6 @@ def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(error.absolute_path[0]) for error in found if error.absolute_path)
 
 
-def fits(value: object, schema: Mapping[str, Any]) -> bool:
-    """Whether JSON data surely breaks nothing in a JSON Schema."""
-    try:
-        return not schema_faults(value, schema)
-    except NotJudged:
-        return False
-
-
 def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
     """The first mistake that makes a mapping unusable as a JSON Schema."""
     return next(iter(schema_problems(schema)), None)
@@ -93,7 +85,6 @@ __all__ = [
     "NotJudged",
     "Silence",
     "broken_fields",
-    "fits",
     "keywords",
     "schema_faults",
     "schema_problem",

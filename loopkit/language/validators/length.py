@@ -1,10 +1,10 @@
 """The `min_chars` and `max_chars` rules: the length of a text."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pydantic import Field
 
-from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching
+from loopkit.language.validators.rule import Example, FixedRule
 from loopkit.text import plural
 
 
@@ -21,10 +21,6 @@ class MinCharsRule(FixedRule):
     @property
     def most_findings(self) -> float:
         return 1
-
-    @property
-    def least_chars(self) -> int:
-        return self.min_chars
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at least {plural(self.min_chars, 'character')}"
@@ -43,9 +39,6 @@ class MaxCharsRule(FixedRule):
     @property
     def most_findings(self) -> float:
         return 1
-
-    def breaches(self, matching: Matching) -> Iterator[Breach]:
-        yield Breach(least_chars=self.max_chars + 1)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at most {plural(self.max_chars, 'character')}"

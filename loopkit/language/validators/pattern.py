@@ -1,11 +1,11 @@
 """The `matches` and `not_matches` rules: a pattern in a text."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pydantic import Field
 
 from loopkit.language.noun import Noun, Written
-from loopkit.language.validators.rule import Breach, Example, FixedRule, Matching
+from loopkit.language.validators.rule import Example, FixedRule
 
 
 class Count(Noun):
@@ -39,14 +39,6 @@ class MatchesRule(FixedRule):
     def patterns(self) -> Written:
         yield ("matches",), self.matches
 
-    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
-        yield matching(self.matches, self.count.min)
-
-    def breaches(self, matching: Matching) -> Iterator[Breach]:
-        yield Breach(is_left_out=True)
-        if self.count.max is not None:
-            yield Breach(is_left_out=True, more=matching(self.matches, self.count.max + 1))
-
     def wish(self, patterns: Mapping[str, str]) -> str:
         most = "" if self.count.max is None else f", at most {self.count.max},"
         pattern = patterns.get(self.matches, self.matches)
@@ -68,9 +60,6 @@ class NotMatchesRule(FixedRule):
     @property
     def patterns(self) -> Written:
         yield ("not_matches",), self.not_matches
-
-    def breaches(self, matching: Matching) -> Iterator[Breach]:
-        yield Breach(more=matching(self.not_matches, 1))
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         pattern = patterns.get(self.not_matches, self.not_matches)

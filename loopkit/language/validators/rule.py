@@ -4,7 +4,7 @@ A kind of rule is known by one key. Its module here says what it is; the module 
 `loopkit.validators` judges by it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -13,20 +13,6 @@ from loopkit.language.noun import Id, Ids, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.language.validators.verdict import VerdictReading
 from loopkit.values import Value, field
-
-Matching = Callable[[str, int], str]
-"""Makes a text that a pattern, or the name of one, matches this often; "" if none can be made."""
-
-
-class Breach(Value, frozen=True):
-    """A way to break one rule in a text that keeps the others."""
-
-    is_left_out: bool = False
-    """Nothing is put in for its sake."""
-    more: str = ""
-    """The text to insert."""
-    least_chars: int = 0
-    """The length to which the text is brought."""
 
 
 class Example(Value, frozen=True):
@@ -192,24 +178,6 @@ class RuleBase(Noun):
         """The one value that it is about, for a place with little room."""
         value = getattr(self, self.kind)
         return " ".join(value) if isinstance(value, tuple) else str(value)
-
-    @property
-    def least_chars(self) -> int:
-        """The minimum length of a text that keeps the rule."""
-        return 0
-
-    @property
-    def data_type(self) -> Any:
-        """The type of data that keeps it, in the notation of the language."""
-        return None
-
-    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
-        """Parts that make a text keep the rule; `sentence` is a filler sentence."""
-        yield from ()
-
-    def breaches(self, matching: Matching) -> Iterator[Breach]:
-        """Ways to break the rule in a text."""
-        yield Breach(is_left_out=True)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         """The rule's demand on an artifact, in words for its author."""

@@ -1,7 +1,6 @@
 """The `schema` rule: data of a shape."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 
@@ -27,10 +26,6 @@ class SchemaRule(FixedRule):
     def about(self) -> str:
         """Nothing: a schema is a whole tree."""
         return ""
-
-    @property
-    def data_type(self) -> Any:
-        return self.schema_
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"data of the schema {inline(self.schema_)}"

@@ -1,9 +1,9 @@
 """The `section` rule: a named part of a Markdown text."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from loopkit.language.section import Section
-from loopkit.language.validators.rule import Example, FixedRule, Matching
+from loopkit.language.validators.rule import Example, FixedRule
 
 
 class SectionRule(Section, FixedRule):
@@ -16,9 +16,6 @@ class SectionRule(Section, FixedRule):
     @property
     def most_findings(self) -> float:
         return 1
-
-    def parts(self, sentence: str, matching: Matching) -> Iterator[str]:
-        yield f"## {self.section}\n\n{sentence}"
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         title = " or a title" if self.or_title else ""

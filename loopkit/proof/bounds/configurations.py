@@ -59,10 +59,6 @@ class Explored(Mutable):
             return ()
         return tuple(zip(self.moves[index], self.targets[index], strict=True))
 
-    def values(self, index: int) -> dict[Variable, object]:
-        """The values that the state of a configuration reads."""
-        return self.plans.values(*self.found[index])
-
     def every_plan(self) -> Iterator[tuple[Move, ...]]:
         """The moves of all configurations; equal tuples are given once."""
         return iter({id(moves): moves for moves in self.moves}.values())

@@ -70,8 +70,6 @@ class Plans:
         counted = packing.mask(by_room) - sum(self._full.values())
         self._asked = {name: bits & ~counted for name, bits in self._bits.items()}
         """The bits among them by which the moves of a state differ."""
-        read = dict.fromkeys(v for some in variables.read.values() for v in some)
-        self._inputs = [variable for variable in read if variable.kind == "input"]
         self._filled: set[str] = set()
         """Counters that some run uses up, and the bits of others."""
         self._spent = 0
@@ -132,15 +130,6 @@ class Plans:
     def values(self, name: str, held: int) -> dict[Variable, object]:
         """The values in a configuration that its state reads or changes."""
         return self.packing.unpack(held, self._deciding[name])
-
-    def inputs(self, name: str, held: int) -> dict[str, Region]:
-        """The regions of the inputs that a configuration holds."""
-        found = {}
-        for variable in self._inputs:
-            region = self.packing.value(held & self._live[name], variable)
-            if isinstance(region, Region):
-                found[variable.name] = region
-        return found
 
     def _decides(self, name: str) -> Iterator[Variable]:
         live_here = self._live[name]

@@ -9,7 +9,14 @@ from typing import Any
 
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
-from loopkit.testing.coverage.goals import GoalKind, goal_line, goal_text
+from loopkit.scenario import GAP
+from loopkit.testing.coverage.goals import (
+    GoalKind,
+    goal_line,
+    goal_text,
+    way_to_goal,
+    ways_to_states,
+)
 from loopkit.testing.coverage.measured import Count, Coverage, MachineCoverage, Measured
 from loopkit.text import columns, printable
 
@@ -18,12 +25,17 @@ KINDS: tuple[tuple[GoalKind, str], ...] = (
     ("transition", "transitions"),
     ("cap", "caps"),
 )
+SHOWN_STATES = 10
+"""The most states that are named on the way to a goal."""
 VERSION = 1
 """The version of the form of the data."""
 
 
 def coverage_text(coverage: Coverage) -> str:
-    """A table with one row for each machine, and a line for everything that is not covered."""
+    """A table with one row for each machine, and a line for everything that is not covered.
+
+    The line names the states on a shortest way there; whether a run can take it is not examined.
+    """
     rows = [("machine", *(name for _, name in KINDS), "covered")]
     rows += [_row(machine.file, machine) for machine in coverage.machines]
     if len(coverage.machines) > 1:
@@ -57,8 +69,13 @@ def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
 
 def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
     graph = Graph(machine.loaded.machine)
+    before = ways_to_states(graph, machine.never_taken)
     for goal in machine.missed:
-        yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}"
+        way = way_to_goal(graph, goal, before)
+        if len(way) > SHOWN_STATES:
+            way = [way[0], GAP, *way[2 - SHOWN_STATES :]]
+        by = f", by {', '.join(way)}" if way else ""
+        yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}{by}"
 
 
 def _machine(machine: MachineCoverage) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +75,39 @@ def goal_line(loaded: Loaded, goal: Goal) -> int:
     span = loaded.source.problem(goal.at, "", "", key=True).span
     assert span is not None
     return span.line
+
+
+def ways_to_states(graph: Graph, never_taken: Collection[str]) -> dict[str, str]:
+    """For each state the one before it on a shortest way from the start, which has "" before it.
+
+    `never_taken` are the ids of edges that no run takes.
+    """
+    before = {graph.machine.start: ""}
+    front = [graph.machine.start]
+    for state in front:
+        for edge in graph.outgoing[state]:
+            is_new = edge.target in graph.states and edge.target not in before
+            if is_new and edge.id not in never_taken:
+                before[edge.target] = state
+                front.append(edge.target)
+    return before
+
+
+def way_to_goal(graph: Graph, goal: Goal, before: Mapping[str, str]) -> list[str]:
+    """The states on a shortest way to a goal, from the start to the state that decides for it."""
+    sources = [graph.by_id[edge].source for edge in goal.edges]
+    ways = [_way(before.get(state, ""), before) for state in sources or [goal.name]]
+    if goal.kind != "state":
+        ways = [[*way, source] for way, source in zip(ways, sources, strict=True)]
+    return min(ways, key=len)
+
+
+def _way(last: str, before: Mapping[str, str]) -> list[str]:
+    way: list[str] = []
+    while last:
+        way.append(last)
+        last = before[last]
+    return way[::-1]
 
 
 def _when(graph: Graph, edge: Edge) -> str:

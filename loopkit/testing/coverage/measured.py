@@ -65,6 +65,14 @@ class MachineCoverage:
         """The goals that no case covers, though a run could."""
         return tuple(one.goal for one in self.measured if one.status == "missed")
 
+    @property
+    def never_taken(self) -> frozenset[str]:
+        """The ids of the edges that no run takes."""
+        edges = [one for one in self.measured if one.goal.kind == "transition"]
+        return frozenset(
+            edge for one in edges if one.status == "impossible" for edge in one.goal.edges
+        )
+
     def count(self, kind: GoalKind | None = None) -> Count:
         """The count of all goals, or of one kind."""
         found = [one.status for one in self.measured if kind in (None, one.goal.kind)]

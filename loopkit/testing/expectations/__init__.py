@@ -32,7 +32,8 @@ def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
 
     `called` is the name of the run, if it is a child.
     """
-    yield from _with_child_name(called, own_misses(run, expect))
+    for expectation in EXPECTATIONS:
+        yield from _with_child_name(called, expectation(run, expect))
     for child, expected in judged_children(run, expect):
         place = place_of(child.state, child.key, called)
         for miss in misses(child.trace, expected.said, place):
@@ -46,10 +47,4 @@ def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
         yield Miss(miss.at, message, miss.shown)
 
 
-def own_misses(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The unmet expectations of a run itself, without those of its children."""
-    for expectation in EXPECTATIONS:
-        yield from expectation(run, expect)
-
-
-__all__ = ["judged_children", "misses", "own_misses"]
+__all__ = ["misses"]

@@ -16,12 +16,9 @@ def matching_reports(run: Trace, expected: ExpectedFinding) -> list[Judged]:
     return [judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))]
 
 
-def is_expected(
-    finding: Finding,
-    expected: ExpectedFinding,
-    keys: Iterable[str] = ("code", "severity", "status", "defaulted"),
-) -> bool:
-    """Whether a finding agrees in these keys, validator and origin; the message is not compared."""
+def is_expected(finding: Finding, expected: ExpectedFinding) -> bool:
+    """Whether a finding agrees in everything but its message, which is not compared."""
+    keys = ("code", "severity", "status", "defaulted")
     is_meant = expected.validator in (None, *finding.named_by)
     return (
         is_meant and expected.origin in (None, *finding.origins) and _agree(expected, finding, keys)

@@ -9,16 +9,12 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, conform, parse_record
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redact_data
-from loopkit.scenario import CHILDREN
-from loopkit.testing.by_state import by_state
+from loopkit.testing.expecting import expectations_of
 from loopkit.testing.family import FamilyRun
-from loopkit.testing.recording.expecting import expectations_of
-from loopkit.testing.recording.family_parts import NotRecordable, family_parts, program_of
+from loopkit.testing.recording.family_parts import NotRecordable, family_parts
 from loopkit.testing.recording.tape import read_tape
-from loopkit.testing.trace import ChildTrace, Trace, trace
+from loopkit.testing.trace import trace
 
-OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})
-"""The expectations that the root has for all its children."""
 ROUTE = ("outcome", "reason", "path", "verdicts", "revisions", "events")
 """The expectations of a repaired run: its route, not what an earlier definition said."""
 
@@ -35,7 +31,7 @@ def make_case(
     refuse_unrecordable(state)
     tape, (parts, notes) = read_tape(program, run.events), family_parts(program, run)
     resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = _expectations(program, trace(program.machine, run))
+    expectations = expectations_of(trace(program.machine, run), program.machine)
     if state.repairs:
         expectations = {key: expectations[key] for key in ROUTE if key in expectations}
     case = {
@@ -47,17 +43,6 @@ def make_case(
     }
     kept = {key: value for key, value in case.items() if value}
     return redact_data(kept, redact), list(dict.fromkeys(notes))
-
-
-def _expectations(program: Program, run: Trace) -> dict[str, Any]:
-    def of_child(child: ChildTrace) -> dict[str, Any]:
-        inner = _expectations(program_of(program, child.state), child.trace)
-        return {key: value for key, value in inner.items() if key not in OF_FAMILY}
-
-    known = {child[:3]: of_child(child) for child in run.children}
-    children = by_state(program.machine, known)
-    expectations = expectations_of(run, program.machine)
-    return {**expectations, CHILDREN: children} if children else expectations
 
 
 def refuse_unrecordable(state: RunState) -> None:

@@ -8,8 +8,7 @@ from loopkit.machine.program import Program
 from loopkit.scenario import CHILDREN
 from loopkit.testing.by_state import by_state
 from loopkit.testing.family import ChildRun, FamilyRun
-from loopkit.testing.played_parts import by_agent
-from loopkit.testing.recording.tape import limit_names, read_tape
+from loopkit.testing.recording.tape import Tape, limit_names, read_tape
 
 
 class NotRecordable(Exception):
@@ -29,9 +28,7 @@ def family_parts(
         # A list where an agent is asked at one place, else by place.
         "agents": {
             agent: places if len(places) > 1 else next(iter(places.values()))
-            for agent, places in by_agent(
-                (one.agent, one.place, one.calls) for one in tape.attempts.values()
-            ).items()
+            for agent, places in _replies_by_agent(tape).items()
         },
         "commands": {
             name: [result or {"exit_code": 0} for result in results]
@@ -45,6 +42,16 @@ def family_parts(
     return said, [*tape.notes, *notes]
 
 
+def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
+    """The replies of each agent at each place, in order; a reply with only a text is that text."""
+    agents: dict[str, dict[str, list[Any]]] = {}
+    for attempt in tape.attempts.values():
+        calls = [call["reply"] if set(call) == {"reply"} else call for call in attempt.calls]
+        places = agents.setdefault(attempt.agent, {})
+        places.setdefault(attempt.place, []).append(calls[0] if len(calls) == 1 else calls)
+    return agents
+
+
 def _children(
     program: Program, run: FamilyRun, limited: frozenset[str]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -56,7 +63,8 @@ def _children(
                 f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
                 "definition of its own"
             )
-        of_child = program_of(program, child.state)
+        definition = program.children[child.state]
+        of_child = Program(definition.machine, definition.digest)
         said, missing = family_parts(of_child, child.run, limited)
         raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
         if raised:
@@ -66,9 +74,3 @@ def _children(
 
     said = {child[:3]: parts_of_child(child) for child in run.children}
     return by_state(program.machine, said), notes
-
-
-def program_of(program: Program, state: str) -> Program:
-    """The program of a state's children."""
-    definition = program.children[state]
-    return Program(definition.machine, definition.digest)

@@ -29,7 +29,6 @@ from loopkit.engine.template_values import render
 from loopkit.language import HumanState, JudgeRule, rules_of
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
-from loopkit.testing.played_parts import Call
 from loopkit.testing.recording import calls
 from loopkit.testing.recording.faults import duration, fault_of, provider_wait
 from loopkit.validators.judges.known_findings import KNOWN
@@ -41,7 +40,7 @@ class Attempt:
 
     agent: str
     place: str
-    calls: list[Call] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -265,7 +264,7 @@ def _command_count(program: Program, validator: str) -> int:
     return max(counts, default=1)
 
 
-def _runs_by_rule(ran: list[Call], rules: int) -> list[list[Call]]:
+def _runs_by_rule(ran: list[dict[str, Any]], rules: int) -> list[list[dict[str, Any]]]:
     """The runs of each rule, if there are equally many for each; else every run by itself."""
     size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
     return [ran[start : start + size] for start in range(0, len(ran), size)]

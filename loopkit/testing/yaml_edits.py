@@ -1,4 +1,8 @@
-"""Edits of YAML text: new values are put in, and everything around them is unchanged."""
+"""Edits of YAML text: new values are put in, and everything around them is unchanged.
+
+No command uses it at present: it is kept for files that loopkit writes into while a person edits
+them, such as plans.
+"""
 
 from __future__ import annotations
 
