@@ -124,7 +124,7 @@ async def test_the_same_delivery_counts_once_and_another_one_is_told_who_deliver
         assert (same.status_code, same.json()["is_new"]) == (200, False)
         other = await reply(site, run, artifact=GOOD, by="bob", question=first)
         assert other.status_code == 409
-        assert "it had another delivery, by ann" in other.json()["error"]["message"]
+        assert "ann has delivered it" in other.json()["error"]["message"]
         # Without the question nobody knows which of the two is meant.
         twice = await reply(site, run, artifact="No goals.", by="ann")
         assert twice.status_code == 409
@@ -173,7 +173,7 @@ async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
         assert sorted(answer.status_code for answer in answers) == [200, 409]
         [refused] = [answer for answer in answers if answer.status_code == 409]
         took = next(text for text, each in zip(texts, answers, strict=True) if each != refused)
-        assert f"by who {took[9:12]}" in refused.json()["error"]["message"]
+        assert f"who {took[9:12]} has delivered it" in refused.json()["error"]["message"]
         assert await result(site, run) == {"plan": took}
 
 

@@ -349,7 +349,7 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
     await user.send(choice="send", comment="Fine & <good>.", by="ann", form__stamps="7")
     assert user.status == 409
     late = user.page.find(id="late")
-    assert "bob has answered this question meanwhile, with again." in late.text
+    assert "bob has answered it with `again`." in late.text
     kept = zip(late.all("dt"), late.all("dd"), strict=True)
     assert {name.text: said.text for name, said in kept} == {
         "stamps": "7", "choice": "send", "comment": "Fine & <good>.",
@@ -367,7 +367,7 @@ async def test_who_answers_a_run_that_is_over_sees_who_did(visitor: Any) -> None
     await is_over(user, run)
     await user.send(choice="send", comment="Fine.", by="ann")
     assert user.status == 409
-    assert "bob has answered this question meanwhile, with drop." in user.page.find(id="late").text
+    assert "bob has answered it with `drop`." in user.page.find(id="late").text
     assert "Fine." in user.page.find(id="late").text
     assert not user.page.all("form", id="answer")
 
@@ -382,7 +382,7 @@ async def test_an_answer_on_its_way_counts_before_the_run_has_taken_it(visitor: 
     await user.send(choice="send", comment="Mine.", by="ann")
     assert user.status == 409
     late = user.page.find(id="late").text
-    assert "was answered with `drop` meanwhile, by bob" in late
+    assert "bob has answered it with `drop`" in late
     assert "Mine." in late
 
 

@@ -1,21 +1,26 @@
 """Deliveries: artifacts that somebody outside makes, from the request to the reply.
 
 The request is an `intended` event and a `waiting` one in one append. It stays open without a
-process; what is delivered becomes the reply to it, which is judged like any other.
+process; what is delivered becomes the reply to it, which is judged like any other. With `NAME` to
+`take` this module is the kind of message that `loopkit.drive.inbox` has for deliveries.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
 from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
+from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
 from loopkit.drive.state_files import (
     file_before,
     files_reader,
@@ -23,11 +28,20 @@ from loopkit.drive.state_files import (
     watch_output,
     workspace,
 )
-from loopkit.engine.events import Delivery, Failed, Replied, Usage, Waiting, Wanted
+from loopkit.drive.stored_event import Stored
+from loopkit.engine.events import Delivery, Event, Failed, Replied, Usage, Waiting, Wanted
+from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
+from loopkit.language import Machine
 from loopkit.machine.asked import AgentAsked
-from loopkit.outside.workspace import FileMark
+from loopkit.outside.redaction import redactor
+from loopkit.outside.trees.listing import TooLarge
+from loopkit.outside.trees.tree import read_tree
+from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
+
+NAME, NOUN, AGAIN = "delivery", "request", "deliver the same"
+_WORDS = {"text": "a text", "data": "JSON data"}
 
 
 class Awaited(Exception):
@@ -87,6 +101,110 @@ async def _describe_wanted(
         before = await file_before(active, folder, relative, output.name, work.task)
         return wanted.replace(form="file", path=relative, before=before.to_text())
     return wanted
+
+
+def as_stored(delivery: Delivery, machine: Machine) -> Delivery:
+    """A delivery as it is stored, and compared with others: secrets of the environment removed."""
+    if delivery.text is None:
+        return delivery
+    return delivery.replace(text=redactor(os.environ, machine.key_names)(delivery.text))
+
+
+def is_same(before: Delivery, delivery: Delivery) -> bool:
+    return (before.text or "", before.by) == (delivery.text or "", delivery.by)
+
+
+def words_of(_: Delivery) -> str:
+    return "delivered it"
+
+
+def given_to(history: Sequence[Stored], question: str) -> Delivery | None:
+    """The delivery to the request with an id; None if it had none, or is not known."""
+    events = [stored.event for stored in history]
+    calls = {
+        event.wanted.call
+        for event in events
+        if isinstance(event, Waiting) and event.wanted and event.question == question
+    }
+    replies = (event for event in events if isinstance(event, Replied) and event.key in calls)
+    reply = next(replies, None)
+    return None if reply is None else Delivery(text=reply.text, by=reply.by)
+
+
+def last_given(history: Sequence[Stored], _: RunState) -> Iterator[Delivery]:
+    """The delivery to the last request, if it had a text.
+
+    Of the workspace nobody can tell later whether it is as it was.
+    """
+    asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
+    last = given_to(history, asked[-1].question) if asked else None
+    if last is not None and last.text:
+        yield last
+
+
+def judge(_: Engine, run: RunState, delivery: Delivery, __: float) -> None:
+    """Raise AnswerRefused for what can't be the artifact that the run waits for."""
+    wanted, text = _wanted_by(run), delivery.text
+    refuse_broken(delivery, NAME)
+    if text is None:
+        if not wanted.is_left:
+            message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
+            raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
+    elif not wanted.takes_text:
+        message = (
+            f"`{wanted.artifact}` is the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
+        )
+        raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
+    elif not is_answer(text):
+        message = f"the delivery has {len(text):,} characters"
+        raise AnswerRefused(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+
+
+def _wanted_by(run: RunState) -> Wanted:
+    """What the open request of a run asks for; raises AnswerRefused if a person is asked."""
+    if run.question is None or run.question.wanted is None:
+        message = f"`{run.state}` waits for an answer, not for an artifact"
+        raise AnswerRefused(f"{message}: see `loopkit runs show {run.run}`")
+    return run.question.wanted
+
+
+async def is_repeated(run: RunState, _: Waiting, delivery: Delivery) -> bool:
+    """Whether the request before this one had the same delivery."""
+    wanted = _wanted_by(run)
+    exchanges = run.conversations.get((run.state, wanted.agent))
+    if not exchanges or not exchanges[-1].reply.by:
+        return False
+    if delivery.text is None:
+        return await asyncio.to_thread(_is_untouched, run, wanted)
+    return exchanges[-1].reply.text == delivery.text
+
+
+def _is_untouched(state: RunState, wanted: Wanted) -> bool:
+    """Whether the workspace is as it was when this was asked for."""
+    if wanted.form == "file":
+        try:
+            path = resolve_inside(Path(wanted.workspace), wanted.path)
+        except OutsideWorkspace:
+            return False
+        return not was_written_since(path, FileMark.of_text(wanted.before))
+    captured = state.captured.get(state.open_calls[wanted.call].task)
+    if captured is None:
+        return False
+    place, origin = Path(captured.place), None
+    for own in state.isolated.values():
+        if place.is_relative_to(own.place):
+            origin = Path(own.source) / place.relative_to(own.place)
+    try:
+        tree = read_tree(place, origin)
+    except (TooLarge, OSError):
+        return False
+    return (tree.digest, tree.times) == (captured.tree, captured.times)
+
+
+async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event]:
+    """Take a delivery as the reply to the open request: the next turn completes the work."""
+    active.stage(await reply_from_delivery(active, _wanted_by(active.state), delivery))
+    return ()
 
 
 async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:

@@ -7,7 +7,6 @@ the machine judge what is submitted; a question to a person is shown and can't b
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from math import ceil
@@ -21,6 +20,7 @@ from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import refuse_unknown, text_argument
 from loopkit.serving.tools.standing import STANDING
 from loopkit.serving.tools.toolbox import CallRefused, ServedTool
+from loopkit.text.json_text import text_or_json
 
 MOST_LISTED = 50
 """How many runs are searched if the client names none."""
@@ -130,8 +130,9 @@ class OutsideAgents:
 
         Raises AnswerRefused and NotRunnable if the run waits for something else.
         """
-        delivery = Delivery(text=_artifact(arguments), by=program)
-        await self._host.reply(run, delivery, request)
+        artifact = arguments.get("artifact")
+        text = None if artifact is None else text_or_json(artifact)
+        await self._host.post(run, Delivery(text=text, by=program), request)
         for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
             if not await self._asks(run, request):
                 return
@@ -176,11 +177,3 @@ def has_outside_agents(machine: Machine) -> bool:
         return True
     children = machine.states_of(ChildrenState).values()
     return any(has_outside_agents(state.child) for state in children)
-
-
-def _artifact(arguments: Mapping[str, Any]) -> str | None:
-    """The delivered artifact as a text; None if the workspace is delivered as it is."""
-    artifact = arguments.get("artifact")
-    if artifact is None or isinstance(artifact, str):
-        return artifact
-    return json.dumps(artifact, ensure_ascii=False)
