@@ -17,9 +17,8 @@ from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.limits import parse_limits
 from loopkit.cli.person import beside_options, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.drive import answers, deliveries
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
-from loopkit.drive.inbox import Given, Kind
+from loopkit.drive.inbox import ANSWER, DELIVERY, Given, Kind
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
@@ -86,10 +85,10 @@ def command(
         if to_all:
             runs = await _runs_with_choice(app, run, choice)
         else:
-            runs = [await run_asking(app, run, answers)]
+            runs = [await run_asking(app, run, ANSWER)]
         return [(one, answer.replace(form=await _form_fields(app, one, form))) for one in runs]
 
-    return give_and_drive(run, answers, give, (output, notify), again=again, to_all=to_all)
+    return give_and_drive(run, ANSWER, give, (output, notify), again=again, to_all=to_all)
 
 
 async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
@@ -113,7 +112,7 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
 
 def give_and_drive(
     run: str,
-    kind: Kind[Any],
+    kind: Kind,
     give: Callable[[App], Awaitable[Sequence[tuple[str, Given]]]],
     driving: tuple[str, Sequence[str]],
     *,
@@ -137,7 +136,7 @@ def give_and_drive(
             raise AnswerRefused(f"{twice}; {help_}") from twice
 
     if not with_app(post):
-        exit_codes.say(f"the same {kind.NAME} was given before")
+        exit_codes.say(f"the same {kind.name} was given before")
         if with_runs(lambda stored: stored.is_over(root_of(run))):
             return exit_codes.OK
     output, notifier = driving
@@ -145,15 +144,15 @@ def give_and_drive(
         return drive(output, lambda app: app.resume(run), notifier)
     except exit_codes.Stop as stop:
         if isinstance(busy := stop.__cause__, RunBusy):
-            exit_codes.say(f"{busy}; it takes the {kind.NAME} after the step in hand")
+            exit_codes.say(f"{busy}; it takes the {kind.name} after the step in hand")
             return exit_codes.OK
         raise
 
 
-async def run_asking(app: App, run: str, kind: Kind[Any]) -> str:
+async def run_asking(app: App, run: str, kind: Kind) -> str:
     """The run that something of a kind is for: it, or the only child that waits for that."""
-    asked = await app.questions(run, is_for_artifact=kind is deliveries)
+    asked = await app.questions(run, is_for_artifact=kind is DELIVERY)
     if len(asked) > 1:
         lines = "\n".join(question_hints(run, asked))
-        raise AnswerRefused(f"`{run}` has {plural(len(asked), f'open {kind.NOUN}')}\n{lines}")
+        raise AnswerRefused(f"`{run}` has {plural(len(asked), f'open {kind.noun}')}\n{lines}")
     return asked[0].state.run if asked else run

@@ -13,8 +13,7 @@ from loopkit.cli.driving import driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.stored_runs import run_argument
-from loopkit.drive import deliveries
-from loopkit.drive.inbox import Given
+from loopkit.drive.inbox import DELIVERY, Given
 from loopkit.engine.events import Delivery
 
 STDIN = "-"
@@ -47,9 +46,9 @@ def command(
 
     async def give(app: App) -> list[tuple[str, Given]]:
         delivery = Delivery(text=_text(file), by=by)
-        return [(await run_asking(app, run, deliveries), delivery)]
+        return [(await run_asking(app, run, DELIVERY), delivery)]
 
-    return give_and_drive(run, deliveries, give, (output, notify), again=again)
+    return give_and_drive(run, DELIVERY, give, (output, notify), again=again)
 
 
 def _text(file: str | None) -> str | None:

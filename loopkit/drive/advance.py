@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from loopkit.drive import answers
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.answers import ask_about_doubt, step_of_answer
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
-from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
+from loopkit.drive.inbox import ANSWER, INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached
@@ -133,7 +132,7 @@ async def take_answer(active: ActiveRun) -> bool:
     if answer is None:
         # The time may have run out while the person was being asked.
         return _has_expired(active, question)
-    if any(message.kind == answers.NAME for message in await active.claim.inbox()):
+    if any(message.kind == ANSWER.name for message in await active.claim.inbox()):
         # The sender of the posted answer was told that it is accepted.
         reason = "the question was answered by `loopkit answer` meanwhile"
         active.stage(Refused(message_id=question.question, reason=reason))

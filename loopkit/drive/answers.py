@@ -1,19 +1,17 @@
 """Questions to people, and their answers: of a human state, and about calls in doubt.
 
-An answer is checked by completing the work with it. With `NAME` to `take` this module is the kind
-of message that `loopkit.drive.inbox` has for answers.
+An answer is checked by completing the work with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.document.problems import closest
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
 from loopkit.drive.repair.refusals import refuse_limits
-from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import (
     Artifact,
     Choice,
@@ -28,7 +26,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.reclassification import NotReclassified, apply_answer, consider
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
-from loopkit.language import HumanState, Machine
+from loopkit.language import HumanState
 from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
 from loopkit.language.input_faults import input_faults
 from loopkit.language.json_schema import NotJudged
@@ -38,7 +36,6 @@ from loopkit.machine.edges import TOTAL
 from loopkit.text import one_line
 from loopkit.text.command_lines import delivery_line
 
-NAME, NOUN, AGAIN = "answer", "question", "answer the same"
 TOTAL_LIMIT = "total_revisions"
 """The limit that an answer may raise."""
 MOST_SHOWN = 200
@@ -46,50 +43,6 @@ MOST_SHOWN = 200
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
-
-
-def as_stored(answer: HumanAnswer, _: Machine) -> HumanAnswer:
-    return answer
-
-
-def is_same(before: HumanAnswer, answer: HumanAnswer) -> bool:
-    """Whether it is the same answer; the stored one has the defaults of the form as well."""
-    given = {name: before.form.get(name) for name in answer.form}
-    return before.replace(form=given, by=answer.by) == answer
-
-
-def words_of(answer: HumanAnswer) -> str:
-    return f"answered it with `{answer.choice}`"
-
-
-def given_to(history: Sequence[Stored], question: str) -> HumanAnswer | None:
-    """The answer to the question with an id; None if it had none, or is not known."""
-    found: HumanAnswer | None = None
-    is_asked = False
-    for event in (stored.event for stored in history):
-        if isinstance(event, Waiting):
-            is_asked = event.question == question
-        elif isinstance(event, Worked) and event.answer is not None and is_asked:
-            found = event.answer
-        elif isinstance(event, Settled) and question == f"{DOUBT}{event.key}":
-            found = HumanAnswer(choice=event.choice)
-    return found
-
-
-def last_given(_: Sequence[Stored], state: RunState) -> Iterator[HumanAnswer]:
-    """The last answer to each state."""
-    yield from state.answers.values()
-
-
-def judge(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> None:
-    """Raise AnswerRefused if the open question does not take an answer."""
-    step_of_answer(engine, run, answer, now)
-
-
-async def is_repeated(run: RunState, question: Waiting, answer: HumanAnswer) -> bool:
-    """Whether the state's question before this one had the same answer."""
-    before = run.answers.get(question.state)
-    return question.call is None and before is not None and is_same(before, answer)
 
 
 async def take(active: ActiveRun, answer: HumanAnswer, to_all: bool) -> Sequence[Event]:
@@ -109,7 +62,7 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
     question = run.question
     if question is None:
         raise AnswerRefused(f"run `{run.run}` asks nothing now")
-    refuse_broken(answer, NAME)
+    refuse_broken(answer, "answer")
     if (wanted := question.wanted) is not None:
         owed = f"agent `{wanted.agent}` owes `{wanted.artifact}`"
         line = delivery_line(run.run, is_left=wanted.is_left)

@@ -1,15 +1,14 @@
 """Deliveries: artifacts that somebody outside makes, from the request to the reply.
 
 The request is an `intended` event and a `waiting` one in one append. It stays open without a
-process; what is delivered becomes the reply to it, which is judged like any other. With `NAME` to
-`take` this module is the kind of message that `loopkit.drive.inbox` has for deliveries.
+process; what is delivered becomes the reply to it, which is judged like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,7 +27,6 @@ from loopkit.drive.state_files import (
     watch_output,
     workspace,
 )
-from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Delivery, Event, Failed, Replied, Usage, Waiting, Wanted
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -40,7 +38,6 @@ from loopkit.outside.trees.listing import TooLarge
 from loopkit.outside.trees.tree import read_tree
 from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
 
-NAME, NOUN, AGAIN = "delivery", "request", "deliver the same"
 _WORDS = {"text": "a text", "data": "JSON data"}
 
 
@@ -103,49 +100,17 @@ async def _describe_wanted(
     return wanted
 
 
-def as_stored(delivery: Delivery, machine: Machine) -> Delivery:
+def without_secrets(delivery: Delivery, machine: Machine) -> Delivery:
     """A delivery as it is stored, and compared with others: secrets of the environment removed."""
     if delivery.text is None:
         return delivery
     return delivery.replace(text=redactor(os.environ, machine.key_names)(delivery.text))
 
 
-def is_same(before: Delivery, delivery: Delivery) -> bool:
-    return (before.text or "", before.by) == (delivery.text or "", delivery.by)
-
-
-def words_of(_: Delivery) -> str:
-    return "delivered it"
-
-
-def given_to(history: Sequence[Stored], question: str) -> Delivery | None:
-    """The delivery to the request with an id; None if it had none, or is not known."""
-    events = [stored.event for stored in history]
-    calls = {
-        event.wanted.call
-        for event in events
-        if isinstance(event, Waiting) and event.wanted and event.question == question
-    }
-    replies = (event for event in events if isinstance(event, Replied) and event.key in calls)
-    reply = next(replies, None)
-    return None if reply is None else Delivery(text=reply.text, by=reply.by)
-
-
-def last_given(history: Sequence[Stored], _: RunState) -> Iterator[Delivery]:
-    """The delivery to the last request, if it had a text.
-
-    Of the workspace nobody can tell later whether it is as it was.
-    """
-    asked = [s.event for s in history if isinstance(s.event, Waiting) and s.event.wanted]
-    last = given_to(history, asked[-1].question) if asked else None
-    if last is not None and last.text:
-        yield last
-
-
 def judge(_: Engine, run: RunState, delivery: Delivery, __: float) -> None:
     """Raise AnswerRefused for what can't be the artifact that the run waits for."""
     wanted, text = _wanted_by(run), delivery.text
-    refuse_broken(delivery, NAME)
+    refuse_broken(delivery, "delivery")
     if text is None:
         if not wanted.is_left:
             message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
@@ -168,15 +133,12 @@ def _wanted_by(run: RunState) -> Wanted:
     return run.question.wanted
 
 
-async def is_repeated(run: RunState, _: Waiting, delivery: Delivery) -> bool:
-    """Whether the request before this one had the same delivery."""
-    wanted = _wanted_by(run)
-    exchanges = run.conversations.get((run.state, wanted.agent))
-    if not exchanges or not exchanges[-1].reply.by:
+def may_differ(run: RunState, delivery: Delivery) -> bool:
+    """Whether the workspace, if it is delivered, may be another one than at the last delivery."""
+    if delivery.text is not None:
         return False
-    if delivery.text is None:
-        return await asyncio.to_thread(_is_untouched, run, wanted)
-    return exchanges[-1].reply.text == delivery.text
+    wanted = run.question.wanted if run.question is not None else None
+    return wanted is None or not _is_untouched(run, wanted)
 
 
 def _is_untouched(state: RunState, wanted: Wanted) -> bool:

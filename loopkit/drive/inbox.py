@@ -1,18 +1,20 @@
 """The inbox of a run: what people and outside agents give it, and cancellations, for its owner.
 
 An answer and a delivery are one message, which is posted, consumed and refused here. What differs
-between them is what a module of its own says of each, and `KINDS` names it.
+between them stands in `KINDS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive import answers, deliveries
 from loopkit.drive.active import ActiveRun, Mark
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.answers import DOUBT
 from loopkit.drive.repair.refusals import refuse_over
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.stored_event import Stored
@@ -22,8 +24,11 @@ from loopkit.engine.events import (
     Event,
     HumanAnswer,
     Refused,
+    Replied,
     Resumed,
+    Settled,
     Waiting,
+    Worked,
 )
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
@@ -42,45 +47,33 @@ NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
 Given: TypeAlias = HumanAnswer | Delivery
-G = TypeVar("G")
 
 
-class Kind(Protocol[G]):
+class Kind(NamedTuple):
     """What differs between the kinds of what is given to a run."""
 
-    NAME: str
-    """Its name in messages, and the kind of them in the inbox."""
-    NOUN: str
-    """The name of what it is given to."""
-    AGAIN: str
-    """What giving the same again is called."""
-
-    def as_stored(self, given: G, machine: Machine, /) -> G:
-        """It as it is stored and compared."""
-
-    def is_same(self, before: G, given: G, /) -> bool:
-        """Whether what was stored before is the same."""
-
-    def words_of(self, before: G, /) -> str:
-        """What somebody has done who has given it to a question."""
-
-    def given_to(self, history: Sequence[Stored], question: str, /) -> G | None:
-        """What was given to the question with an id."""
-
-    def last_given(self, history: Sequence[Stored], state: RunState, /) -> Iterable[G]:
-        """What was given last, if no question is named."""
-
-    def judge(self, engine: Engine, state: RunState, given: G, now: float, /) -> None:
-        """Raise AnswerRefused if the open question does not take it."""
-
-    async def is_repeated(self, state: RunState, question: Waiting, given: G, /) -> bool:
-        """Whether the question before the open one was given the same."""
-
-    async def take(self, active: ActiveRun, given: G, to_all: bool, /) -> Sequence[Event]:
-        """Take it from the inbox; returns the work that it completes. Raises AnswerRefused."""
+    name: str
+    """Its name in messages, and in the inbox."""
+    noun: str
+    """What it is given to."""
+    verb: str
+    judge: Callable[[Engine, RunState, Any, float], object]
+    """Raises AnswerRefused if the open question does not take it."""
+    take: Callable[[ActiveRun, Any, bool], Awaitable[Sequence[Event]]]
+    """Takes it from the inbox; returns the work that it completes. Raises AnswerRefused."""
+    as_stored: Callable[[Any, Machine], Any] = lambda given, _: given
+    """It as it is stored and compared."""
+    may_differ: Callable[[RunState, Any], bool] = lambda _, __: False
+    """Whether it may be another one than the last, although both look the same."""
 
 
-KINDS: Mapping[type[Given], Kind[Any]] = {HumanAnswer: answers, Delivery: deliveries}
+ANSWER = Kind("answer", "question", "answer", answers.step_of_answer, answers.take)
+DELIVERY = Kind(
+    *("delivery", "request", "deliver", deliveries.judge, deliveries.take),
+    as_stored=deliveries.without_secrets,
+    may_differ=deliveries.may_differ,
+)
+KINDS: Mapping[type[Given], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
 
 
 class Posted(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,56 +114,98 @@ async def post(
     """
     kind, state = KINDS[type(given)], run.state
     given = kind.as_stored(given, run.engine.program.machine)
-    if _was_given(run, kind, given, named):
+    before = given_before(run.history)
+    if await _was_given(kind, state, given, named, before):
         return False
     refuse_over(state)
-    question = _open_question(kind, state, named)
-    if given.by in NOBODY:
-        raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
-    kind.judge(run.engine, state, given, now)
-    if named is None and await kind.is_repeated(state, question, given):
-        last = f"the last {kind.NOUN} of `{question.state}` had this {kind.NAME} already"
-        raise AnsweredTwice(f"{last}, and this is a new one", kind.AGAIN)
-    content: dict[str, Any] = {kind.NAME: given}
-    posted = Posted(question=question.question, to_all=to_all, **content)
-    first = await _post(run, kind.NAME, posted, now)
-    if first in (None, posted):
-        return first is None
-    raise _late(kind, state, question.question, first.given)
-
-
-def _was_given(run: Asked, kind: Kind[Any], given: Given, named: str | None) -> bool:
-    """Whether it was given before: to the question that is named, else last.
-
-    Raises AnswerRefused if the named question was given another one.
-    """
-    state = run.state
-    if named is None:
-        last = kind.last_given(run.history, state)
-        return state.status != "waiting" and any(kind.is_same(one, given) for one in last)
-    if state.question is not None and state.question.question == named:
-        return False
-    before = kind.given_to(run.history, named)
-    if before is None or kind.is_same(before, given):
-        return before is not None
-    raise _late(kind, state, named, before)
-
-
-def _open_question(kind: Kind[Any], state: RunState, named: str | None) -> Waiting:
     question = state.question
     if question is None or state.status != "waiting":
         raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
         raise _late(kind, state, named)
-    return question
+    if given.by in NOBODY:
+        raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
+    kind.judge(run.engine, state, given, now)
+    same = question.call is None and is_same(before.by_state.get(question.state), given)
+    if named is None and same and not await asyncio.to_thread(kind.may_differ, state, given):
+        message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
+        raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
+    content: dict[str, Any] = {kind.name: given}
+    posted = Posted(question=question.question, to_all=to_all, **content)
+    first = await _post(run, kind.name, posted, now)
+    if first is not None and not is_same(first.given, given):
+        raise _late(kind, state, question.question, first.given)
+    return first is None
 
 
-def _late(
-    kind: Kind[Any], state: RunState, named: str, before: Given | None = None
-) -> AnswerRefused:
+async def _was_given(
+    kind: Kind, state: RunState, given: Given, named: str | None, before: GivenBefore
+) -> bool:
+    """Whether it was given before: to the question that is named, else last to any state.
+
+    Raises AnswerRefused if the named question was given another one.
+    """
+    if named is None:
+        same = any(is_same(one, given) for one in before.by_state.values())
+        return (
+            state.status != "waiting"
+            and same
+            and not await asyncio.to_thread(kind.may_differ, state, given)
+        )
+    if state.question is not None and state.question.question == named:
+        return False
+    first = before.by_question.get(named)
+    if first is not None and not is_same(first, given):
+        raise _late(kind, state, named, first)
+    return first is not None
+
+
+class GivenBefore(NamedTuple):
+    """What a run was given: by the id of the question, and the last one by state."""
+
+    by_question: dict[str, Given]
+    by_state: dict[str, Given]
+
+
+def given_before(history: Sequence[Stored]) -> GivenBefore:
+    """What a run was given so far."""
+    by_question: dict[str, Given] = {}
+    by_state: dict[str, Given] = {}
+    asked, requests = "", dict[str, Waiting]()
+    for event in (stored.event for stored in history):
+        match event:
+            case Waiting(question=asked, wanted=wanted):
+                if wanted is not None:
+                    requests[wanted.call] = event
+            case Worked(answer=HumanAnswer() as answer):
+                by_question[asked] = by_state[event.state] = answer
+            case Settled():
+                by_question[f"{DOUBT}{event.key}"] = HumanAnswer(choice=event.choice)
+            case Replied() if (request := requests.get(event.key)) is not None:
+                delivery = Delivery(text=event.text or None, by=event.by)
+                by_question[request.question] = by_state[request.state] = delivery
+    return GivenBefore(by_question, by_state)
+
+
+def is_same(before: Given | None, given: Given) -> bool:
+    """Whether the same was given before, by whomever."""
+    if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
+        # What is stored has the defaults of the form as well.
+        before = before.replace(form={name: before.form.get(name) for name in given.form})
+    return before is not None and before.replace(by=given.by) == given
+
+
+def who_gave(before: Given) -> str:
+    """Who answered a question, and how."""
+    if isinstance(before, HumanAnswer):
+        return f"{before.by} has answered it with `{before.choice}`"
+    return f"{before.by} has delivered it"
+
+
+def _late(kind: Kind, state: RunState, named: str, before: Given | None = None) -> AnswerRefused:
     """The refusal of what is for a question that is over; `before` is what it was given."""
     now = state.question.question if state.question is not None else named
-    message = f"{kind.NOUN} `{named}` is no longer open"
+    message = f"{kind.noun} `{named}` is no longer open"
     message += f"; `{now}` is" if now != named else ""
     message += f" ({who_gave(before)})" if before is not None else ""
     return AnswerRefused(message, "question")
@@ -190,16 +225,6 @@ async def _post(run: Asked, kind: str, posted: Posted, now: float) -> Posted | N
         await run.journal.post(parent, WAKE, f"{name}:{place}", child, now)
         child = parent
     return None if first is None else read_record(Posted, first)
-
-
-def given_to(history: Sequence[Stored], question: str) -> Given | None:
-    """What was given to the question or request with an id; None if it had nothing."""
-    found = (kind.given_to(history, question) for kind in KINDS.values())
-    return next((one for one in found if one is not None), None)
-
-
-def who_gave(before: Given) -> str:
-    return f"{before.by} has {KINDS[type(before)].words_of(before)}"
 
 
 async def consume(active: ActiveRun) -> None:
@@ -236,7 +261,7 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
     posted = read_record(Posted, message.data)
     kind, question = KINDS[type(posted.given)], active.state.question
     if question is None or question.question != posted.question:
-        raise AnswerRefused(f"{kind.NOUN} `{posted.question}` is no longer open")
+        raise AnswerRefused(f"{kind.noun} `{posted.question}` is no longer open")
     return await kind.take(active, posted.given, posted.to_all)
 
 
@@ -272,7 +297,7 @@ async def release(active: ActiveRun) -> bool:
     await active.append()
     awaited: tuple[str, ...] = ()
     if active.state.status == "waiting":
-        awaited = tuple(kind.NAME for kind in KINDS.values())
+        awaited = tuple(kind.name for kind in KINDS.values())
     if active.state.waits_for_children:
         awaited = (WAKE,)
     return await active.claim.release((CANCEL, *awaited))

@@ -385,7 +385,9 @@ def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
 ) -> None:
     asked = durable.play(TWICE)
     late = HumanAnswer(choice="no", comment="posted second")
-    with pytest.raises(AnswerRefused, match=r"is no longer open .person has answered it with `yes`"):
+    with pytest.raises(
+        AnswerRefused, match=r"is no longer open .person has answered it with `yes`"
+    ):
         asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
     played = durable.resume(asked.state.run)
     assert (played.state.status, played.state.state) == ("waiting", "second")

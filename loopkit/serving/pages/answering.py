@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.deliveries import as_stored
-from loopkit.drive.inbox import Given, given_to, who_gave
+from loopkit.drive.deliveries import without_secrets
+from loopkit.drive.inbox import Given, given_before, who_gave
 from loopkit.engine.events import Delivery
 from loopkit.journal import JournalError, RunUnreadable
 from loopkit.language import Machine
@@ -36,7 +36,7 @@ async def give(call: Call) -> Response:
     page, question = await page_of(call, run), typed.one("question")
     asked = await run_in_page_thread(lambda: page.asked)
     if asked is None or asked.question.question != question:
-        before = given_to(page.facts.history, question)
+        before = given_before(page.facts.history).by_question.get(question)
         if before is None:
             return await _tell_late(call, typed, "This is no longer open.")
         if _is_same(before, typed, page.facts.engine.program.machine):
@@ -56,7 +56,7 @@ def _is_same(before: Given, typed: Typed, machine: Machine) -> bool:
     """Whether the form repeats what counts."""
     by = typed.one("by").strip()
     if isinstance(before, Delivery):
-        return as_stored(Delivery(text=typed.one("artifact"), by=by), machine) == before
+        return without_secrets(Delivery(text=typed.one("artifact"), by=by), machine) == before
     counted = before.choice, before.comment, before.by
     return counted == (typed.one("choice"), typed.one("comment"), by)
 
