@@ -7,7 +7,7 @@ between them stands in `KINDS`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.not_runnable import NotRunnable
@@ -112,13 +112,16 @@ async def post(
     if nothing is asked, and AnswerRefused if it does not fit, if its question was given another one
     by now, and, where no question is named, if the one before was given the same.
     """
-    kind, state = KINDS[type(given)], run.state
+    kind, state, question = KINDS[type(given)], run.state, run.state.question
     given = kind.as_stored(given, run.engine.program.machine)
-    before = given_before(run.history)
-    if await _was_given(kind, state, given, named, before):
+    by_question, by_state = given_before(run.history)
+    if named in by_question and (question is None or named != question.question):
+        _refuse_another(kind, state, named, by_question[named], given)
+        return False
+    lately = by_state.values() if named is None and state.status != "waiting" else ()
+    if await _is_repeated(kind, state, lately, given):
         return False
     refuse_over(state)
-    question = state.question
     if question is None or state.status != "waiting":
         raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
     if named not in (None, question.question):
@@ -126,49 +129,34 @@ async def post(
     if given.by in NOBODY:
         raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
     kind.judge(run.engine, state, given, now)
-    same = question.call is None and is_same(before.by_state.get(question.state), given)
-    if named is None and same and not await asyncio.to_thread(kind.may_differ, state, given):
+    before = by_state.get(question.state) if named is None and question.call is None else None
+    if before is not None and await _is_repeated(kind, state, [before], given):
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
         raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
     content: dict[str, Any] = {kind.name: given}
     posted = Posted(question=question.question, to_all=to_all, **content)
     first = await _post(run, kind.name, posted, now)
-    if first is not None and not is_same(first.given, given):
-        raise _late(kind, state, question.question, first.given)
+    if first is not None:
+        _refuse_another(kind, state, question.question, first.given, given)
     return first is None
 
 
-async def _was_given(
-    kind: Kind, state: RunState, given: Given, named: str | None, before: GivenBefore
-) -> bool:
-    """Whether it was given before: to the question that is named, else last to any state.
-
-    Raises AnswerRefused if the named question was given another one.
-    """
-    if named is None:
-        same = any(is_same(one, given) for one in before.by_state.values())
-        return (
-            state.status != "waiting"
-            and same
-            and not await asyncio.to_thread(kind.may_differ, state, given)
-        )
-    if state.question is not None and state.question.question == named:
-        return False
-    first = before.by_question.get(named)
-    if first is not None and not is_same(first, given):
-        raise _late(kind, state, named, first)
-    return first is not None
+async def _is_repeated(kind: Kind, state: RunState, before: Iterable[Given], given: Given) -> bool:
+    """Whether the same was given before, as far as that can be known."""
+    same = any(is_same(one, given) for one in before)
+    return same and not await asyncio.to_thread(kind.may_differ, state, given)
 
 
-class GivenBefore(NamedTuple):
-    """What a run was given: by the id of the question, and the last one by state."""
+def _refuse_another(
+    kind: Kind, state: RunState, question: str, before: Given, given: Given
+) -> None:
+    """Raise AnswerRefused if a question that is over was given another one."""
+    if not is_same(before, given):
+        raise _late(kind, state, question, before)
 
-    by_question: dict[str, Given]
-    by_state: dict[str, Given]
 
-
-def given_before(history: Sequence[Stored]) -> GivenBefore:
-    """What a run was given so far."""
+def given_before(history: Sequence[Stored]) -> tuple[dict[str, Given], dict[str, Given]]:
+    """What a run was given so far: by the id of the question, and the last one by state."""
     by_question: dict[str, Given] = {}
     by_state: dict[str, Given] = {}
     asked, requests = "", dict[str, Waiting]()
@@ -184,15 +172,15 @@ def given_before(history: Sequence[Stored]) -> GivenBefore:
             case Replied() if (request := requests.get(event.key)) is not None:
                 delivery = Delivery(text=event.text or None, by=event.by)
                 by_question[request.question] = by_state[request.state] = delivery
-    return GivenBefore(by_question, by_state)
+    return by_question, by_state
 
 
-def is_same(before: Given | None, given: Given) -> bool:
+def is_same(before: Given, given: Given) -> bool:
     """Whether the same was given before, by whomever."""
     if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
         # What is stored has the defaults of the form as well.
         before = before.replace(form={name: before.form.get(name) for name in given.form})
-    return before is not None and before.replace(by=given.by) == given
+    return before.replace(by=given.by) == given
 
 
 def who_gave(before: Given) -> str:
@@ -265,24 +253,17 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
     return await kind.take(active, posted.given, posted.to_all)
 
 
-def store(
+async def store(
     active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
-) -> Awaitable[None]:
+) -> None:
     """Write what was staged since `before`.
 
     If this would finish the run and a cancellation waits, the run is cancelled instead: the same
     transaction decides. The `work` that led there is kept.
     """
-    if active.state.finished is None:
-        return active.append(consumes=consumes)
-    return _store_end(active, before, work, consumes)
-
-
-async def _store_end(
-    active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str]
-) -> None:
+    unless = () if active.state.finished is None else (CANCEL,)
     try:
-        await active.append(consumes=consumes, unless=(CANCEL,))
+        await active.append(consumes=consumes, unless=unless)
     except MessageWaits:
         asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
         active.roll_back(before)

@@ -36,7 +36,7 @@ async def give(call: Call) -> Response:
     page, question = await page_of(call, run), typed.one("question")
     asked = await run_in_page_thread(lambda: page.asked)
     if asked is None or asked.question.question != question:
-        before = given_before(page.facts.history).by_question.get(question)
+        before = given_before(page.facts.history)[0].get(question)
         if before is None:
             return await _tell_late(call, typed, "This is no longer open.")
         if _is_same(before, typed, page.facts.engine.program.machine):
@@ -56,7 +56,8 @@ def _is_same(before: Given, typed: Typed, machine: Machine) -> bool:
     """Whether the form repeats what counts."""
     by = typed.one("by").strip()
     if isinstance(before, Delivery):
-        return without_secrets(Delivery(text=typed.one("artifact"), by=by), machine) == before
+        again = Delivery(text=typed.one("artifact") or None, by=by)
+        return without_secrets(again, machine) == before
     counted = before.choice, before.comment, before.by
     return counted == (typed.one("choice"), typed.one("comment"), by)
 
