@@ -241,6 +241,7 @@ class App(ClaimedRuns):
         asked = await self._asked(run)
         return await post(asked, given, question, self.clock.now(), to_all=to_all)
 
+    # For callers that give one kind only.
     post_answer = reply = post
 
     async def post_all(

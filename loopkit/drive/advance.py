@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from loopkit.drive import answers
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.answers import ask_about_doubt, step_of_answer
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
 from loopkit.drive.inbox import ANSWER, INBOX_SECONDS, consume, release, store
@@ -89,7 +89,7 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.isolated and not may_end(active):
             return None
         if active.state.doubts:
-            await ask_about_doubt(active)
+            await answers.ask_about_doubt(active)
         if active.state.status == "running":
             await run_turn(active)
     return None
@@ -169,10 +169,8 @@ def _has_expired(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
-    step = step_of_answer(active.engine, active.state, answer, active.clock.now())
     before = active.mark()
-    active.take(step)
-    await store(active, before, step.events[:1])
+    await store(active, before, await answers.take(active, answer, to_all=False))
 
 
 async def run_turn(active: ActiveRun) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from loopkit.engine.records import Record
+from loopkit.text import is_broken
 
 
 class AnswerRefused(Exception):
@@ -25,8 +28,6 @@ class AnsweredTwice(AnswerRefused):
 
 def refuse_broken(given: Record, noun: str) -> None:
     """Raise AnswerRefused for texts that can't be stored."""
-    try:
-        given.to_json()
-    except UnicodeEncodeError as error:
+    if is_broken(json.dumps(given.plain(), ensure_ascii=False)):
         message = f"the {noun} has half a surrogate pair in it, which is not a character"
-        raise AnswerRefused(message) from error
+        raise AnswerRefused(message)

@@ -27,7 +27,7 @@ from loopkit.drive.state_files import (
     watch_output,
     workspace,
 )
-from loopkit.engine.events import Delivery, Event, Failed, Replied, Usage, Waiting, Wanted
+from loopkit.engine.events import Delivery, Event, Failed, Usage, Waiting, Wanted
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
@@ -116,9 +116,8 @@ def judge(_: Engine, run: RunState, delivery: Delivery, __: float) -> None:
             message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
             raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
     elif not wanted.takes_text:
-        message = (
-            f"`{wanted.artifact}` is the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
-        )
+        where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
+        message = f"`{wanted.artifact}` is {where}"
         raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
     elif not is_answer(text):
         message = f"the delivery has {len(text):,} characters"
@@ -138,43 +137,29 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
     if delivery.text is not None:
         return False
     wanted = run.question.wanted if run.question is not None else None
-    return wanted is None or not _is_untouched(run, wanted)
-
-
-def _is_untouched(state: RunState, wanted: Wanted) -> bool:
-    """Whether the workspace is as it was when this was asked for."""
-    if wanted.form == "file":
-        try:
-            path = resolve_inside(Path(wanted.workspace), wanted.path)
-        except OutsideWorkspace:
-            return False
-        return not was_written_since(path, FileMark.of_text(wanted.before))
-    captured = state.captured.get(state.open_calls[wanted.call].task)
-    if captured is None:
-        return False
-    place, origin = Path(captured.place), None
-    for own in state.isolated.values():
-        if place.is_relative_to(own.place):
-            origin = Path(own.source) / place.relative_to(own.place)
+    if wanted is None:
+        return True
     try:
+        if wanted.form == "file":
+            path = resolve_inside(Path(wanted.workspace), wanted.path)
+            return was_written_since(path, FileMark.of_text(wanted.before))
+        captured = run.captured[run.open_calls[wanted.call].task]
+        place, origin = Path(captured.place), None
+        for own in run.isolated.values():
+            if place.is_relative_to(own.place):
+                origin = Path(own.source) / place.relative_to(own.place)
         tree = read_tree(place, origin)
-    except (TooLarge, OSError):
-        return False
-    return (tree.digest, tree.times) == (captured.tree, captured.times)
+    except (KeyError, OutsideWorkspace, TooLarge, OSError):
+        return True
+    return (tree.digest, tree.times) != (captured.tree, captured.times)
 
 
 async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event]:
-    """Take a delivery as the reply to the open request: the next turn completes the work."""
-    active.stage(await reply_from_delivery(active, _wanted_by(active.state), delivery))
-    return ()
+    """Take a delivery, its text and the output in the workspace, as the reply to the open request.
 
-
-async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
-    """The reply for a delivery: its text, and the output in the workspace.
-
-    Raises CallFailed if the workspace can't be read.
+    The next turn completes the work. Raises CallFailed if the workspace can't be read.
     """
-    name = active.state.state
+    name, wanted = active.state.state, _wanted_by(active.state)
     asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output
     folder = await workspace(active, asked.workspace)
@@ -184,7 +169,8 @@ async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Deliv
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
     written = await _read_output(active, folder, wanted)
     reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
-    return reply.replace(by=delivery.by)
+    active.stage(reply.replace(by=delivery.by))
+    return ()
 
 
 async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import takewhile
 from math import ceil
 from typing import Any
 
@@ -134,33 +135,28 @@ class OutsideAgents:
         text = None if artifact is None else text_or_json(artifact)
         await self._host.post(run, Delivery(text=text, by=program), request)
         for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
-            if not await self._asks(run, request):
+            question = (await self._host.app.state_of(run)).question
+            if question is None or question.question != request:
                 return
             # Another process may drive the run; it does not notify this one.
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def _asks(self, run: str, request: str) -> bool:
-        state = await self._host.app.state_of(run)
-        return state.question is not None and state.question.question == request
-
     async def verdicts(self, run: str, request: str) -> list[dict[str, Any]]:
         """The reports of all states that have judged the delivery to a request."""
         app = self._host.app
-        events = [stored.event for stored in await app.events(run)]
         machine = await app.machine_of(await app.state_of(run))
-        waits = [event for event in events if isinstance(event, Waiting) and event.wanted]
-        calls = {event.wanted.call for event in waits if event.wanted and event.question == request}
-        begun = next(
-            (n for n, e in enumerate(events) if isinstance(e, Replied) and e.key in calls),
-            len(events),
-        )
-        later = (n for n, e in enumerate(events) if n > begun and e in waits)
+        events = iter([stored.event for stored in await app.events(run)])
+        waits = (event for event in events if isinstance(event, Waiting))
+        wanted = next((event.wanted for event in waits if event.question == request), None)
+        replies = (event for event in events if isinstance(event, Replied))
+        next((event for event in replies if wanted and event.key == wanted.call), None)
+        judged = takewhile(lambda event: not (isinstance(event, Waiting) and event.wanted), events)
         return [
             {
                 "state": event.state,
                 **report_diagnostics(event.report, machine.limits.feedback_items),
             }
-            for event in events[begun : next(later, len(events))]
+            for event in judged
             if isinstance(event, Worked) and event.report is not None
         ]
 
