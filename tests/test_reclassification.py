@@ -42,7 +42,7 @@ def post(durable: Desk, run: Played, answer: HumanAnswer, question: str | None =
     async def posted() -> bool:
         app = App.open(durable.state_folder)
         try:
-            return await app.post_answer(run.state.run, answer, question)
+            return await app.post(run.state.run, answer, question)
         finally:
             await app.close()
 
