@@ -22,6 +22,7 @@ from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.machine_files import note_of_change
 from loopkit.drive.notify import notify
 from loopkit.drive.repair import Mend
@@ -285,7 +286,7 @@ def reply(
 
 def _give(
     run: str,
-    given: HumanAnswer | Delivery,
+    given: AnyAnswer,
     question: str | None,
     state: str | Path,
     agents: Functions | None,

@@ -18,7 +18,7 @@ from loopkit.drive.answers import new_question
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.deliveries import delivery_failures
-from loopkit.drive.inbox import CANCEL, KINDS, Asked, Given, consume, post
+from loopkit.drive.inbox import CANCEL, KINDS, AnyAnswer, StoredRun, consume, post
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
@@ -229,7 +229,7 @@ class App(ClaimedRuns):
         await self.journal.remove(*runs)
 
     async def post(
-        self, run: str, given: Given, question: str | None = None, *, to_all: bool = False
+        self, run: str, given: AnyAnswer, question: str | None = None, *, to_all: bool = False
     ) -> bool:
         """Post an answer, or an artifact from outside, to the inbox; false if it was given before.
 
@@ -238,26 +238,26 @@ class App(ClaimedRuns):
         answer is also for the run's other calls in doubt. Raises AnswerRefused, and NotRunnable
         where nothing is asked.
         """
-        asked = await self._asked(run)
-        return await post(asked, given, question, self.clock.now(), to_all=to_all)
+        stored = await self._stored_run(run)
+        return await post(stored, given, question, self.clock.now(), to_all=to_all)
 
     # For callers that give one kind only.
     post_answer = reply = post
 
     async def post_all(
-        self, given: Sequence[tuple[str, Given, str | None]], *, to_all: bool = False
+        self, given: Sequence[tuple[str, AnyAnswer, str | None]], *, to_all: bool = False
     ) -> bool:
         """Post something to each of several runs, or none; false if all of it was given before."""
         for run, one, _ in given if len(given) > 1 else ():
-            asked = await self._asked(run)
-            KINDS[type(one)].judge(asked.engine, asked.state, one, self.clock.now())
+            stored = await self._stored_run(run)
+            KINDS[type(one)].judge(stored.engine, stored.state, one, self.clock.now())
         return any([await self.post(*one, to_all=to_all) for one in given])
 
-    async def _asked(self, run: str) -> Asked:
+    async def _stored_run(self, run: str) -> StoredRun:
         history = await self.events(run)
         state = state_after(run, history)
         engine = self.engine(await self.machine_of(state), state.definition)
-        return Asked(self.journal, engine, history, state)
+        return StoredRun(self.journal, engine, history, state)
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.
@@ -296,8 +296,8 @@ class App(ClaimedRuns):
 
     async def facts_of(self, run: str) -> RunFacts:
         """The facts that a page shows about a run."""
-        asked = await self._asked(run)
-        return await read_facts(self, asked.state, asked.history, asked.engine, self.clock.now())
+        stored, now = await self._stored_run(run), self.clock.now()
+        return await read_facts(self, stored.state, stored.history, stored.engine, now)
 
     async def __aenter__(self) -> Self:
         return self

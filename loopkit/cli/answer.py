@@ -18,7 +18,7 @@ from loopkit.cli.limits import parse_limits
 from loopkit.cli.person import beside_options, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
-from loopkit.drive.inbox import ANSWER, DELIVERY, Given, Kind
+from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
 from loopkit.engine.events import HumanAnswer
 from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
@@ -81,7 +81,7 @@ def command(
         by=by,
     )
 
-    async def give(app: App) -> list[tuple[str, Given]]:
+    async def give(app: App) -> list[tuple[str, AnyAnswer]]:
         if to_all:
             runs = await _runs_with_choice(app, run, choice)
         else:
@@ -113,7 +113,7 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
 def give_and_drive(
     run: str,
     kind: Kind,
-    give: Callable[[App], Awaitable[Sequence[tuple[str, Given]]]],
+    give: Callable[[App], Awaitable[Sequence[tuple[str, AnyAnswer]]]],
     driving: tuple[str, Sequence[str]],
     *,
     again: bool,

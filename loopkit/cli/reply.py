@@ -13,7 +13,7 @@ from loopkit.cli.driving import driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.stored_runs import run_argument
-from loopkit.drive.inbox import DELIVERY, Given
+from loopkit.drive.inbox import DELIVERY, AnyAnswer
 from loopkit.engine.events import Delivery
 
 STDIN = "-"
@@ -44,7 +44,7 @@ def command(
     where the artifact is a file or a folder. `loopkit runs show RUN` shows what is wanted.
     """
 
-    async def give(app: App) -> list[tuple[str, Given]]:
+    async def give(app: App) -> list[tuple[str, AnyAnswer]]:
         delivery = Delivery(text=_text(file), by=by)
         return [(await run_asking(app, run, DELIVERY), delivery)]
 

@@ -46,7 +46,7 @@ INBOX_SECONDS = 1.0
 NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
-Given: TypeAlias = HumanAnswer | Delivery
+AnyAnswer: TypeAlias = HumanAnswer | Delivery
 
 
 class Kind(NamedTuple):
@@ -73,10 +73,10 @@ DELIVERY = Kind(
     as_stored=deliveries.without_secrets,
     may_differ=deliveries.may_differ,
 )
-KINDS: Mapping[type[Given], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
+KINDS: Mapping[type[AnyAnswer], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
 
 
-class Posted(Record, frozen=True, kw_only=True, omit_defaults=True):
+class Posting(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What is given to a run, on its way: it names the question that it belongs to."""
 
     question: str
@@ -86,7 +86,7 @@ class Posted(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it is for all calls of the run that are in doubt, where one is asked about."""
 
     @property
-    def given(self) -> Given:
+    def given(self) -> AnyAnswer:
         """The answer or delivery; raises ValueError if there is none."""
         given = self.answer or self.delivery
         if given is None:
@@ -94,8 +94,8 @@ class Posted(Record, frozen=True, kw_only=True, omit_defaults=True):
         return given
 
 
-class Asked(NamedTuple):
-    """A stored run, for which something is posted."""
+class StoredRun(NamedTuple):
+    """A run as its journal keeps it."""
 
     journal: Journal
     engine: Engine
@@ -104,7 +104,7 @@ class Asked(NamedTuple):
 
 
 async def post(
-    run: Asked, given: Given, named: str | None, now: float, *, to_all: bool = False
+    run: StoredRun, given: AnyAnswer, named: str | None, now: float, *, to_all: bool = False
 ) -> bool:
     """Post an answer or a delivery to the inbox of a run; False if it was given before.
 
@@ -134,31 +134,33 @@ async def post(
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
         raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
     content: dict[str, Any] = {kind.name: given}
-    posted = Posted(question=question.question, to_all=to_all, **content)
+    posted = Posting(question=question.question, to_all=to_all, **content)
     first = await _post(run, kind.name, posted, now)
     if first is not None:
         _refuse_another(kind, state, question.question, first.given, given)
     return first is None
 
 
-async def _is_repeated(kind: Kind, state: RunState, before: Iterable[Given], given: Given) -> bool:
+async def _is_repeated(
+    kind: Kind, state: RunState, before: Iterable[AnyAnswer], given: AnyAnswer
+) -> bool:
     """Whether the same was given before, as far as that can be known."""
     same = any(is_same(one, given) for one in before)
     return same and not await asyncio.to_thread(kind.may_differ, state, given)
 
 
 def _refuse_another(
-    kind: Kind, state: RunState, question: str, before: Given, given: Given
+    kind: Kind, state: RunState, question: str, before: AnyAnswer, given: AnyAnswer
 ) -> None:
     """Raise AnswerRefused if a question that is over was given another one."""
     if not is_same(before, given):
         raise _late(kind, state, question, before)
 
 
-def given_before(history: Sequence[Stored]) -> tuple[dict[str, Given], dict[str, Given]]:
+def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[str, AnyAnswer]]:
     """What a run was given so far: by the id of the question, and the last one by state."""
-    by_question: dict[str, Given] = {}
-    by_state: dict[str, Given] = {}
+    by_question: dict[str, AnyAnswer] = {}
+    by_state: dict[str, AnyAnswer] = {}
     asked, requests = "", dict[str, Waiting]()
     for event in (stored.event for stored in history):
         match event:
@@ -175,7 +177,7 @@ def given_before(history: Sequence[Stored]) -> tuple[dict[str, Given], dict[str,
     return by_question, by_state
 
 
-def is_same(before: Given, given: Given) -> bool:
+def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
     """Whether the same was given before, by whomever."""
     if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
         # What is stored has the defaults of the form as well.
@@ -183,14 +185,16 @@ def is_same(before: Given, given: Given) -> bool:
     return before.replace(by=given.by) == given
 
 
-def who_gave(before: Given) -> str:
+def who_gave(before: AnyAnswer) -> str:
     """Who answered a question, and how."""
     if isinstance(before, HumanAnswer):
         return f"{before.by} has answered it with `{before.choice}`"
     return f"{before.by} has delivered it"
 
 
-def _late(kind: Kind, state: RunState, named: str, before: Given | None = None) -> AnswerRefused:
+def _late(
+    kind: Kind, state: RunState, named: str, before: AnyAnswer | None = None
+) -> AnswerRefused:
     """The refusal of what is for a question that is over; `before` is what it was given."""
     now = state.question.question if state.question is not None else named
     message = f"{kind.noun} `{named}` is no longer open"
@@ -199,7 +203,7 @@ def _late(kind: Kind, state: RunState, named: str, before: Given | None = None) 
     return AnswerRefused(message, "question")
 
 
-async def _post(run: Asked, kind: str, posted: Posted, now: float) -> Posted | None:
+async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posting | None:
     """Post a message; what was posted for the same question before stays, and is returned."""
     name = run.state.run
     refused = (stored.event for stored in run.history if isinstance(stored.event, Refused))
@@ -212,7 +216,7 @@ async def _post(run: Asked, kind: str, posted: Posted, now: float) -> Posted | N
     for parent in ancestors_of(name):
         await run.journal.post(parent, WAKE, f"{name}:{place}", child, now)
         child = parent
-    return None if first is None else read_record(Posted, first)
+    return None if first is None else read_record(Posting, first)
 
 
 async def consume(active: ActiveRun) -> None:
@@ -246,7 +250,7 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
         if active.state.waits_for_children:
             active.stage(Resumed())
         return ()
-    posted = read_record(Posted, message.data)
+    posted = read_record(Posting, message.data)
     kind, question = KINDS[type(posted.given)], active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"{kind.noun} `{posted.question}` is no longer open")

@@ -15,7 +15,7 @@ from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.inbox import Given
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
 from loopkit.drive.stored_event import Stored
 from loopkit.journal import JournalError, RunBusy
@@ -97,7 +97,7 @@ class Host:
         self._refuse_at_end()
         self._drive(await self.app.resume(run))
 
-    async def post(self, run: str, given: Given, question: str | None = None) -> Posted:
+    async def post(self, run: str, given: AnyAnswer, question: str | None = None) -> Posted:
         """Answer the open question of a run, or deliver what it waits for, and continue the run.
 
         With `question`, the open question must have that id. Raises AnswerRefused, NotRunnable

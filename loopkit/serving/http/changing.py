@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.serving.host import THIS_SERVER
@@ -112,7 +113,7 @@ async def reply_to_run(call: Call) -> Response:
     return await _post(call, Delivery(text=text, by=body.by))
 
 
-async def _post(call: Call, given: HumanAnswer | Delivery) -> Response:
+async def _post(call: Call, given: AnyAnswer) -> Response:
     """Give a run what a body holds, and go on with it; raises BadRequest and AnswerRefused."""
     if not is_name(given.by):
         raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.deliveries import without_secrets
-from loopkit.drive.inbox import Given, given_before, who_gave
+from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.events import Delivery
 from loopkit.journal import JournalError, RunUnreadable
 from loopkit.language import Machine
@@ -52,7 +52,7 @@ async def give(call: Call) -> Response:
     return to_page(call, run, given.by)
 
 
-def _is_same(before: Given, typed: Typed, machine: Machine) -> bool:
+def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
     """Whether the form repeats what counts."""
     by = typed.one("by").strip()
     if isinstance(before, Delivery):
