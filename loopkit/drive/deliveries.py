@@ -20,13 +20,7 @@ from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
 from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
-from loopkit.drive.state_files import (
-    file_before,
-    files_reader,
-    read_written,
-    watch_output,
-    workspace,
-)
+from loopkit.drive.state_files import files_reader, read_written, watch_output, workspace
 from loopkit.engine.events import Delivery, Event, Failed, Usage, Waiting, Wanted
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -89,15 +83,15 @@ async def _describe_wanted(
         json_schema=None if asked.schema is None else dict(asked.schema),
         workspace=str(folder) if is_at_work else "",
     )
+    template = output.folder or output.file
+    if template is None:
+        return wanted
+    await watch_output(active, folder, output, work.task)
+    path = render(active.program, active.state, template).strip()
     if output.folder is not None:
-        await watch_output(active, folder, output, work.task)
-        relative = render(active.program, active.state, output.folder).strip()
-        return wanted.replace(form="folder", path=relative)
-    if output.file is not None:
-        relative = render(active.program, active.state, output.file).strip()
-        before = await file_before(active, folder, relative, output.name, work.task)
-        return wanted.replace(form="file", path=relative, before=before.to_text())
-    return wanted
+        return wanted.replace(form="folder", path=path)
+    before = active.state.captured[work.task].times
+    return wanted.replace(form="file", path=path, before=before)
 
 
 def without_secrets(delivery: Delivery, machine: Machine) -> Delivery:
