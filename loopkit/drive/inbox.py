@@ -55,8 +55,9 @@ class Kind(NamedTuple):
     name: str
     """Its name in messages, and in the inbox."""
     noun: str
-    """What it is given to."""
+    """What it is given to, in messages."""
     verb: str
+    """What is done by giving it, in messages."""
     judge: Callable[[Engine, RunState, Any, float], object]
     """Raises AnswerRefused if the open question does not take it."""
     take: Callable[[ActiveRun, Any, bool], Awaitable[Sequence[Event]]]
