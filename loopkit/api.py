@@ -21,10 +21,10 @@ from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.machine_files import note_of_change
 from loopkit.drive.notify import notify
-from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.repair import Mend
 from loopkit.drive.repair.refusals import new_limits
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
@@ -240,31 +240,24 @@ def answer(
     Raises AnswerRefused with the reason, NotRunnable if no question is open, and JournalError, also
     if another process drives the run and takes the answer.
     """
-
     try:
         fields = json_data("the form", form)
     except InvalidInput as error:
         raise AnswerRefused(str(error)) from error
-
-    async def go_on(app: App) -> ActiveRun:
-        given = HumanAnswer(
-            choice=choice,
-            comment=comment,
-            form=fields,
-            edit=edit,
-            origins={name: _several(states) for name, states in (origins or {}).items()},
-            limits=dict(limits or {}),
-            by=by,
-        )
-        try:
-            asking = await _waiting_run(app, run, is_for_artifact=False)
-            await app.post_answer(asking, given, question)
-        except AnsweredTwice as twice:
-            help_ = "name it with `question=` to answer the same"
-            raise AnswerRefused(f"{twice}; {help_}") from twice
-        return await app.resume(run)
-
-    return _run_to_end(_drive(go_on, state, agents))
+    moved = {
+        name: (states,) if isinstance(states, str) else tuple(states)
+        for name, states in (origins or {}).items()
+    }
+    given = HumanAnswer(
+        choice=choice,
+        comment=comment,
+        form=fields,
+        edit=edit,
+        origins=moved,
+        limits=dict(limits or {}),
+        by=by,
+    )
+    return _give(run, given, question, state, agents)
 
 
 def reply(
@@ -288,32 +281,33 @@ def reply(
     delivery.
     """
     text = said if said is None or isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    return _give(run, Delivery(text=text, by=by), question, state, agents)
+
+
+def _give(
+    run: str,
+    given: AnyAnswer,
+    question: str | None,
+    state: str | Path,
+    agents: Functions | None,
+) -> Result:
+    """Give it to a run, or to the only child that waits for such a thing, and continue the run."""
 
     async def go_on(app: App) -> ActiveRun:
+        every = await app.questions(run, is_for_artifact=isinstance(given, Delivery))
+        if len(every) > 1:
+            raise AnswerRefused(
+                f"`{run}` has {plural(len(every), 'open question')}: answer one of `questions` of "
+                "the result by its id"
+            )
         try:
-            asking = await _waiting_run(app, run, is_for_artifact=True)
-            await app.reply(asking, Delivery(text=text, by=by), question)
+            await app.post(every[0].state.run if every else run, given, question)
         except AnsweredTwice as twice:
-            help_ = "name it with `question=` to deliver the same"
+            help_ = f"name it with `question=` to {twice.again}"
             raise AnswerRefused(f"{twice}; {help_}") from twice
         return await app.resume(run)
 
     return _run_to_end(_drive(go_on, state, agents))
-
-
-def _several(states: str | Sequence[str]) -> tuple[str, ...]:
-    return (states,) if isinstance(states, str) else tuple(states)
-
-
-async def _waiting_run(app: App, run: str, *, is_for_artifact: bool) -> str:
-    """The run whose question or request is meant: it, or the only child that waits for that."""
-    asked = [one.state.run for one in await app.questions(run, is_for_artifact=is_for_artifact)]
-    if len(asked) > 1:
-        raise AnswerRefused(
-            f"`{run}` has {plural(len(asked), 'open question')}: answer one of `questions` of the "
-            "result by its id"
-        )
-    return asked[0] if asked else run
 
 
 async def _drive_and_notify(app: App, active: ActiveRun) -> RunState:

@@ -14,24 +14,16 @@ from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
+from loopkit.drive.answers import new_question
 from loopkit.drive.archive import definition, state_after
 from loopkit.drive.claimed_runs import ClaimedRuns
 from loopkit.drive.deliveries import delivery_failures
-from loopkit.drive.inbox import CANCEL, consume
-from loopkit.drive.posted_deliveries import post_delivery, was_delivered, without_secrets
-from loopkit.drive.posting import post_answer, was_answered
-from loopkit.drive.questions import new_question, step_of_answer
+from loopkit.drive.inbox import CANCEL, KINDS, AnyAnswer, StoredRun, consume, post
 from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
 from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
 from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
 from loopkit.engine.changes import apply
-from loopkit.engine.events import (
-    Delivery,
-    HumanAnswer,
-    Repaired,
-    Resumed,
-    Started,
-)
+from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal import Claim, RunBusy
@@ -236,58 +228,36 @@ class App(ClaimedRuns):
             refuse_child(run, "runs", "rm")
         await self.journal.remove(*runs)
 
-    async def post_answer(
-        self,
-        run: str,
-        answer: HumanAnswer,
-        question: str | None = None,
-        *,
-        to_all: bool = False,
+    async def post(
+        self, run: str, given: AnyAnswer, question: str | None = None, *, to_all: bool = False
     ) -> bool:
-        """Post an answer to the inbox; false if it was given before.
+        """Post an answer, or an artifact from outside, to the inbox; false if it was given before.
 
-        It is for the `question` of that id; without one for the open question, unless it is
-        typed twice. With `to_all` it is also for the run's other calls in doubt. Raises
-        AnswerRefused, and NotRunnable where nothing is asked.
+        It is for the question or request of that id, which `waiting` names as its `question`;
+        without one for the open one, unless the same is given twice in a row. With `to_all` an
+        answer is also for the run's other calls in doubt. Raises AnswerRefused, and NotRunnable
+        where nothing is asked.
         """
+        stored = await self._stored_run(run)
+        return await post(stored, given, question, self.clock.now(), to_all=to_all)
+
+    # For callers that give one kind only.
+    post_answer = reply = post
+
+    async def post_all(
+        self, given: Sequence[tuple[str, AnyAnswer, str | None]], *, to_all: bool = False
+    ) -> bool:
+        """Post something to each of several runs, or none; false if all of it was given before."""
+        for run, one, _ in given if len(given) > 1 else ():
+            stored = await self._stored_run(run)
+            KINDS[type(one)].judge(stored.engine, stored.state, one, self.clock.now())
+        return any([await self.post(*one, to_all=to_all) for one in given])
+
+    async def _stored_run(self, run: str) -> StoredRun:
         history = await self.events(run)
         state = state_after(run, history)
-        if was_answered(history, state, answer, question):
-            return False
-        refuse_over(state)
         engine = self.engine(await self.machine_of(state), state.definition)
-        given, now = (answer, question, to_all), self.clock.now()
-        return await post_answer(self.journal, engine, history, state, given, now)
-
-    async def post_answers(
-        self, given: Sequence[tuple[str, HumanAnswer, str | None]], *, to_all: bool = False
-    ) -> bool:
-        """Post answers to the inboxes of runs; false if all were given before.
-
-        With `to_all` they are also for the other calls of these runs that are in doubt. Raises as
-        `post_answer` does, and leaves none then.
-        """
-        for run, answer, _ in given if len(given) > 1 else ():
-            state = await self.state_of(run)
-            engine = self.engine(await self.machine_of(state), state.definition)
-            step_of_answer(engine, state, answer, self.clock.now())
-        return any([await self.post_answer(*one, to_all=to_all) for one in given])
-
-    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> bool:
-        """Post an artifact from outside to the inbox; false if it was delivered before.
-
-        It is for the request of that id, which `waiting` names as its `question`; without one for
-        the open request, unless the same is delivered twice in a row. Raises AnswerRefused, and
-        NotRunnable where nothing is waited for.
-        """
-        history = await self.events(run)
-        state = state_after(run, history)
-        delivery = without_secrets(delivery, await self.machine_of(state))
-        if was_delivered(history, state, delivery, question):
-            return False
-        refuse_over(state)
-        now = self.clock.now()
-        return await post_delivery(self.journal, history, state, delivery, question, now)
+        return StoredRun(self.journal, engine, history, state)
 
     async def cancel(self, run: str, reason: str) -> str:
         """End a run, or leave word for the process that drives it; what happened, in a sentence.
@@ -326,10 +296,8 @@ class App(ClaimedRuns):
 
     async def facts_of(self, run: str) -> RunFacts:
         """The facts that a page shows about a run."""
-        history = await self.events(run)
-        state = state_after(run, history)
-        engine = self.engine(await self.machine_of(state), state.definition)
-        return await read_facts(self, state, history, engine, self.clock.now())
+        stored, now = await self._stored_run(run), self.clock.now()
+        return await read_facts(self, stored.state, stored.history, stored.engine, now)
 
     async def __aenter__(self) -> Self:
         return self

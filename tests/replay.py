@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.human_answers import complete_work
+from loopkit.drive.answers import complete_work
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Artifact, HumanAnswer, Kept, Started, Worked
 from loopkit.engine.findings import Finding, Report

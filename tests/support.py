@@ -355,10 +355,8 @@ class Desk:
     ) -> Played:
         app = self._app()
         try:
-            if isinstance(answer, Delivery):
-                await app.reply(run, answer)
-            elif answer is not None:
-                await app.post_answer(run, answer)
+            if answer is not None:
+                await app.post(run, answer)
             return await self._drive(app, await app.resume(run, limits, mend), 0)
         finally:
             await app.close()

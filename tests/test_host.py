@@ -104,8 +104,8 @@ async def test_an_answer_is_checked_recorded_and_followed(host: Host) -> None:
     run = await host.start("note", {"topic": "tea"})
     await host.wait_until_released(run)
     with pytest.raises(AnswerRefused, match="`burn`"):
-        await host.answer(run, ACCEPT.replace(choice="burn"))
-    assert await host.answer(run, ACCEPT) == (True, "this server")
+        await host.post(run, ACCEPT.replace(choice="burn"))
+    assert await host.post(run, ACCEPT) == (True, "this server")
     await host.wait_until_released(run)
     state = await host.app.state_of(run)
     assert state.finished is not None
@@ -121,16 +121,16 @@ async def test_an_answer_that_is_given_twice_counts_once_and_a_stale_one_is_refu
     assert asked is not None
     again = HumanAnswer(choice="revise", comment="Longer.", by="ann")
     first, second = await asyncio.gather(
-        host.answer(run, again, asked.question), host.answer(run, again, asked.question)
+        host.post(run, again, asked.question), host.post(run, again, asked.question)
     )
     assert sorted([first.is_new, second.is_new]) == [False, True]
     await host.wait_until_released(run)
     assert (await host.app.state_of(run)).visit == 2
     with pytest.raises(AnswerRefused, match="no longer open"):
-        await host.answer(run, ACCEPT, asked.question)
-    await host.answer(run, ACCEPT)
+        await host.post(run, ACCEPT, asked.question)
+    await host.post(run, ACCEPT)
     await host.wait_until_released(run)
-    assert await host.answer(run, ACCEPT) == (False, "nobody")
+    assert await host.post(run, ACCEPT) == (False, "nobody")
 
 
 async def test_what_cannot_be_started_is_refused_as_on_the_command_line(host: Host) -> None:
@@ -205,10 +205,10 @@ async def test_an_answer_to_a_child_wakes_its_family(host: Host) -> None:
     with host.hearing(run, lambda of, stored: heard.append((of, stored))):
         await host.wait_until_released(run)
         first, second = await host.app.questions(run)
-        await host.answer(first.state.run, ACCEPT)
+        await host.post(first.state.run, ACCEPT)
         await host.wait_until_released(run)
         assert [one.state.run for one in await host.app.questions(run)] == [second.state.run]
-        await host.answer(second.state.run, ACCEPT)
+        await host.post(second.state.run, ACCEPT)
         await host.wait_until_released(run)
     assert (await host.app.state_of(run)).status == "finished"
     assert {of for of, _ in heard} == {run, first.state.run, second.state.run}
@@ -237,7 +237,7 @@ def test_the_command_line_goes_on_with_the_runs_of_a_host() -> None:
 
     async def answered_again(run: str) -> Posted:
         async with Host(Path(".loopkit"), []) as host:
-            return await host.answer(run, ACCEPT)
+            return await host.post(run, ACCEPT)
 
     run = asyncio.run(started())
     assert invoke(["answer", run, "accept", "--by", "ann"]) == 0
@@ -272,6 +272,6 @@ async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
         # The call of a program is in doubt: a person says whether it is made again.
         [asked] = await host.app.questions(run)
         assert asked.question.question.startswith("doubt:")
-        await host.answer(run, HumanAnswer(choice="retry", by="ann"))
+        await host.post(run, HumanAnswer(choice="retry", by="ann"))
         await host.wait_until_released(run)
         assert (await host.app.state_of(run)).artifacts["note"].text == "tea"

@@ -162,7 +162,7 @@ def test_the_same_delivery_counts_once_and_another_one_is_refused(tmp_path: Path
     assert second.question is not None
     same = deliver(tmp_path, first.run, "No goals.", question=named)
     assert same.question == second.question
-    with pytest.raises(AnswerRefused, match="it had another delivery"):
+    with pytest.raises(AnswerRefused, match="person has delivered it"):
         deliver(tmp_path, first.run, GOOD, question=named)
     with pytest.raises(AnswerRefused, match="had this delivery already, and this is a new one"):
         deliver(tmp_path, first.run, "No goals.")

@@ -115,13 +115,13 @@ def test_what_is_over_or_answered_otherwise_is_refused(tmp_path: Path) -> None:
         run = await host.start("machine", {})
         request = (await call("next", run=run))["request"]
         second = (await call("submit", **submitted(request, "No goals.")))["next"]["request"]
-        with pytest.raises(CallRefused, match="is over: it had another delivery"):
+        with pytest.raises(CallRefused, match="has delivered it"):
             await call("submit", **submitted(request, GOOD))
         # The same again, as of a client that has not heard the answer, changes nothing.
         same = await call("submit", **submitted(request, "No goals."))
         assert same["next"]["request"] == second
         await call("submit", **submitted(second, GOOD))
-        with pytest.raises(CallRefused, match="is over: it had another delivery"):
+        with pytest.raises(CallRefused, match="has delivered it"):
             await call("submit", **submitted(second, GOOD + "More."))
         with pytest.raises(CallRefused, match="already finished"):
             await call("submit", run=run, request="draft:9:1", artifact=GOOD)
@@ -450,7 +450,7 @@ def test_a_real_client_plays_the_architect_of_plan_review_to_acceptance(
         assert judged["verdicts"][0]["verdict"] == "fail"
         second = judged["next"]["request"]
         assert second["prompt"].startswith("The plan has these issues (revision 1 of 2):")
-        with pytest.raises(CallRefused, match="is over"):
+        with pytest.raises(CallRefused, match="is no longer open"):
             await call("submit", **submitted(first, plan("good")))
         told = await call("submit", **submitted(second, plan("good")))
         assert [one["verdict"] for one in told["verdicts"]] == ["pass"]

@@ -42,7 +42,7 @@ def post(durable: Desk, run: Played, answer: HumanAnswer, question: str | None =
     async def posted() -> bool:
         app = App.open(durable.state_folder)
         try:
-            return await app.post_answer(run.state.run, answer, question)
+            return await app.post(run.state.run, answer, question)
         finally:
             await app.close()
 
@@ -376,7 +376,7 @@ def test_the_same_answer_twice_counts_once_and_another_one_is_refused(durable: D
     said = HumanAnswer(choice="send_back", comment="So", origins={finding(run): ("planning",)})
     post(durable, run, said)
     post(durable, run, said)
-    with pytest.raises(AnswerRefused, match="was answered with `send_back` meanwhile"):
+    with pytest.raises(AnswerRefused, match="person has answered it with `send_back`"):
         post(durable, run, said.replace(origins={finding(run): ("design",)}))
     done = durable.resume(run.state.run)
     assert len([event for event in done.of(Worked) if event.answer]) == 1

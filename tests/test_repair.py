@@ -10,7 +10,7 @@ import pytest
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.inbox import PostedAnswer
+from loopkit.drive.inbox import Posting
 from loopkit.drive.repair import Mend
 from loopkit.drive.repair.spent import overspent
 from loopkit.engine.events import (
@@ -370,7 +370,7 @@ def test_an_answer_to_the_question_before_does_not_count(desk: Desk) -> None:
 
     async def post() -> None:
         async with App.open(desk.state_folder) as app:
-            data = PostedAnswer(question=question, answer=HumanAnswer(choice="yes")).to_json()
+            data = Posting(question=question, answer=HumanAnswer(choice="yes")).to_json()
             await app.journal.post(run.state.run, "answer", "early", data, 1.0)
 
     asyncio.run(post())

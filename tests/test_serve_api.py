@@ -166,52 +166,6 @@ async def test_children_are_told_with_their_parent_and_answered_by_their_own_ids
     }  # fmt: skip
 
 
-async def test_a_stale_answer_is_refused_and_the_same_answer_twice_is_one(site: Served) -> None:
-    run = await started(site)
-    path = f"/api/runs/{run}/answer"
-    asked = (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"]
-    again = {"choice": "again", "comment": "Shorter.", "question": asked}
-    assert (await site.post(path, **again)).json()["is_new"] is True
-    await site.until(run, lambda run: len(run["route"]) == 3 and is_asking(run))
-    stale = await site.post(path, choice="send", question=asked)
-    assert stale.status_code == 409
-    assert f"question `{asked}` is no longer open" in stale.json()["error"]["message"]
-    # Without the question nobody knows which of the two is meant.
-    twice = await site.post(path, choice="again", comment="Shorter.")
-    assert twice.status_code == 409
-    assert "name it as `question`" in twice.json()["error"]["message"]
-    assert (await site.post(path, choice="send")).status_code == 200
-    await site.until(run, is_over)
-    same = await site.post(path, choice="send")
-    assert (same.status_code, same.json()["is_new"]) == (200, False)
-    assert same.json()["driver"] == "nobody"
-    other = await site.post(path, choice="drop")
-    assert other.status_code == 409
-
-
-async def test_who_answers_a_question_that_is_over_is_told_who_did(site: Served) -> None:
-    run = await started(site)
-    path = f"/api/runs/{run}/answer"
-    asked = (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"]
-    body = {"choice": "again", "comment": "Shorter.", "by": "ann", "question": asked}
-    assert (await site.post(path, **body)).status_code == 200
-    told = await site.until(run, lambda run: len(run["route"]) == 3 and is_asking(run))
-    open_ = told["questions"][0]["question"]["question"]
-    same = await site.post(path, **body)
-    assert (same.status_code, same.json()["is_new"]) == (200, False)
-    assert (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"] == open_
-    other = await site.post(path, choice="drop", question=asked, by="bob")
-    assert other.status_code == 409
-    assert other.json()["error"]["message"] == (
-        f"question `{asked}` is no longer open; `{open_}` is (ann has answered it with `again`)"
-    )
-    await site.post(path, choice="send", by="cy")
-    await site.until(run, is_over)
-    late = await site.post(path, choice="drop", question=open_, by="bob")
-    assert late.status_code == 409
-    assert "cy has answered it with `send`" in late.json()["error"]["message"]
-
-
 async def test_what_a_child_asks_is_listed_and_answered_while_its_siblings_work() -> None:
     Path("busy.yaml").write_text(
         ASKING.replace("name: letter", "name: busy").replace("  draft: {", BUSY + "  draft: {"),

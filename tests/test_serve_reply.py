@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -114,27 +114,63 @@ async def test_a_file_that_was_not_written_is_an_attempt_that_failed() -> None:
         assert await result(site, run) == {"plan": GOOD}
 
 
-async def test_the_same_delivery_counts_once_and_another_one_is_told_who_delivered() -> None:
-    async with started(PLAIN) as (site, run):
-        first = (await wanted(site, run))["question"]
-        body = {"artifact": "No goals.", "by": "ann", "question": first}
-        assert (await reply(site, run, **body)).json()["is_new"] is True
-        second = (await wanted(site, run, 2))["question"]
-        same = await reply(site, run, **body)
-        assert (same.status_code, same.json()["is_new"]) == (200, False)
-        other = await reply(site, run, artifact=GOOD, by="bob", question=first)
-        assert other.status_code == 409
-        assert "it had another delivery, by ann" in other.json()["error"]["message"]
+@pytest.mark.parametrize(
+    ("machine", "path", "texts", "words"),
+    [
+        (
+            PLAIN,
+            "reply",
+            ({"artifact": "No goals."}, {"artifact": GOOD}, {"artifact": "Too late."}),
+            ("request", "delivered it", "delivered it", "done"),
+        ),
+        (
+            ASKING,
+            "answer",
+            ({"choice": "again", "comment": "Shorter."}, {"choice": "send"}, {"choice": "drop"}),
+            ("question", "answered it with `again`", "answered it with `send`", "sent"),
+        ),
+    ],
+    ids=["delivery", "answer"],
+)
+async def test_the_same_counts_once_and_another_one_is_told_who_was_first(
+    machine: str, path: str, texts: Sequence[dict[str, str]], words: Sequence[str]
+) -> None:
+    first, last, other = texts
+    noun, did_first, did_last, outcome = words
+    async with started(machine) as (site, run):
+
+        async def give(**body: str) -> tuple[int, Any]:
+            answer = await site.post(f"/api/runs/{run}/{path}", **body)
+            told = answer.json()
+            return answer.status_code, told["error"]["message"] if "error" in told else told
+
+        [asked] = (await site.get(f"/api/runs/{run}"))["questions"]
+        question = asked["question"]["question"]
+        body = {**first, "by": "ann", "question": question}
+        assert (await give(**body))[1]["is_new"] is True
+        told = await site.until(
+            run,
+            lambda run: (
+                bool(run["questions"]) and run["questions"][0]["question"]["question"] != question
+            ),
+        )
+        open_ = told["questions"][0]["question"]["question"]
+        status, told = await give(**body)
+        assert (status, told["is_new"]) == (200, False)
+        assert (await site.get(f"/api/runs/{run}"))["questions"][0]["question"]["question"] == open_
+        refused = f"{noun} `{question}` is no longer open; `{open_}` is (ann has {did_first})"
+        assert await give(**other, by="bob", question=question) == (409, refused)
         # Without the question nobody knows which of the two is meant.
-        twice = await reply(site, run, artifact="No goals.", by="ann")
-        assert twice.status_code == 409
-        assert "name it as `question`" in twice.json()["error"]["message"]
-        assert (await wanted(site, run, 2))["question"] == second
-        assert (await reply(site, run, artifact=GOOD)).status_code == 200
+        status, told = await give(**first, by="ann")
+        assert (status, "name it as `question`" in told) == (409, True)
+        assert (await give(**last, by="cy"))[0] == 200
         await result(site, run)
-        late = await reply(site, run, artifact="Too late.")
-        assert late.status_code == 409
-        assert "has already finished: done" in late.json()["error"]["message"]
+        status, told = await give(**last, by="cy")
+        assert (status, told["is_new"], told["driver"]) == (200, False, "nobody")
+        status, told = await give(**other)
+        assert (status, f"has already finished: {outcome}" in told) == (409, True)
+        status, told = await give(**other, question=open_)
+        assert (status, f"cy has {did_last}" in told) == (409, True)
 
 
 async def test_a_delivery_with_a_secret_is_known_again_and_the_secret_is_stored_nowhere(
@@ -173,7 +209,7 @@ async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
         assert sorted(answer.status_code for answer in answers) == [200, 409]
         [refused] = [answer for answer in answers if answer.status_code == 409]
         took = next(text for text, each in zip(texts, answers, strict=True) if each != refused)
-        assert f"by who {took[9:12]}" in refused.json()["error"]["message"]
+        assert f"who {took[9:12]} has delivered it" in refused.json()["error"]["message"]
         assert await result(site, run) == {"plan": took}
 
 

@@ -349,7 +349,7 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
     await user.send(choice="send", comment="Fine & <good>.", by="ann", form__stamps="7")
     assert user.status == 409
     late = user.page.find(id="late")
-    assert "bob has answered this question meanwhile, with again." in late.text
+    assert "bob has answered it with `again`." in late.text
     kept = zip(late.all("dt"), late.all("dd"), strict=True)
     assert {name.text: said.text for name, said in kept} == {
         "stamps": "7", "choice": "send", "comment": "Fine & <good>.",
@@ -360,14 +360,35 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
     assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
 
 
-async def test_who_answers_a_run_that_is_over_sees_who_did(visitor: Any) -> None:
-    user = await visitor(ASKING)
+@pytest.mark.parametrize(
+    ("machine", "path", "first", "typed", "told"),
+    [
+        (
+            ASKING,
+            "answer",
+            {"choice": "drop"},
+            {"choice": "send", "comment": "Fine."},
+            "bob has answered it with `drop`.",
+        ),
+        (PLAIN, "reply", {"artifact": GOOD}, {"artifact": "Fine."}, "bob has delivered it."),
+    ],
+    ids=["answer", "delivery"],
+)
+async def test_who_is_too_late_for_a_run_that_is_over_sees_who_did_and_loses_nothing(
+    machine: str,
+    path: str,
+    first: dict[str, str],
+    typed: dict[str, str],
+    told: str,
+    visitor: Any,
+) -> None:
+    user = await visitor(machine)
     run = await asked(user)
-    await user.site.post(f"/api/runs/{run}/answer", choice="drop", by="bob")
+    await user.site.post(f"/api/runs/{run}/{path}", **first, by="bob")
     await is_over(user, run)
-    await user.send(choice="send", comment="Fine.", by="ann")
+    await user.send(**typed, by="ann")
     assert user.status == 409
-    assert "bob has answered this question meanwhile, with drop." in user.page.find(id="late").text
+    assert told in user.page.find(id="late").text
     assert "Fine." in user.page.find(id="late").text
     assert not user.page.all("form", id="answer")
 
@@ -377,12 +398,12 @@ async def test_an_answer_on_its_way_counts_before_the_run_has_taken_it(visitor: 
     user = await visitor(ASKING)
     run = await asked(user)
     async with App.open(STATE) as app:
-        assert await app.post_answer(run, HumanAnswer(choice="drop", by="bob"))
+        assert await app.post(run, HumanAnswer(choice="drop", by="bob"))
     await user.open(f"/runs/{run}")
     await user.send(choice="send", comment="Mine.", by="ann")
     assert user.status == 409
     late = user.page.find(id="late").text
-    assert "was answered with `drop` meanwhile, by bob" in late
+    assert "bob has answered it with `drop`" in late
     assert "Mine." in late
 
 
@@ -536,18 +557,6 @@ async def test_a_file_or_a_text_is_delivered_where_either_does(visitor: Any) -> 
     assert user.fault_of == {"artifact": "is needed"}
     await user.send(what="text", artifact=GOOD, by="ann")
     assert (await is_over(user, run))["result"] == {"plan": GOOD}
-
-
-async def test_who_delivers_too_late_sees_who_did_and_loses_nothing(visitor: Any) -> None:
-    user = await visitor(PLAIN)
-    run = await asked(user)
-    await user.site.post(f"/api/runs/{run}/reply", artifact=GOOD, by="bob")
-    await is_over(user, run)
-    await user.send(artifact="My plan.", by="ann")
-    assert user.status == 409
-    late = user.page.find(id="late").text
-    assert "bob has delivered it." in late
-    assert "My plan." in late
 
 
 async def test_what_a_child_owes_or_asks_is_given_on_its_own_page(visitor: Any) -> None:

@@ -1,7 +1,8 @@
-"""`loopkit answer`."""
+"""`loopkit answer`, and what it has in common with `loopkit reply`."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,20 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import exit_codes
-from loopkit.cli.answer_words import beside_options, parse_origins
-from loopkit.cli.driving import Posting, driving_options, post_and_drive
+from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.limits import parse_limits
-from loopkit.cli.stored_runs import run_argument
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.cli.person import beside_options, parse_origins
+from loopkit.cli.stored_runs import run_argument, with_app, with_runs
+from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
 from loopkit.engine.events import HumanAnswer
+from loopkit.journal import RunBusy
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
+from loopkit.text.run_ids import root_of
 from loopkit.views.hints import BLANK, question_hints
 
 
@@ -65,50 +69,37 @@ def command(
     `loopkit runs show RUN` shows the question and its choices. If RUN has begun other runs and one
     of them is waiting, the answer goes there.
     """
+    if BLANK in (comment, *(field.partition("=")[2] for field in form)):
+        message = f"error: `{BLANK}` stands for your own words: put them there"
+        raise exit_codes.Stop(exit_codes.USAGE, message)
+    answer = HumanAnswer(
+        choice=choice,
+        comment=comment,
+        edit=None if edit is None else read_text(edit),
+        origins=parse_origins(origins),
+        limits=parse_limits(sets),
+        by=by,
+    )
 
-    async def deliver(app: App) -> bool:
-        """Check the answer against the open questions and post it to their runs."""
-        if BLANK in (comment, *(field.partition("=")[2] for field in form)):
-            message = f"error: `{BLANK}` stands for your own words: put them there"
-            raise exit_codes.Stop(exit_codes.USAGE, message)
-        moved, limits = parse_origins(origins), parse_limits(sets)
-        edited = None if edit is None else read_text(edit)
-        given = []
-        for one in await _waiting_runs(app, run, choice, to_all):
-            fields = await _form_fields(app, one, form)
-            answer = HumanAnswer(
-                choice=choice,
-                comment=comment,
-                form=fields,
-                edit=edited,
-                origins=moved,
-                limits=limits,
-                by=by,
-            )
-            asked = (await app.state_of(one)).question if again else None
-            given.append((one, answer, asked.question if asked else None))
-        return await app.post_answers(given, to_all=to_all)
+    async def give(app: App) -> list[tuple[str, AnyAnswer]]:
+        if to_all:
+            runs = await _runs_with_choice(app, run, choice)
+        else:
+            runs = [await run_asking(app, run, ANSWER)]
+        return [(one, answer.replace(form=await _form_fields(app, one, form))) for one in runs]
 
-    posting = Posting("the answer", "answer the same", "the same answer was given before")
-    return post_and_drive(run, deliver, posting, output, notify)
+    return give_and_drive(run, ANSWER, give, (output, notify), again=again, to_all=to_all)
 
 
-async def _waiting_runs(app: App, run: str, choice: str, to_all: bool) -> list[str]:
-    """The runs whose questions are answered; the run itself where nothing is asked."""
+async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
+    """All runs of a family that offer a choice; the run itself where nothing is asked."""
     asked = await app.questions(run, is_for_artifact=False)
-    if to_all and asked:
-        taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
-        if not taken:
-            raise AnswerRefused(f"no open question has a choice `{choice}`")
-        if remaining := len(asked) - len(taken):
-            exit_codes.say(
-                f"still open: {plural(remaining, 'question')} without a choice `{choice}`"
-            )
-        return [one.state.run for one in taken]
-    if len(asked) > 1:
-        lines = "\n".join(question_hints(run, asked))
-        raise AnswerRefused(f"`{run}` has {plural(len(asked), 'open question')}\n{lines}")
-    return [asked[0].state.run if asked else run]
+    taken = [one for one in asked if choice in {c.name for c in one.question.choices}]
+    if asked and not taken:
+        raise AnswerRefused(f"no open question has a choice `{choice}`")
+    if remaining := len(asked) - len(taken):
+        exit_codes.say(f"still open: {plural(remaining, 'question')} without a choice `{choice}`")
+    return [one.state.run for one in taken] or [run]
 
 
 async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, Any]:
@@ -117,3 +108,51 @@ async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, A
     asked = machine.states.get(state.state)
     fields = parse_record((asked.asked_form if asked else None) or {})
     return inputs_from_options(fields, None, form, (), option="--form")
+
+
+def give_and_drive(
+    run: str,
+    kind: Kind,
+    give: Callable[[App], Awaitable[Sequence[tuple[str, AnyAnswer]]]],
+    driving: tuple[str, Sequence[str]],
+    *,
+    again: bool,
+    to_all: bool = False,
+) -> int:
+    """Post what is given to runs, and continue the run; who drives it already takes the post.
+
+    `driving` are `--output` and `--notify`.
+    """
+
+    async def post(app: App) -> bool:
+        given = []
+        for one, what in await give(app):
+            asked = (await app.state_of(one)).question if again else None
+            given.append((one, what, asked.question if asked else None))
+        try:
+            return await app.post_all(given, to_all=to_all)
+        except AnsweredTwice as twice:
+            help_ = f"see `loopkit runs show {run}`, and add `--again` to {twice.again}"
+            raise AnswerRefused(f"{twice}; {help_}") from twice
+
+    if not with_app(post):
+        exit_codes.say(f"the same {kind.name} was given before")
+        if with_runs(lambda stored: stored.is_over(root_of(run))):
+            return exit_codes.OK
+    output, notifier = driving
+    try:
+        return drive(output, lambda app: app.resume(run), notifier)
+    except exit_codes.Stop as stop:
+        if isinstance(busy := stop.__cause__, RunBusy):
+            exit_codes.say(f"{busy}; it takes the {kind.name} after the step in hand")
+            return exit_codes.OK
+        raise
+
+
+async def run_asking(app: App, run: str, kind: Kind) -> str:
+    """The run that something of a kind is for: it, or the only child that waits for that."""
+    asked = await app.questions(run, is_for_artifact=kind is DELIVERY)
+    if len(asked) > 1:
+        lines = "\n".join(question_hints(run, asked))
+        raise AnswerRefused(f"`{run}` has {plural(len(asked), f'open {kind.noun}')}\n{lines}")
+    return asked[0].state.run if asked else run

@@ -16,20 +16,16 @@ from loopkit.app import App
 from loopkit.cli import exit_codes
 from loopkit.cli.interruption import FAMILY, FIRST, Interruption
 from loopkit.cli.person import PersonAtTerminal, at_terminal
-from loopkit.cli.stored_runs import with_app, with_runs
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.notify import notify, outcome_of
-from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
-from loopkit.journal import RunBusy
 from loopkit.journal.folder import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
-from loopkit.text.run_ids import root_of
 from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 
@@ -80,46 +76,6 @@ def drive(
         closed = "stdout was closed" if isinstance(error, BrokenPipeError) else error.strerror
         told = f"error: {closed or error}; `loopkit runs ls` shows the status of the run"
         raise exit_codes.Stop(exit_codes.ERROR, told) from error
-
-
-class Posting(NamedTuple):
-    """The words of messages about something posted for a run."""
-
-    what: str
-    again: str
-    before: str
-
-
-def post_and_drive(
-    run: str,
-    post: Callable[[App], Awaitable[bool]],
-    posting: Posting,
-    output: str,
-    notifier: Sequence[str],
-) -> int:
-    """Post something for a run and continue it; a process that drives it already takes the post.
-
-    `post` returns whether it is new.
-    """
-
-    async def post_once(app: App) -> bool:
-        try:
-            return await post(app)
-        except AnsweredTwice as twice:
-            help_ = f"see `loopkit runs show {run}`, and add `--again` to {posting.again}"
-            raise AnswerRefused(f"{twice}; {help_}") from twice
-
-    if not with_app(post_once):
-        exit_codes.say(posting.before)
-        if with_runs(lambda stored: stored.is_over(root_of(run))):
-            return exit_codes.OK
-    try:
-        return drive(output, lambda app: app.resume(run), notifier)
-    except exit_codes.Stop as stop:
-        if isinstance(stop.__cause__, RunBusy):
-            exit_codes.say(f"{stop.__cause__}; it takes {posting.what} after the step in hand")
-            return exit_codes.OK
-        raise
 
 
 async def _drive(
@@ -201,7 +157,7 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
         if answer is None:
             break
         try:
-            await app.post_answer(state.run, answer, question.question)
+            await app.post(state.run, answer, question.question)
         except (AnswerRefused, NotRunnable) as refused:
             # Another process has answered it.
             exit_codes.say(f"{place}: {refused}")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import select
+import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from socket import socket
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 import click
 
-from loopkit.cli.answer_words import read_words
-from loopkit.cli.exit_codes import Stop, say
+from loopkit.cli.exit_codes import USAGE, Stop, say
 from loopkit.cli.files import read_text
+from loopkit.cli.limits import parse_limits
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.beside_choice import consider_answer
-from loopkit.drive.questions import step_of_answer
+from loopkit.drive.answers import consider_answer, step_of_answer
 from loopkit.engine.events import Choice, HumanAnswer, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
@@ -33,6 +33,20 @@ WAKING_BYTES = 4096
 """More than the bytes of the signals that can have come, each of which leaves one."""
 Ask = Callable[[str], str]
 """Asks for a line and waits for it."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option(
+        "--origin",
+        "origins",
+        multiple=True,
+        metavar="FINDING=STATE",
+        help="The state that has to fix a finding of the last report.",
+    ),
+    click.option(
+        "--set", "sets", multiple=True, metavar="limits.K=V", help="Raise the total of revisions."
+    ),
+)
+_ASKED_NEXT = "type the choice alone: a comment and everything else are asked for next"
 
 
 def at_terminal() -> bool:
@@ -223,3 +237,54 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
 def _seconds_until(until: float | None) -> float | None:
     """Seconds until a moment."""
     return None if until is None else max(0.0, until - time.time())
+
+
+def beside_options(command: Command) -> Command:
+    """The options of an answer that apply before its choice is made."""
+    return reduce(lambda done, option: option(done), reversed(_OPTIONS), command)
+
+
+class Words(NamedTuple):
+    """The line that a person types at the prompt of a question, parsed."""
+
+    choice: str
+    origins: dict[str, tuple[str, ...]]
+    limits: dict[str, Any]
+
+
+def read_words(line: str) -> Words:
+    """The choice and the options in a line; either may be missing. Raises Stop."""
+    try:
+        read = _words.make_context("answer", shlex.split(line)).params
+    except ValueError as error:
+        raise Stop(USAGE, f"that can't be read: {error}") from error
+    except click.UsageError as error:
+        raise Stop(USAGE, _misread(error)) from error
+    return Words(read["choice"] or "", parse_origins(read["origins"]), parse_limits(read["sets"]))
+
+
+def _misread(error: click.UsageError) -> str:
+    """What is wrong with a line; of more than the choice and its options, where that belongs."""
+    message = error.format_message()
+    is_unknown = isinstance(error, click.NoSuchOption) and not error.possibilities
+    if is_unknown or "unexpected extra argument" in message:
+        return f"{message.rstrip('.')}; {_ASKED_NEXT}"
+    return message
+
+
+@click.command(add_help_option=False)
+@click.argument("choice", required=False)
+@beside_options
+def _words(choice: str | None, origins: tuple[str, ...], sets: tuple[str, ...]) -> None:
+    """The command that parses the line; it does nothing itself."""
+
+
+def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The states that `--origin FINDING=STATE` names; a finding may have several."""
+    origins: dict[str, tuple[str, ...]] = {}
+    for each in written:
+        finding, equals, state = each.rpartition("=")
+        if not (equals and finding and state):
+            raise Stop(USAGE, f"error: `--origin {each}`: write `--origin FINDING=STATE`")
+        origins[finding] = (*origins.get(finding, ()), state)
+    return origins

@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from loopkit.app import App
-from loopkit.cli.driving import Posting, driving_options, post_and_drive
+from loopkit.cli.answer import give_and_drive, run_asking
+from loopkit.cli.driving import driving_options
 from loopkit.cli.examples import examples
 from loopkit.cli.files import read_text
 from loopkit.cli.stored_runs import run_argument
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.inbox import DELIVERY, AnyAnswer
 from loopkit.engine.events import Delivery
-from loopkit.text import plural
-from loopkit.views.hints import question_hints
 
 STDIN = "-"
 
@@ -45,26 +44,14 @@ def command(
     where the artifact is a file or a folder. `loopkit runs show RUN` shows what is wanted.
     """
 
-    async def deliver(app: App) -> bool:
+    async def give(app: App) -> list[tuple[str, AnyAnswer]]:
         delivery = Delivery(text=_text(file), by=by)
-        waiting = await _waiting(app, run)
-        asked = (await app.state_of(waiting)).question if again else None
-        return await app.reply(waiting, delivery, asked.question if asked else None)
+        return [(await run_asking(app, run, DELIVERY), delivery)]
 
-    posting = Posting("the delivery", "deliver the same", "the same was delivered before")
-    return post_and_drive(run, deliver, posting, output, notify)
+    return give_and_drive(run, DELIVERY, give, (output, notify), again=again)
 
 
 def _text(file: str | None) -> str | None:
     if file == STDIN:
         return sys.stdin.read()
     return None if file is None else read_text(Path(file))
-
-
-async def _waiting(app: App, run: str) -> str:
-    """The run to which it is delivered: it, or the only child that waits for an artifact."""
-    asked = await app.questions(run, is_for_artifact=True)
-    if len(asked) > 1:
-        lines = "\n".join(question_hints(run, asked))
-        raise AnswerRefused(f"`{run}` has {plural(len(asked), 'open request')}\n{lines}")
-    return asked[0].state.run if asked else run

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from loopkit.drive import answers
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.ending import end, may_end
-from loopkit.drive.inbox import INBOX_SECONDS, consume, release, store
+from loopkit.drive.inbox import ANSWER, INBOX_SECONDS, consume, release, store
 from loopkit.drive.isolation import restore
 from loopkit.drive.judging.baseline import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.occupancy import WorkspaceTaken
-from loopkit.drive.posting import ANSWER
-from loopkit.drive.questions import ask_about_doubt, step_of_answer
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states import work_of
 from loopkit.engine.events import (
@@ -90,7 +89,7 @@ async def _advance(active: ActiveRun) -> None:
         if active.state.isolated and not may_end(active):
             return None
         if active.state.doubts:
-            await ask_about_doubt(active)
+            await answers.ask_about_doubt(active)
         if active.state.status == "running":
             await run_turn(active)
     return None
@@ -133,7 +132,7 @@ async def take_answer(active: ActiveRun) -> bool:
     if answer is None:
         # The time may have run out while the person was being asked.
         return _has_expired(active, question)
-    if any(message.kind == ANSWER for message in await active.claim.inbox()):
+    if any(message.kind == ANSWER.name for message in await active.claim.inbox()):
         # The sender of the posted answer was told that it is accepted.
         reason = "the question was answered by `loopkit answer` meanwhile"
         active.stage(Refused(message_id=question.question, reason=reason))
@@ -170,10 +169,8 @@ def _has_expired(active: ActiveRun, question: Waiting) -> bool:
 
 
 async def _answer(active: ActiveRun, answer: HumanAnswer) -> None:
-    step = step_of_answer(active.engine, active.state, answer, active.clock.now())
     before = active.mark()
-    active.take(step)
-    await store(active, before, step.events[:1])
+    await store(active, before, await answers.take(active, answer, to_all=False))
 
 
 async def run_turn(active: ActiveRun) -> None:

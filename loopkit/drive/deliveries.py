@@ -7,27 +7,32 @@ process; what is delivered becomes the reply to it, which is judged like any oth
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from loopkit.agents.outside import OutsideAgentPort
 from loopkit.agents.port import Reply, Request
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
 from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.folders import watch_folder
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
-from loopkit.drive.state_files import (
-    file_before,
-    files_reader,
-    read_written,
-    watch_output,
-    workspace,
-)
-from loopkit.engine.events import Delivery, Failed, Replied, Usage, Waiting, Wanted
+from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
+from loopkit.drive.state_files import files_reader, read_written, watch_output, workspace
+from loopkit.engine.events import Delivery, Event, Failed, Usage, Waiting, Wanted
+from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
+from loopkit.language import Machine
 from loopkit.machine.asked import AgentAsked
-from loopkit.outside.workspace import FileMark
+from loopkit.outside.redaction import redactor
+from loopkit.outside.trees.listing import TooLarge
+from loopkit.outside.trees.tree import read_tree
+from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
+
+_WORDS = {"text": "a text", "data": "JSON data"}
 
 
 class Awaited(Exception):
@@ -78,23 +83,77 @@ async def _describe_wanted(
         json_schema=None if asked.schema is None else dict(asked.schema),
         workspace=str(folder) if is_at_work else "",
     )
+    template = output.folder or output.file
+    if template is None:
+        return wanted
+    await watch_output(active, folder, output, work.task)
+    path = render(active.program, active.state, template).strip()
     if output.folder is not None:
-        await watch_output(active, folder, output, work.task)
-        relative = render(active.program, active.state, output.folder).strip()
-        return wanted.replace(form="folder", path=relative)
-    if output.file is not None:
-        relative = render(active.program, active.state, output.file).strip()
-        before = await file_before(active, folder, relative, output.name, work.task)
-        return wanted.replace(form="file", path=relative, before=before.to_text())
-    return wanted
+        return wanted.replace(form="folder", path=path)
+    before = active.state.captured[work.task].times
+    return wanted.replace(form="file", path=path, before=before)
 
 
-async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Delivery) -> Replied:
-    """The reply for a delivery: its text, and the output in the workspace.
+def without_secrets(delivery: Delivery, machine: Machine) -> Delivery:
+    """A delivery as it is stored, and compared with others: secrets of the environment removed."""
+    if delivery.text is None:
+        return delivery
+    return delivery.replace(text=redactor(os.environ, machine.key_names)(delivery.text))
 
-    Raises CallFailed if the workspace can't be read.
+
+def judge(_: Engine, run: RunState, delivery: Delivery, __: float) -> None:
+    """Raise AnswerRefused for what can't be the artifact that the run waits for."""
+    wanted, text = _wanted_by(run), delivery.text
+    refuse_broken(delivery, "delivery")
+    if text is None:
+        if not wanted.is_left:
+            message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
+            raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
+    elif not wanted.takes_text:
+        where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
+        message = f"`{wanted.artifact}` is {where}"
+        raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
+    elif not is_answer(text):
+        message = f"the delivery has {len(text):,} characters"
+        raise AnswerRefused(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+
+
+def _wanted_by(run: RunState) -> Wanted:
+    """What the open request of a run asks for; raises AnswerRefused if a person is asked."""
+    if run.question is None or run.question.wanted is None:
+        message = f"`{run.state}` waits for an answer, not for an artifact"
+        raise AnswerRefused(f"{message}: see `loopkit runs show {run.run}`")
+    return run.question.wanted
+
+
+def may_differ(run: RunState, delivery: Delivery) -> bool:
+    """Whether the workspace, if it is delivered, may be another one than at the last delivery."""
+    if delivery.text is not None:
+        return False
+    wanted = run.question.wanted if run.question is not None else None
+    if wanted is None:
+        return True
+    try:
+        if wanted.form == "file":
+            path = resolve_inside(Path(wanted.workspace), wanted.path)
+            return was_written_since(path, FileMark.of_text(wanted.before))
+        captured = run.captured[run.open_calls[wanted.call].task]
+        place, origin = Path(captured.place), None
+        for own in run.isolated.values():
+            if place.is_relative_to(own.place):
+                origin = Path(own.source) / place.relative_to(own.place)
+        tree = read_tree(place, origin)
+    except (KeyError, OutsideWorkspace, TooLarge, OSError):
+        return True
+    return (tree.digest, tree.times) != (captured.tree, captured.times)
+
+
+async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event]:
+    """Take a delivery, its text and the output in the workspace, as the reply to the open request.
+
+    The next turn completes the work. Raises CallFailed if the workspace can't be read.
     """
-    name = active.state.state
+    name, wanted = active.state.state, _wanted_by(active.state)
     asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output
     folder = await workspace(active, asked.workspace)
@@ -104,7 +163,8 @@ async def reply_from_delivery(active: ActiveRun, wanted: Wanted, delivery: Deliv
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
     written = await _read_output(active, folder, wanted)
     reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
-    return reply.replace(by=delivery.by)
+    active.stage(reply.replace(by=delivery.by))
+    return ()
 
 
 async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:

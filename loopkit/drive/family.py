@@ -14,8 +14,7 @@ from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
 from loopkit.drive.again import Reentry, plan_reentry
 from loopkit.drive.child_results import Result, result_of, without_run
 from loopkit.drive.gate import Gate
-from loopkit.drive.inbox import CANCEL, INBOX_SECONDS
-from loopkit.drive.posting import WAKE
+from loopkit.drive.inbox import CANCEL, INBOX_SECONDS, WAKE
 from loopkit.drive.schedule import Schedule
 from loopkit.drive.stopped_children import suspension
 from loopkit.engine.events import ChildEnded, ChildStarted, Feedback, Suspended, Usage

@@ -1,25 +1,223 @@
-"""The inbox of a run: answers and cancellations that other processes left for its owner."""
+"""The inbox of a run: what people and outside agents give it, and cancellations, for its owner.
+
+An answer and a delivery are one message, which is posted, consumed and refused here. What differs
+between them stands in `KINDS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.drive import answers, deliveries
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.deliveries import reply_from_delivery
-from loopkit.drive.posted_deliveries import DELIVERY, PostedDelivery
-from loopkit.drive.posting import ANSWER, WAKE, PostedAnswer
-from loopkit.drive.questions import settlement, step_of_answer
+from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.answers import DOUBT
+from loopkit.drive.repair.refusals import refuse_over
 from loopkit.drive.retries import CallFailed
-from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
-from loopkit.engine.macrostep import Macrostep
-from loopkit.engine.records import read_record
-from loopkit.journal import InboxMessage, MessageWaits
+from loopkit.drive.stored_event import Stored
+from loopkit.engine.events import (
+    Cancelled,
+    Delivery,
+    Event,
+    HumanAnswer,
+    Refused,
+    Replied,
+    Resumed,
+    Settled,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.records import Record, read_record
+from loopkit.engine.state import RunState
+from loopkit.journal import InboxMessage, Journal, MessageWaits
+from loopkit.language import Machine
+from loopkit.text.run_ids import ancestors_of
 
+WAKE = "wake"
+"""The kind of a message to a run that one of its children, which it names, was answered."""
 CANCEL = "cancel"
 """The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
 """How often the inbox of a driven run is read."""
+NOBODY = ("script", "timeout", "")
+"""The names under which loopkit itself answers."""
+
+AnyAnswer: TypeAlias = HumanAnswer | Delivery
+
+
+class Kind(NamedTuple):
+    """What differs between the kinds of what is given to a run."""
+
+    name: str
+    """Its name in messages, and in the inbox."""
+    noun: str
+    """What it is given to, in messages."""
+    verb: str
+    """What is done by giving it, in messages."""
+    judge: Callable[[Engine, RunState, Any, float], object]
+    """Raises AnswerRefused if the open question does not take it."""
+    take: Callable[[ActiveRun, Any, bool], Awaitable[Sequence[Event]]]
+    """Takes it from the inbox; returns the work that it completes. Raises AnswerRefused."""
+    as_stored: Callable[[Any, Machine], Any] = lambda given, _: given
+    """It as it is stored and compared."""
+    may_differ: Callable[[RunState, Any], bool] = lambda _, __: False
+    """Whether it may be another one than the last, although both look the same."""
+
+
+ANSWER = Kind("answer", "question", "answer", answers.step_of_answer, answers.take)
+DELIVERY = Kind(
+    *("delivery", "request", "deliver", deliveries.judge, deliveries.take),
+    as_stored=deliveries.without_secrets,
+    may_differ=deliveries.may_differ,
+)
+KINDS: Mapping[type[AnyAnswer], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
+
+
+class Posting(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What is given to a run, on its way: it names the question that it belongs to."""
+
+    question: str
+    answer: HumanAnswer | None = None
+    delivery: Delivery | None = None
+    to_all: bool = False
+    """Whether it is for all calls of the run that are in doubt, where one is asked about."""
+
+    @property
+    def given(self) -> AnyAnswer:
+        """The answer or delivery; raises ValueError if there is none."""
+        given = self.answer or self.delivery
+        if given is None:
+            raise ValueError("the message gives nothing")
+        return given
+
+
+class StoredRun(NamedTuple):
+    """A run as its journal keeps it."""
+
+    journal: Journal
+    engine: Engine
+    history: Sequence[Stored]
+    state: RunState
+
+
+async def post(
+    run: StoredRun, given: AnyAnswer, named: str | None, now: float, *, to_all: bool = False
+) -> bool:
+    """Post an answer or a delivery to the inbox of a run; False if it was given before.
+
+    It is for the question of the id `named`; without one for the open question. Raises NotRunnable
+    if nothing is asked, and AnswerRefused if it does not fit, if its question was given another one
+    by now, and, where no question is named, if the one before was given the same.
+    """
+    kind, state, question = KINDS[type(given)], run.state, run.state.question
+    given = kind.as_stored(given, run.engine.program.machine)
+    by_question, by_state = given_before(run.history)
+    if named in by_question and (question is None or named != question.question):
+        _refuse_another(kind, state, named, by_question[named], given)
+        return False
+    lately = by_state.values() if named is None and state.status != "waiting" else ()
+    if await _is_repeated(kind, state, lately, given):
+        return False
+    refuse_over(state)
+    if question is None or state.status != "waiting":
+        raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
+    if named not in (None, question.question):
+        raise _late(kind, state, named)
+    if given.by in NOBODY:
+        raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
+    kind.judge(run.engine, state, given, now)
+    before = by_state.get(question.state) if named is None and question.call is None else None
+    if before is not None and await _is_repeated(kind, state, [before], given):
+        message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
+        raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
+    content: dict[str, Any] = {kind.name: given}
+    posted = Posting(question=question.question, to_all=to_all, **content)
+    first = await _post(run, kind.name, posted, now)
+    if first is not None:
+        _refuse_another(kind, state, question.question, first.given, given)
+    return first is None
+
+
+async def _is_repeated(
+    kind: Kind, state: RunState, before: Iterable[AnyAnswer], given: AnyAnswer
+) -> bool:
+    """Whether the same was given before, as far as that can be known."""
+    same = any(is_same(one, given) for one in before)
+    return same and not await asyncio.to_thread(kind.may_differ, state, given)
+
+
+def _refuse_another(
+    kind: Kind, state: RunState, question: str, before: AnyAnswer, given: AnyAnswer
+) -> None:
+    """Raise AnswerRefused if a question that is over was given another one."""
+    if not is_same(before, given):
+        raise _late(kind, state, question, before)
+
+
+def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[str, AnyAnswer]]:
+    """What a run was given so far: by the id of the question, and the last one by state."""
+    by_question: dict[str, AnyAnswer] = {}
+    by_state: dict[str, AnyAnswer] = {}
+    asked, requests = "", dict[str, Waiting]()
+    for event in (stored.event for stored in history):
+        match event:
+            case Waiting(question=asked, wanted=wanted):
+                if wanted is not None:
+                    requests[wanted.call] = event
+            case Worked(answer=HumanAnswer() as answer):
+                by_question[asked] = by_state[event.state] = answer
+            case Settled():
+                by_question[f"{DOUBT}{event.key}"] = HumanAnswer(choice=event.choice)
+            case Replied() if (request := requests.get(event.key)) is not None:
+                delivery = Delivery(text=event.text or None, by=event.by)
+                by_question[request.question] = by_state[request.state] = delivery
+    return by_question, by_state
+
+
+def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
+    """Whether the same was given before, by whomever."""
+    if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
+        # What is stored has the defaults of the form as well.
+        before = before.replace(form={name: before.form.get(name) for name in given.form})
+    return before.replace(by=given.by) == given
+
+
+def who_gave(before: AnyAnswer) -> str:
+    """Who answered a question, and how."""
+    if isinstance(before, HumanAnswer):
+        return f"{before.by} has answered it with `{before.choice}`"
+    return f"{before.by} has delivered it"
+
+
+def _late(
+    kind: Kind, state: RunState, named: str, before: AnyAnswer | None = None
+) -> AnswerRefused:
+    """The refusal of what is for a question that is over; `before` is what it was given."""
+    now = state.question.question if state.question is not None else named
+    message = f"{kind.noun} `{named}` is no longer open"
+    message += f"; `{now}` is" if now != named else ""
+    message += f" ({who_gave(before)})" if before is not None else ""
+    return AnswerRefused(message, "question")
+
+
+async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posting | None:
+    """Post a message; what was posted for the same question before stays, and is returned."""
+    name = run.state.run
+    refused = (stored.event for stored in run.history if isinstance(stored.event, Refused))
+    # Each that was refused leaves room for another one.
+    count = sum(event.message_id.startswith(f"{posted.question}#") for event in refused)
+    place = f"{posted.question}#{count}"
+    first = await run.journal.post(name, kind, place, posted.to_json(), now)
+    # This wakes whoever drives the family.
+    child = name
+    for parent in ancestors_of(name):
+        await run.journal.post(parent, WAKE, f"{name}:{place}", child, now)
+        child = parent
+    return None if first is None else read_record(Posting, first)
 
 
 async def consume(active: ActiveRun) -> None:
@@ -42,24 +240,35 @@ async def consume(active: ActiveRun) -> None:
     await store(active, before, work, [message.message_id for message in messages])
 
 
-def store(
+async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
+    """Carry out a message; returns the work that it completes."""
+    if message.kind == CANCEL:
+        if not active.state.is_over:
+            active.stage(Cancelled(reason=message.data))
+        return ()
+    if message.kind == WAKE:
+        # A run that goes on resumes all children that can.
+        if active.state.waits_for_children:
+            active.stage(Resumed())
+        return ()
+    posted = read_record(Posting, message.data)
+    kind, question = KINDS[type(posted.given)], active.state.question
+    if question is None or question.question != posted.question:
+        raise AnswerRefused(f"{kind.noun} `{posted.question}` is no longer open")
+    return await kind.take(active, posted.given, posted.to_all)
+
+
+async def store(
     active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str] = ()
-) -> Awaitable[None]:
+) -> None:
     """Write what was staged since `before`.
 
     If this would finish the run and a cancellation waits, the run is cancelled instead: the same
     transaction decides. The `work` that led there is kept.
     """
-    if active.state.finished is None:
-        return active.append(consumes=consumes)
-    return _store_end(active, before, work, consumes)
-
-
-async def _store_end(
-    active: ActiveRun, before: Mark, work: Sequence[Event], consumes: Sequence[str]
-) -> None:
+    unless = () if active.state.finished is None else (CANCEL,)
     try:
-        await active.append(consumes=consumes, unless=(CANCEL,))
+        await active.append(consumes=consumes, unless=unless)
     except MessageWaits:
         asked = [m for m in await active.claim.inbox() if m.kind == CANCEL]
         active.roll_back(before)
@@ -74,47 +283,7 @@ async def release(active: ActiveRun) -> bool:
     await active.append()
     awaited: tuple[str, ...] = ()
     if active.state.status == "waiting":
-        awaited = (ANSWER, DELIVERY)
+        awaited = tuple(kind.name for kind in KINDS.values())
     if active.state.waits_for_children:
         awaited = (WAKE,)
     return await active.claim.release((CANCEL, *awaited))
-
-
-async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
-    """Carry out a message; returns the work that it completes."""
-    if message.kind == CANCEL:
-        if not active.state.is_over:
-            active.stage(Cancelled(reason=message.data))
-        return ()
-    if message.kind == WAKE:
-        # A run that goes on resumes all children that can.
-        if active.state.waits_for_children:
-            active.stage(Resumed())
-        return ()
-    if message.kind == DELIVERY:
-        active.stage(await _take_delivery(active, read_record(PostedDelivery, message.data)))
-        # The next turn completes the work.
-        return ()
-    step = _take_answer(active, read_record(PostedAnswer, message.data))
-    active.take(step)
-    return step.events[:1]
-
-
-async def _take_delivery(active: ActiveRun, posted: PostedDelivery) -> Replied:
-    """The reply for a delivery; raises AnswerRefused if its request is no longer open."""
-    question = active.state.question
-    if question is None or question.wanted is None or question.question != posted.question:
-        raise AnswerRefused(f"request `{posted.question}` is no longer open")
-    return await reply_from_delivery(active, question.wanted, posted.delivery)
-
-
-def _take_answer(active: ActiveRun, posted: PostedAnswer) -> Macrostep:
-    question = active.state.question
-    if question is None or question.question != posted.question:
-        raise AnswerRefused(f"question `{posted.question}` is no longer open")
-    step = step_of_answer(active.engine, active.state, posted.answer, active.clock.now())
-    if posted.to_all and question.call is not None:
-        for key in active.state.doubts:
-            if key != question.call:
-                step.add(settlement(key, posted.answer))
-    return step

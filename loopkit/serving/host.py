@@ -15,9 +15,9 @@ from loopkit.agents.not_runnable import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
 from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.journal import JournalError, RunBusy
 from loopkit.language.load import Loaded
 from loopkit.machine.inputs import complete_input
@@ -97,22 +97,14 @@ class Host:
         self._refuse_at_end()
         self._drive(await self.app.resume(run))
 
-    async def answer(self, run: str, answer: HumanAnswer, question: str | None = None) -> Posted:
-        """Answer the open question of a run, and continue the run.
+    async def post(self, run: str, given: AnyAnswer, question: str | None = None) -> Posted:
+        """Answer the open question of a run, or deliver what it waits for, and continue the run.
 
         With `question`, the open question must have that id. Raises AnswerRefused, NotRunnable
-        if there is no open question, and JournalError.
+        if there is no open question, and JournalError. A repeated post does not continue a run
+        that has stopped since.
         """
-        is_new = await self.app.post_answer(run, answer, question)
-        return await self._go_on_after_post(run, is_new=is_new)
-
-    async def reply(self, run: str, delivery: Delivery, question: str | None = None) -> Posted:
-        """Deliver the artifact that a run waits for from outside; in all else like `answer`."""
-        is_new = await self.app.reply(run, delivery, question)
-        return await self._go_on_after_post(run, is_new=is_new)
-
-    async def _go_on_after_post(self, run: str, *, is_new: bool) -> Posted:
-        """Continue a run after a post, unless it repeats a post and the run has stopped since."""
+        is_new = await self.app.post(run, given, question)
         stopped = None if is_new else (await self.app.state_of(root_of(run))).suspended
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
             # It has stopped for another reason since, and has not been resumed.

@@ -377,7 +377,7 @@ async def posted(desk: Desk, run: str, *answers: HumanAnswer) -> None:
     """Leave answers in the inbox, as other processes do while nobody drives the run."""
     async with App.open(desk.state_folder) as app:
         for answer in answers:
-            await app.post_answer(run, answer)
+            await app.post(run, answer)
 
 
 def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
@@ -385,7 +385,9 @@ def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
 ) -> None:
     asked = durable.play(TWICE)
     late = HumanAnswer(choice="no", comment="posted second")
-    with pytest.raises(AnswerRefused, match="`first:1` was answered with `yes` meanwhile"):
+    with pytest.raises(
+        AnswerRefused, match=r"is no longer open .person has answered it with `yes`"
+    ):
         asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
     played = durable.resume(asked.state.run)
     assert (played.state.status, played.state.state) == ("waiting", "second")
@@ -421,22 +423,22 @@ async def test_the_same_answer_by_two_at_once_does_not_answer_the_question_that_
 
     async def first_is_taken() -> None:
         first = App.open(durable.state_folder)
-        await first.post_answer(run, again)
+        await first.post(run, again)
         await first.drive(await first.resume(run))
         await first.close()
 
     async with App.open(durable.state_folder) as plain:
         journal: Any = Overtaken(plain.journal, "post", first_is_taken)
         second = App(journal, folder=durable.folder)
-        assert not await second.post_answer(run, again)
+        assert not await second.post(run, again)
         assert (await plain.state_of(run)).counters == {"ask[1]": 1}
         # Who looks only now is asked whether it is meant, and who names the question is not.
         with pytest.raises(AnswerRefused, match="had this answer already, and this is a new one"):
-            await plain.post_answer(run, again)
-        assert not await plain.post_answer(run, again, "ask:1")
+            await plain.post(run, again)
+        assert not await plain.post(run, again, "ask:1")
         with pytest.raises(AnswerRefused, match="`ask:1` is no longer open; `ask:2` is"):
-            await plain.post_answer(run, again.replace(comment="Longer."), "ask:1")
-        assert await plain.post_answer(run, again, "ask:2")
+            await plain.post(run, again.replace(comment="Longer."), "ask:1")
+        assert await plain.post(run, again, "ask:2")
 
 
 class Overtaken:
@@ -542,7 +544,7 @@ async def test_a_run_that_an_answer_ends_is_cancelled_up_to_its_last_commit(dura
     await asyncio.to_thread(durable.answer, asked.state.run, "yes")
     run = asked.state.run
     async with App.open(durable.state_folder) as app, App.open(durable.state_folder) as other:
-        await other.post_answer(run, HumanAnswer(choice="yes"))
+        await other.post(run, HumanAnswer(choice="yes"))
         active = await app.resume(run)
         claim = OvertakenClaim(active.claim, lambda: other.cancel(run, "Enough."))
         active.claim = cast("Claim", claim)
@@ -555,7 +557,7 @@ async def test_an_answer_that_comes_as_the_run_is_left_is_taken(durable: Desk) -
         active = await app.start(load(durable.write("machine.yaml", TWICE)), {})
         await active.append()
         yes = HumanAnswer(choice="yes")
-        claim = OvertakenClaim(active.claim, lambda: other.post_answer(active.state.run, yes))
+        claim = OvertakenClaim(active.claim, lambda: other.post(active.state.run, yes))
         active.claim = cast("Claim", claim)
         assert (await app.drive(active)).state == "second"
 
@@ -636,7 +638,7 @@ async def test_a_run_that_ends_while_another_process_reaches_for_it_stays_ended(
     async def ends() -> None:
         for _ in range(2):
             if not await first.is_over(run):
-                await first.post_answer(run, HumanAnswer(choice="yes"))
+                await first.post(run, HumanAnswer(choice="yes"))
                 await first.drive(await first.resume(run))
 
     journal: Any = Overtaken(first.journal, at, ends)

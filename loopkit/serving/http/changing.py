@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.posting import AnsweredTwice
+from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.engine.events import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.serving.host import THIS_SERVER
@@ -95,7 +95,6 @@ async def start_run(call: Call) -> Response:
 
 async def answer_run(call: Call) -> Response:
     body: Given = call.body
-    _refuse_name(body.by)
     answer = HumanAnswer(
         choice=body.choice,
         comment=body.comment,
@@ -105,30 +104,25 @@ async def answer_run(call: Call) -> Response:
         limits=body.limits,
         by=body.by,
     )
-    run = call.path["run"]
-    try:
-        posted = await call.host.answer(run, answer, body.question)
-    except AnsweredTwice as twice:
-        raise AnswerRefused(f"{twice}; name it as `question` to answer the same") from twice
-    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new).plain())
+    return await _post(call, answer)
 
 
 async def reply_to_run(call: Call) -> Response:
     body: Delivered = call.body
-    _refuse_name(body.by)
     text = None if body.artifact is None else text_or_json(body.artifact)
+    return await _post(call, Delivery(text=text, by=body.by))
+
+
+async def _post(call: Call, given: AnyAnswer) -> Response:
+    """Give a run what a body holds, and go on with it; raises BadRequest and AnswerRefused."""
+    if not is_name(given.by):
+        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
     run = call.path["run"]
     try:
-        posted = await call.host.reply(run, Delivery(text=text, by=body.by), body.question)
+        posted = await call.host.post(run, given, call.body.question)
     except AnsweredTwice as twice:
-        raise AnswerRefused(f"{twice}; name it as `question` to deliver the same") from twice
+        raise AnswerRefused(f"{twice}; name it as `question` to {twice.again}") from twice
     return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new).plain())
-
-
-def _refuse_name(by: str) -> None:
-    """Raises BadRequest for a text that is not a name."""
-    if not is_name(by):
-        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
 
 
 async def resume_run(call: Call) -> Response:

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.posted_deliveries import reply_to, without_secrets
-from loopkit.drive.posting import answer_to
-from loopkit.engine.events import Delivery, HumanAnswer
+from loopkit.drive.deliveries import without_secrets
+from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
+from loopkit.engine.events import Delivery
 from loopkit.journal import JournalError, RunUnreadable
+from loopkit.language import Machine
 from loopkit.serving.http.answers import status_of
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
 from loopkit.serving.pages.forms import read_form, to_page
 from loopkit.serving.pages.run import page_of, run_page
 from loopkit.serving.run_pages import run_in_page_thread
-from loopkit.views.page.answered import Faults, fields_with_text, read_answer, read_delivery
-from loopkit.views.page.asked import LIMIT, QuestionForm
+from loopkit.views.page.answered import Faults, fields_with_text, read_given
+from loopkit.views.page.asked import LIMIT
 from loopkit.views.page.fields import Typed
-from loopkit.views.page.run_page import RunPage
 
 PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", "limits": LIMIT}
 """The fields of the page for the parts of an answer; other parts have many or none."""
@@ -30,63 +30,36 @@ async def to_question(call: Call) -> Response:
     return to_page(call, call.path["run"], at="#h-question")
 
 
-async def answer_question(call: Call) -> Response:
+async def give(call: Call) -> Response:
+    """Answer the question that a form was for, or deliver what was wanted."""
     run, typed = call.path["run"], await read_form(call.request)
     page, question = await page_of(call, run), typed.one("question")
-    asked = await run_in_page_thread(lambda: _open(page, question))
-    if asked is None or asked.question.wanted is not None:
-        before = answer_to(page.facts.history, question)
-        if before is not None and _is_same(before, typed):
+    asked = await run_in_page_thread(lambda: page.asked)
+    if asked is None or asked.question.question != question:
+        before = given_before(page.facts.history)[0].get(question)
+        if before is None:
+            return await _tell_late(call, typed, "This is no longer open.")
+        if _is_same(before, typed, page.facts.engine.program.machine):
             return to_page(call, run)
-        return await _tell_late(call, typed, _who_answered(before))
-    answer, faults = await run_in_page_thread(lambda: read_answer(asked, typed))
+        return await _tell_late(call, typed, f"{who_gave(before)}.")
+    given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
     if faults:
         return await _send_back(call, typed, faults)
     try:
-        await call.host.answer(run, answer, question)
+        await call.host.post(run, given, question)
     except (AnswerRefused, NotRunnable, JournalError) as error:
         return await _refuse(call, typed, error)
-    return to_page(call, run, answer.by)
+    return to_page(call, run, given.by)
 
 
-async def deliver_artifact(call: Call) -> Response:
-    run, typed = call.path["run"], await read_form(call.request)
-    page, question = await page_of(call, run), typed.one("question")
-    asked = await run_in_page_thread(lambda: _open(page, question))
-    if asked is None or asked.question.wanted is None:
-        before = reply_to(page.facts.history, question)
-        again = Delivery(text=typed.one("artifact"), by=typed.one("by").strip())
-        again = without_secrets(again, page.facts.engine.program.machine)
-        if before is not None and (before.text, before.by) == (again.text, again.by):
-            return to_page(call, run)
-        late = "This is no longer wanted." if before is None else f"{before.by} has delivered it."
-        return await _tell_late(call, typed, late)
-    delivery, faults = read_delivery(asked.question.wanted, typed)
-    if faults:
-        return await _send_back(call, typed, faults)
-    try:
-        await call.host.reply(run, delivery, question)
-    except (AnswerRefused, NotRunnable, JournalError) as error:
-        return await _refuse(call, typed, error)
-    return to_page(call, run, delivery.by)
-
-
-def _open(page: RunPage, question: str) -> QuestionForm | None:
-    """The open question of a run, if it is the one that the form was for."""
-    asked = page.asked
-    return asked if asked is not None and asked.question.question == question else None
-
-
-def _is_same(before: HumanAnswer, typed: Typed) -> bool:
-    """Whether the form repeats the answer that counts."""
+def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
+    """Whether the form repeats what counts."""
+    by = typed.one("by").strip()
+    if isinstance(before, Delivery):
+        again = Delivery(text=typed.one("artifact") or None, by=by)
+        return without_secrets(again, machine) == before
     counted = before.choice, before.comment, before.by
-    return counted == (typed.one("choice"), typed.one("comment"), typed.one("by").strip())
-
-
-def _who_answered(before: HumanAnswer | None) -> str:
-    if before is None:
-        return "This question is no longer open."
-    return f"{before.by} has answered this question meanwhile, with {before.choice}."
+    return counted == (typed.one("choice"), typed.one("comment"), by)
 
 
 async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
@@ -116,8 +89,8 @@ async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
 
 
 ANSWERING: Sequence[Endpoint] = (
-    Endpoint("POST", "/runs/{run}/answer", "Answer a question.", answer_question),
+    Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
     Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),
-    Endpoint("POST", "/runs/{run}/deliver", "Deliver an artifact.", deliver_artifact),
+    Endpoint("POST", "/runs/{run}/deliver", "Deliver an artifact.", give),
     Endpoint("GET", "/runs/{run}/deliver", "Show what is wanted.", to_question),
 )

@@ -287,7 +287,7 @@ class MachineToolbox:
             return await standing(app, root, self._pages)
         answer = answer_in(reply.content, asked[0].question, call.caller.user)
         try:
-            posted = await self._host.answer(run, answer, question)
+            posted = await self._host.post(run, answer, question)
         except AnswerRefused as refused:
             again = await self._form_of(asked[0], number + 1, str(refused))
             if again is None or number >= MOST_FORMS:

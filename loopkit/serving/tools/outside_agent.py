@@ -7,9 +7,9 @@ the machine judge what is submitted; a question to a person is shown and can't b
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import takewhile
 from math import ceil
 from typing import Any
 
@@ -21,6 +21,7 @@ from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import refuse_unknown, text_argument
 from loopkit.serving.tools.standing import STANDING
 from loopkit.serving.tools.toolbox import CallRefused, ServedTool
+from loopkit.text.json_text import text_or_json
 
 MOST_LISTED = 50
 """How many runs are searched if the client names none."""
@@ -130,36 +131,32 @@ class OutsideAgents:
 
         Raises AnswerRefused and NotRunnable if the run waits for something else.
         """
-        delivery = Delivery(text=_artifact(arguments), by=program)
-        await self._host.reply(run, delivery, request)
+        artifact = arguments.get("artifact")
+        text = None if artifact is None else text_or_json(artifact)
+        await self._host.post(run, Delivery(text=text, by=program), request)
         for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
-            if not await self._asks(run, request):
+            question = (await self._host.app.state_of(run)).question
+            if question is None or question.question != request:
                 return
             # Another process may drive the run; it does not notify this one.
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def _asks(self, run: str, request: str) -> bool:
-        state = await self._host.app.state_of(run)
-        return state.question is not None and state.question.question == request
-
     async def verdicts(self, run: str, request: str) -> list[dict[str, Any]]:
         """The reports of all states that have judged the delivery to a request."""
         app = self._host.app
-        events = [stored.event for stored in await app.events(run)]
         machine = await app.machine_of(await app.state_of(run))
-        waits = [event for event in events if isinstance(event, Waiting) and event.wanted]
-        calls = {event.wanted.call for event in waits if event.wanted and event.question == request}
-        begun = next(
-            (n for n, e in enumerate(events) if isinstance(e, Replied) and e.key in calls),
-            len(events),
-        )
-        later = (n for n, e in enumerate(events) if n > begun and e in waits)
+        events = iter([stored.event for stored in await app.events(run)])
+        waits = (event for event in events if isinstance(event, Waiting))
+        wanted = next((event.wanted for event in waits if event.question == request), None)
+        replies = (event for event in events if isinstance(event, Replied))
+        next((event for event in replies if wanted and event.key == wanted.call), None)
+        judged = takewhile(lambda event: not (isinstance(event, Waiting) and event.wanted), events)
         return [
             {
                 "state": event.state,
                 **report_diagnostics(event.report, machine.limits.feedback_items),
             }
-            for event in events[begun : next(later, len(events))]
+            for event in judged
             if isinstance(event, Worked) and event.report is not None
         ]
 
@@ -176,11 +173,3 @@ def has_outside_agents(machine: Machine) -> bool:
         return True
     children = machine.states_of(ChildrenState).values()
     return any(has_outside_agents(state.child) for state in children)
-
-
-def _artifact(arguments: Mapping[str, Any]) -> str | None:
-    """The delivered artifact as a text; None if the workspace is delivered as it is."""
-    artifact = arguments.get("artifact")
-    if artifact is None or isinstance(artifact, str):
-        return artifact
-    return json.dumps(artifact, ensure_ascii=False)

@@ -9,8 +9,8 @@ from typing import Any
 
 from loopkit.app import App
 from loopkit.drive.stored_runs import OpenQuestion
+from loopkit.engine.events import Wanted
 from loopkit.engine.state import RunState
-from loopkit.serving.tools.outside_requests import REQUEST, request_of
 from loopkit.text.run_ids import root_of
 from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.summary import status_of
@@ -19,6 +19,27 @@ LONGEST_RESULT = 250_000
 """Characters of a result as JSON: some clients refuse messages of more than a mebibyte, and an
 answer contains its data twice."""
 RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
+REQUEST: Mapping[str, Any] = {
+    "type": "object",
+    "description": "What is wanted from you: do what `prompt` says, and call `submit`.",
+    "properties": {
+        "id": {"type": "string", "description": "Names this request in `submit`."},
+        "run": {"type": "string", "description": "The run that asks; `submit` names it."},
+        "state": {"type": "string"},
+        "attempt": {"type": "integer", "description": "From 1."},
+        "prompt": {
+            "type": "string",
+            "description": "What to do, with what was found in the version before.",
+        },
+        "artifact": {"type": "string", "description": "What it is called."},
+        "form": {"enum": ["text", "data", "file", "folder"]},
+        "deliver": {"type": "string", "description": "How to deliver it."},
+        "schema": {"type": "object", "description": "JSON Schema of data."},
+        "workspace": {"type": "string", "description": "The folder to work in."},
+        "path": {"type": "string", "description": "The file or folder in it."},
+    },
+    "required": ["id", "run", "state", "attempt", "prompt", "artifact", "form", "deliver"],
+}
 STANDING: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -87,7 +108,7 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
     if questions := [_question(one) for one in asked if one.question.wanted is None]:
         answer["questions"] = questions
     waits = [(one, one.question.wanted) for one in asked]
-    requests = [request_of(one, what) for one, what in waits if what is not None]
+    requests = [_request(one, what) for one, what in waits if what is not None]
     if requests:
         answer["request"] = next((one for one in requests if one["run"] == run), requests[0])
     return {**answer, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
@@ -100,6 +121,35 @@ def _is_short(result: Mapping[str, Any]) -> bool:
 def _question(asked: OpenQuestion) -> dict[str, Any]:
     choices = [choice.name for choice in asked.question.choices if not choice.closed]
     return {"run": asked.state.run, "text": asked.question.text, "choices": choices}
+
+
+def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
+    """The request of a run that waits for the `wanted` artifact."""
+    optional = {
+        "schema": wanted.json_schema,
+        "workspace": wanted.workspace,
+        "path": wanted.path,
+    }
+    return {
+        "id": asked.question.question,
+        "run": asked.state.run,
+        "state": asked.state.state,
+        "attempt": wanted.attempt,
+        "prompt": asked.question.text,
+        "artifact": wanted.artifact,
+        "form": wanted.form,
+        "deliver": _how(wanted),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def _how(wanted: Wanted) -> str:
+    if wanted.is_left:
+        how = f"put it at {wanted.path!r} in the workspace, and submit without `artifact`"
+        return how + ("; or submit a text as `artifact`" if wanted.takes_text else "")
+    what = "the whole text" if wanted.form == "text" else "data that fits `schema`"
+    where = ", after working in the workspace" if wanted.workspace else ""
+    return f"submit {what} as `artifact`{where}"
 
 
 async def _message(

@@ -1,11 +1,11 @@
-"""Answers to a question, read from the fields of its form on a page."""
+"""Answers and deliveries, read from the fields of the form of a question on a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from loopkit.drive.beside_choice import TOTAL_LIMIT
+from loopkit.drive.answers import TOTAL_LIMIT
 from loopkit.engine.events import Delivery, HumanAnswer, Wanted
 from loopkit.text.editing import apply_edit, editable
 from loopkit.text.json_text import NoJson, parse_json
@@ -20,8 +20,13 @@ Faults = dict[str, str]
 """The fault in each field, by its name on the page."""
 
 
-def read_answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
-    """The answer in a form that was sent, and the faults in its fields."""
+def read_given(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer | Delivery, Faults]:
+    """The answer or the delivery in a form that was sent, and the faults in its fields."""
+    wanted = asked.question.wanted
+    return _answer(asked, typed) if wanted is None else _delivery(wanted, typed)
+
+
+def _answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
     form, faults = read_fields(asked.fields, typed, FORM)
     origins: dict[str, tuple[str, ...]] = {}
     for each in asked.movable:
@@ -74,8 +79,7 @@ def is_name(by: str) -> bool:
     return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
-def read_delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
-    """The delivery in a form that was sent, and the faults in its fields."""
+def _delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
     faults: Faults = {}
     is_left = wanted.is_left and typed.one("what") != DELIVER_TEXT
     text = None if is_left else typed.one("artifact")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopkit.drive.beside_choice import TOTAL_LIMIT
+from loopkit.drive.answers import TOTAL_LIMIT
 from loopkit.engine.events import Artifact, Choice, Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine

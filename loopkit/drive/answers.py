@@ -1,0 +1,229 @@
+"""Questions to people, and their answers: of a human state, and about calls in doubt.
+
+An answer is checked by completing the work with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loopkit.agents.not_runnable import NotRunnable
+from loopkit.document.problems import closest
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
+from loopkit.drive.repair.refusals import refuse_limits
+from loopkit.engine.events import (
+    Artifact,
+    Choice,
+    Considered,
+    Event,
+    HumanAnswer,
+    Settled,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.macrostep import Engine, Macrostep
+from loopkit.engine.reclassification import NotReclassified, apply_answer, consider
+from loopkit.engine.revisions import cap_of
+from loopkit.engine.state import RunState
+from loopkit.language import HumanState
+from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
+from loopkit.language.input_faults import input_faults
+from loopkit.language.json_schema import NotJudged
+from loopkit.language.template import TemplateError
+from loopkit.machine.compiler import NoEdge
+from loopkit.machine.edges import TOTAL
+from loopkit.text import one_line
+from loopkit.text.command_lines import delivery_line
+
+TOTAL_LIMIT = "total_revisions"
+"""The limit that an answer may raise."""
+MOST_SHOWN = 200
+"""Characters that are shown of the arguments of a tool call."""
+DOUBT = "doubt:"
+"""Begins the ids of questions about calls in doubt."""
+DOUBT_CHOICES = ("retry", "fail")
+
+
+async def take(active: ActiveRun, answer: HumanAnswer, to_all: bool) -> Sequence[Event]:
+    """Take an answer to the open question; `to_all` settles all calls in doubt, if it does one."""
+    asked = active.state.question
+    step = step_of_answer(active.engine, active.state, answer, active.clock.now())
+    if to_all and asked is not None and asked.call is not None:
+        for key in active.state.doubts:
+            if key != asked.call:
+                step.add(_settlement(key, answer))
+    active.take(step)
+    return step.events[:1]
+
+
+def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: float) -> Macrostep:
+    """The macrostep of an answer to the open question; raises AnswerRefused."""
+    question = run.question
+    if question is None:
+        raise AnswerRefused(f"run `{run.run}` asks nothing now")
+    refuse_broken(answer, "answer")
+    if (wanted := question.wanted) is not None:
+        owed = f"agent `{wanted.agent}` owes `{wanted.artifact}`"
+        line = delivery_line(run.run, is_left=wanted.is_left)
+        raise AnswerRefused(f"nothing is asked: {owed}; deliver it: {line}")
+    if question.call is not None:
+        step = Macrostep(run.copy())
+        step.add(_settlement(question.call, answer))
+        return step
+    state = engine.program.plans[question.state].human
+    if state is None:
+        raise AnswerRefused(f"`{question.state}` asks no question")
+    try:
+        return engine.step(run, complete_work(engine, run, state, answer), now)
+    except TemplateError as error:
+        message = f"`{answer.choice}` leads to a template that could not be filled in: {error}"
+        raise AnswerRefused(message) from error
+    except NoEdge as error:
+        raise AnswerRefused(str(error)) from error
+
+
+def _settlement(call: str, answer: HumanAnswer) -> Settled:
+    """The event with which an answer settles a call in doubt; raises AnswerRefused."""
+    if answer.choice == "retry":
+        return Settled(key=call, choice="retry")
+    if answer.choice == "fail":
+        return Settled(key=call, choice="fail")
+    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`", "choice")
+
+
+def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
+    """The completed work of the active human state; raises AnswerRefused."""
+    about, ahead = consider_answer(engine, run, answer)
+    _refuse_choice(engine, ahead, state, answer)
+    form_type = parse_record(state.form)
+    form = _complete_form(answer.form, form_type)
+    facts = {**facts_of(form, form_type), "choice": answer.choice}
+    if closed := engine.questions.why_refused(ahead, facts):
+        raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}", "choice")
+    if answer.edit is not None and state.edit is None:
+        raise AnswerRefused("this question offers nothing to edit", "edit")
+    return Worked(
+        state=run.state,
+        visit=run.visit,
+        outcome="done",
+        facts=facts,
+        artifact=_artifact_with_edit(engine, run, state, answer),
+        answer=answer.replace(form=form),
+        considered=about,
+    )
+
+
+def consider_answer(
+    engine: Engine, run: RunState, answer: HumanAnswer
+) -> tuple[Considered | None, RunState]:
+    """What an answer decides about, and the run with its origins and limits.
+
+    Raises AnswerRefused.
+    """
+    if answer.limits:
+        _refuse_limits(engine, run, answer.limits)
+    try:
+        about = consider(engine.program.graph.origins, run.last_report, answer.origins)
+    except NotReclassified as error:
+        raise AnswerRefused(str(error), "origins") from error
+    ahead = run.copy()
+    apply_answer(ahead, answer, about)
+    return about, ahead
+
+
+def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) -> None:
+    """Refuse everything but a raised revision total with which the run can't get stuck."""
+    program, total = engine.program, limits.get(TOTAL_LIMIT)
+    if others := sorted(limits.keys() - {TOTAL_LIMIT}):
+        named = ", ".join(f"`limits.{name}`" for name in others)
+        message = f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {named}"
+        raise AnswerRefused(message, "limits")
+    if TOTAL not in program.graph.caps:
+        message = f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised"
+        raise AnswerRefused(message, "limits")
+    now = cap_of(program, run, TOTAL)
+    if not isinstance(total, int) or total <= now:
+        message = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
+        raise AnswerRefused(message, "limits")
+    try:
+        refuse_limits(program.machine, run, limits)
+    except NotRunnable as error:
+        raise AnswerRefused(str(error), "limits") from error
+
+
+def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> None:
+    choice = next((c for c in engine.questions.choices(run) if c.name == answer.choice), None)
+    if choice is None:
+        near = closest(answer.choice, state.choices)
+        known = ", ".join(f"`{name}`" for name in state.choices)
+        hint = f"did you mean `{near}`?" if near else f"one of {known}"
+        raise AnswerRefused(f"there is no choice `{answer.choice}`: {hint}", "choice")
+    if choice.closed:
+        raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}", "choice")
+    if choice.needs_comment and not answer.comment.strip():
+        message = f"`{choice.name}` needs a comment, which becomes the feedback"
+        raise AnswerRefused(message, "comment")
+
+
+def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
+    """The form with its defaults."""
+    try:
+        form, faults = conform(given, form_type)
+    except NotJudged as error:
+        message = f"the form could not be checked against its type: {error}"
+        raise AnswerRefused(message, "form") from error
+    if faults:
+        lines = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
+        raise AnswerRefused("; ".join(lines or fault_texts(faults)), "form")
+    return form if isinstance(form, dict) else {}
+
+
+def _artifact_with_edit(
+    engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
+) -> Artifact | None:
+    """The version that a person was shown, with their text."""
+    if answer.edit is None or state.edit is None:
+        return None
+    shown, _ = engine.questions.contents(run)
+    before = shown.get(state.edit) or run.artifacts.get(state.edit)
+    if before is None:
+        return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
+    plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
+    # A person who writes it all the same shows that it can be done.
+    can_be_done = {"infeasible": False, "missing": ()}
+    return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)
+
+
+def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
+    """The question of the active state under another definition, if it asks; raises NotRunnable."""
+    try:
+        plan = engine.program.plans.get(run.state)
+        if plan is None or plan.human is None:
+            return ()
+        return (engine.questions.question(run, plan.human, now),)
+    except TemplateError as error:
+        raise NotRunnable(
+            f"the question of `{run.state}` could not be filled in: {error}"
+        ) from error
+
+
+async def ask_about_doubt(active: ActiveRun) -> None:
+    """Ask a person about the first call in doubt, if nothing else is asked."""
+    if active.state.status != "running":
+        return
+    key, intent = next(iter(active.state.doubts.items()))
+    arguments = f" with {one_line(intent.prompt, MOST_SHOWN)}" if intent.role == "tool" else ""
+    await active.append(
+        Waiting(
+            state=active.state.state,
+            question=f"{DOUBT}{key}",
+            text=(
+                f"The process ended while `{intent.agent}` was being called{arguments}, so the "
+                f"call may have been made, and a program may still be at work. Make it again, or "
+                f"let it count as failed?"
+            ),
+            choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
+            call=key,
+        )
+    )
