@@ -16,6 +16,7 @@ import click
 from loopkit import __version__
 from loopkit.cli.examples import examples
 from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
+from loopkit.text import is_broken
 
 NEW_OBJECTS = 100_000
 """New objects after which Python looks for cycles among them: runs leave none behind."""
@@ -107,6 +108,9 @@ def main() -> None:
 
 def invoke(argv: list[str]) -> int:
     """The exit code of one command line."""
+    if broken := next(filter(is_broken, argv), ""):
+        _say(f"error: the argument {broken!r} is not UTF-8 text")
+        return USAGE
     try:
         with _logging():
             result = app.main(argv, prog_name="loopkit", standalone_mode=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from loopkit.app import App
 from loopkit.cli.driving import Posting, driving_options, post_and_drive
 from loopkit.cli.examples import examples
-from loopkit.cli.files import read_text
+from loopkit.cli.files import read_stdin, read_text
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.engine.events import Delivery
@@ -57,7 +56,7 @@ def command(
 
 def _text(file: str | None) -> str | None:
     if file == STDIN:
-        return sys.stdin.read()
+        return read_stdin()
     return None if file is None else read_text(Path(file))
 
 
