@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
-from loopkit.text import is_broken, one_line, storable
+from loopkit.text import one_line, storable
 from loopkit.values import Mutable, Value
 
 MAX_DEPTH = 64
@@ -52,7 +52,7 @@ def parse_json(text: str) -> object | NoJson:
     them differently; so is nesting deeper than 64 levels, and half a surrogate pair.
     """
     value = _parse(text)
-    if isinstance(value, NoJson) or not is_broken(json.dumps(value, ensure_ascii=False)):
+    if isinstance(value, NoJson) or without_halves(value, text) == value:
         return value
     return NoJson("a text in it has half a surrogate pair, which is not a character")
 
@@ -157,7 +157,7 @@ class _Window(Mutable):
             return NoJson(_limit(error)), len(self.text)
         read = _limit_depth(value)
         if not isinstance(read, NoJson):
-            read = without_halves(read, self.rest)
+            read = without_halves(read, self.rest[start - self.offset : end])
         return read, end + self.offset
 
     def _move(self, start: int) -> None:
