@@ -58,7 +58,6 @@ def resident() -> int:
 async def with_loopkit(folder: Path) -> Gate:
     from loopkit.agents.function import Messages  # noqa: PLC0415 - only this process pays for it
     from loopkit.app import App  # noqa: PLC0415
-    from loopkit.cli import NEW_OBJECTS  # noqa: PLC0415
     from loopkit.language.load import load  # noqa: PLC0415
 
     loaded, gate = load(MACHINE), None
@@ -76,9 +75,9 @@ async def with_loopkit(folder: Path) -> Gate:
     app = App.open(folder / ".loopkit", functions={"writer": write})
     # What is only loaded when a run first needs it is no step either.
     await one()
-    # As in every command, which looks for circles among its own objects alone, and not often.
+    # As docs/python.md says for so many runs.
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS)
+    gc.set_threshold(100_000)
     gate = Gate()
     await asyncio.gather(*(one() for _ in range(RUNS)))
     await app.close()

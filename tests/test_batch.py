@@ -158,7 +158,7 @@ def test_lines_that_are_added_are_run_alone() -> None:
         ("[1]", "it is not a JSON object; write the inputs of the run as one"),
         ("{n: 1}", "it is not JSON: "),
         ('{"n": 1, "n": 2}', "it is not JSON: "),
-        ('{"n": 2, "tone": "\\ud800"}', "it has half a surrogate pair"),
+        ('{"n": 2, "tone": "\\ud800"}', "it is not JSON: a text in it has half a surrogate pair"),
     ],
 )
 def test_a_line_that_does_not_fit_is_told_and_the_others_are_run(

@@ -152,39 +152,51 @@ def test_a_choice_that_does_not_exist_is_refused_with_the_near_one(
 NO_UTF_8 = os.fsdecode(b"x\xff")
 
 
-def test_an_argument_that_is_no_utf_8_is_refused_where_it_would_be_kept(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, name = started(HUMAN.replace("choices:", "form: {n: str}\n    choices:"))
-    told = "half a surrogate pair"
-    for form, comment in ((f"n={NO_UTF_8}", "c"), ("n=x", NO_UTF_8)):
-        assert run(["answer", name, "yes", "--form", form, "--comment", comment]) == 2
-        assert told in capsys.readouterr().err
-    inputs = HUMAN.replace("limits", "input: {x: str, y: {a: any}}\nlimits")
+def test_an_argument_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    _, name = started(HUMAN)
+    for command in (
+        ["answer", name, "yes", "--comment", NO_UTF_8],
+        ["run", "machine.yaml", "--set", f"x={NO_UTF_8}"],
+        ["check", f"{NO_UTF_8}/machine.yaml"],
+    ):
+        assert run(command) == 2
+        assert re.search(r"the argument '.*\\udcff.*' is not UTF-8 text", capsys.readouterr().err)
+    inputs = HUMAN.replace("limits", "input: {y: {a: any}}\nlimits")
     Path("machine.yaml").write_text(inputs, encoding="utf-8")
-    for option, given in (("--set", f"x={NO_UTF_8}"), ("--set-json", 'y={"a": {"\\ud800": 1}}')):
-        assert run(["run", "machine.yaml", option, given]) == 2
-        assert told in capsys.readouterr().err
+    assert run(["run", "machine.yaml", "--set-json", 'y={"a": {"\\ud800": 1}}']) == 2
+    assert "half a surrogate pair" in capsys.readouterr().err
 
 
-def test_a_machine_in_a_folder_whose_name_is_no_utf_8_can_be_checked_and_run(
+def test_a_text_on_stdin_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
+    for locale in ("C", "C.UTF-8"):
+        monkeypatch.setenv("LC_ALL", locale)
+        given = subprocess.run(
+            [sys.executable, "-m", "loopkit", "run", "machine.yaml", "-i", "-"],
+            input=b"x: \xff\n",
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        assert given.returncode == 2
+        assert b"stdin is not UTF-8 text" in given.stderr
+
+
+def test_a_machine_in_a_folder_whose_name_is_not_utf_8_can_be_checked_and_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(NO_UTF_8)
     folder.mkdir()
     (folder / "machine.yaml").write_text(HUMAN, encoding="utf-8")
-    (folder / "wrong.yaml").write_text("loopkit: 2", encoding="utf-8")
-    assert run(["check", str(folder / "machine.yaml")]) == 0
-    assert run(["run", str(folder / "machine.yaml")]) == 5
+    monkeypatch.chdir(folder)
+    assert run(["check", "machine.yaml"]) == 0
+    assert run(["run", "machine.yaml"]) == 5
     capsys.readouterr()
-    assert run(["check", str(folder / "wrong.yaml")]) == 1
-    assert "--> x\\xff/wrong.yaml:1" in capsys.readouterr().out
     rule = "loopkit: 1\nvalidators: {v: [{python: a:b}]}\nstates: {d: {final: success}}"
-    (folder / "plugin.yaml").write_text(rule, encoding="utf-8")
-    assert run(["check", str(folder / "plugin.yaml")]) == 1
+    Path("plugin.yaml").write_text(rule, encoding="utf-8")
+    assert run(["check", "plugin.yaml"]) == 1
     assert "plug-ins start at a folder whose name is not UTF-8" in capsys.readouterr().out
-    monkeypatch.setenv("LOOPKIT_STATE", str(folder.absolute() / ".loopkit"))
-    assert run(["run", str(folder / "machine.yaml")]) == 2
+    monkeypatch.setenv("LOOPKIT_STATE", str(Path(".loopkit").absolute()))
+    assert run(["run", "machine.yaml"]) == 2
     assert "set LOOPKIT_STATE to a state folder elsewhere" in capsys.readouterr().err
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,9 +22,7 @@ from pydantic import BaseModel
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
-from tests.support import ROOT
 from tests.waiting import LONG_S
-from tests.warm import ran
 
 BY_HAND = Path(__file__).with_name("server_by_hand.py")
 Connect = Callable[..., Connection]
@@ -273,38 +269,11 @@ async def test_a_server_that_will_not_end_is_killed_with_its_children(
     await until(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
-def parent(process: int) -> int:
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-async def test_all_workers_are_forks_of_one_process_that_has_imported_the_client(
-    connect: Connect, tmp_path: Path
-) -> None:
-    for connection in (connect("honest"), connect("honest")):
-        await connection.tools(["look"])
-    one, other = (parent(server) for server in noted(tmp_path))
-    assert one != other
-    assert parent(one) == parent(other) != os.getpid()
-    assert parent(parent(one)) == os.getpid()
-
-
-async def test_a_fork_server_that_was_killed_is_replaced_and_connections_outlive_it(
-    connect: Connect, tmp_path: Path
-) -> None:
-    before, after = connect("honest"), connect("honest")
-    await before.tools(["look"])
-    fork_server = parent(parent(noted(tmp_path)[0]))
-    os.kill(fork_server, signal.SIGKILL)
-    await until(lambda: not is_alive(fork_server))
-    for connection in (before, after):
-        assert (await look(connection)).startswith("sea from")
-    # The number of a worker whose fork server is gone means nothing to the new one, which goes on.
-    await before.close()
-    again = connect("honest")
-    await again.tools(["look"])
-    servers = noted(tmp_path)
-    assert len(servers) == 3
-    assert parent(parent(servers[1])) == parent(parent(servers[2])) != fork_server
+def children() -> list[int]:
+    """The processes that this one has started, without those that have ended."""
+    tasks = Path("/proc/self/task").iterdir()
+    started = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return list(filter(is_alive, started))
 
 
 async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
@@ -312,49 +281,14 @@ async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
 ) -> None:
     first = connect("honest")
     await first.tools(["look"])
-    fork_server = parent(parent(noted(tmp_path)[0]))
+    before = children()
     connecting = asyncio.create_task(connect("honest").tools(["look"]))
-    await asyncio.sleep(0)
+    await until(lambda: len(children()) > len(before))
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting
-    children = Path(f"/proc/{fork_server}/task/{fork_server}/children")
-    await until(lambda: sum(map(is_alive, map(int, children.read_text().split()))) == 1)
+    await until(lambda: children() == before)
     assert len(noted(tmp_path)) == 1
-
-
-def test_a_fork_of_loopkit_starts_workers_of_its_own(tmp_path: Path) -> None:
-    code = f"""
-import asyncio, os, sys
-from pathlib import Path
-from loopkit.outside.mcp import Connection, Program
-from loopkit.outside.processes import command_environment
-from tests.test_mcp_client import noted, parent
-
-folder = Path({str(tmp_path)!r})
-env = command_environment((), {{"NOTES": str(folder / "notes")}})
-program = Program([sys.executable, {str(BY_HAND)!r}, "honest"], env, folder)
-
-async def connected():
-    connection = Connection("files", program, 30)
-    await connection.tools(["look"])
-    return connection, parent(parent(noted(folder)[-1]))
-
-with asyncio.Runner() as runner:
-    first, ours = runner.run(connected())
-    child = os.fork()
-    if not child:
-        with asyncio.Runner() as own:
-            connection, theirs = own.run(connected())
-            print(parent(theirs) == os.getpid(), theirs != ours, flush=True)
-            own.run(connection.close())
-        os._exit(0)
-    os.waitpid(child, 0)
-    print(len(runner.run(first.tools(["look"]))))
-    runner.run(first.close())
-"""
-    ended = ran(["-c", code], cwd=ROOT)
-    assert ended.stdout.splitlines() == ["True True", "1"], ended.stderr
 
 
 async def test_a_server_on_the_network_is_reached_as_the_environment_says(

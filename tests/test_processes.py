@@ -676,13 +676,6 @@ def test_a_nul_in_the_command_is_refused_at_its_place(argv: list[str]) -> None:
     assert f"its argument {place} contains a NUL character; remove it" in str(refusal(argv))
 
 
-@pytest.mark.parametrize("half", ["\ud800", "a\udc80", "\udfffa"])
-def test_half_a_surrogate_pair_is_refused_wherever_it_stands(half: str) -> None:
-    for error in (refusal(["echo", half]), refusal([half]), refusal(["cat"], stdin=half)):
-        assert "half a surrogate pair" in str(error)
-        str(error).encode()
-
-
 @pytest.mark.parametrize("extra", [{"A": "x\0"}, {"A=B": "x"}, {"": "x"}, {"A\0": ""}])
 def test_a_variable_that_no_environment_can_have_is_refused(extra: dict[str, str]) -> None:
     assert "its environment variable" in str(refusal(["env"], extra=extra))

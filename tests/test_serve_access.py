@@ -237,8 +237,8 @@ BODIES: list[tuple[bytes, int, str]] = [
     (b'{"choice": "send", "path": "/etc/passwd"}', 422, "path"),
     (b'{"choice": "send", "by": "' + b"x" * 300 + b'"}', 422, "`by`"),
     (b'{"choice": "send", "by": "\\u001b[2J"}', 422, "`by`"),
-    (b'{"choice": "\\ud800"}', 422, "does not fit"),
-    (b'{"choice": "send", "comment": "\\ud800"}', 422, "does not fit"),
+    (b'{"choice": "\\ud800"}', 400, "half a surrogate pair"),
+    (b'{"choice": "send", "comment": "\\ud800"}', 400, "half a surrogate pair"),
     (b'{"choice": "send", "comment": "' + b"x" * 10_000_000 + b'"}', 413, "10,000,000 bytes"),
 ]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import select
 import signal
 import socket
@@ -84,24 +83,20 @@ def answers(client: httpx.Client) -> bool:
     return client.get("/api/runs").status_code == 200
 
 
-@contextmanager
-def many_files() -> Iterator[int]:
-    """As many open files as this process may have, in hundreds."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(hard, 4096) if hard != resource.RLIM_INFINITY else 4096
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, soft), hard))
-    try:
-        yield max(most, soft)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 @pytest.mark.parametrize("sent", [b"", b"GET /api/runs HTTP/1.1\r\nHost: half"])
-def test_hundreds_of_connections_that_ask_nothing_stop_no_server_with_few_files(
+def test_hundreds_of_connections_that_ask_nothing_break_no_server_with_few_files(
     sent: bytes,
 ) -> None:
     with serving("letter.yaml", "--answer", under=FEW_FILES) as server:
-        with held(port_of(server.url), 300, sent), server.client() as client:
+        with (
+            held(port_of(server.url), 300, sent),
+            suppress(httpx.TransportError),
+            server.client() as client,
+        ):
+            assert client.get("/api/runs").status_code == 503
+        with server.client() as client:
+            while not answers(client):  # it has yet to learn that they are gone
+                time.sleep(0.05)
             run = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
             server.until(client, run, "waiting")
             assert client.post(f"/api/runs/{run}/answer", json={"choice": "send"}).is_success
@@ -109,31 +104,18 @@ def test_hundreds_of_connections_that_ask_nothing_stop_no_server_with_few_files(
         assert "Traceback" not in server.log.read_text()
 
 
-def test_two_thousand_connections_at_once_keep_nobody_out() -> None:
-    with many_files() as files, serving() as server:
-        count = min(2_000, files - 500)
-        with held(port_of(server.url), count), server.client() as client:
-            assert answers(client)
-            with server.client() as other:
-                assert answers(other)
-        with server.client() as client:
-            assert answers(client)
-        assert "Traceback" not in server.log.read_text()
-
-
-async def test_a_connection_that_asks_nothing_goes_first_and_one_that_is_answered_stays() -> None:
-    async with served(STATE, room=Room(most=3, longest_head_s=3600)) as site:
+async def test_connections_that_ask_nothing_keep_others_out_for_their_time_only() -> None:
+    async with served(STATE, room=Room(most=3, longest_head_s=1)) as site:
         port = port_of(site.url)
         watching = silent(site.url, "/api/events")
         assert (await asyncio.to_thread(watching.recv, 65_536)).startswith(b"HTTP/1.1 200")
-        with watching, held(port, 2) as (first, second):
-            with held(port, 1, head(site.url)) as [third]:
-                # There is room for three: who has waited longest has to go.
-                assert await asyncio.to_thread(is_cut_off, first)
-                third.sendall(b"\r\n")
-                assert (await asyncio.to_thread(third.recv, 65_536)).startswith(b"HTTP/1.1 200")
+        with watching, held(port, 2) as idle:
+            with held(port, 1) as [late]:
+                assert (await asyncio.to_thread(late.recv, 65_536)).startswith(b"HTTP/1.1 503")
+            for one in idle:
+                assert await asyncio.to_thread(is_cut_off, one)
+            assert (await site.get("/api/runs"))["runs"] == []
             assert not is_cut_off_now(watching)
-            assert not is_cut_off_now(second)
 
 
 async def test_where_every_connection_is_being_answered_a_new_one_is_told_to_come_later() -> None:
@@ -166,7 +148,6 @@ async def test_a_client_that_sends_bit_by_bit_is_cut_off(what: str) -> None:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
         assert site.said == []
-        assert site.site.room.idle == {}
 
 
 async def dribble(connection: socket.socket) -> None:

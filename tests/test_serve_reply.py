@@ -242,7 +242,7 @@ async def test_half_a_character_is_refused_in_words_that_say_so(path: str) -> No
         headers = {"Content-Type": "application/json"}
         at = f"/api/runs/{run}/{path}"
         refused = await site.client.post(at, content=body, headers=headers)
-        assert refused.status_code == 422
+        assert refused.status_code == 400
         told = refused.json()["error"]["message"]
         assert told.endswith("half a surrogate pair, which is not a character")
 

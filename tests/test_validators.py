@@ -14,7 +14,7 @@ from loopkit.language.datatypes import conform, parse_type
 from loopkit.language.template import FieldedText
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
-from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
+from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json, parse_output
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -797,3 +797,16 @@ def test_hostile_json_is_refused_quickly(content):
     started = time.process_time()
     assert isinstance(extract_json(content), NoJson)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDBFF x", r"\udc00\ud800"])
+def test_half_a_surrogate_pair_is_refused_of_a_user_and_replaced_of_a_model(half: str) -> None:
+    for written in (f'{{"a": ["{half}"]}}', f'{{"{half}": 1}}'):
+        refused = parse_json(written)
+        assert isinstance(refused, NoJson)
+        assert "half a surrogate pair" in refused.reason
+        found = [parse_output(written), extract_json(f"It is {written}."), *json_in(written).values]
+        for value in found:
+            assert "?" in json.dumps(value, ensure_ascii=False).encode().decode()
+    whole = r'"\ud83d\ude00 \\ud800"'
+    assert parse_json(whole) == parse_output(whole) == "😀 \\ud800"

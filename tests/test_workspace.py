@@ -75,9 +75,7 @@ def test_a_path_inside_is_made_absolute_and_nothing_is_created(
         ("docs/..", "contains '..'"),
         ("~/secret", "starts with ~"),
         ("~root", "starts with ~"),
-        ("a\0b", "contains a character that no path can have"),
-        ("a\ud800", "contains a character that no path can have"),
-        ("\udc80", "contains a character that no path can have"),
+        ("a\0b", "contains a NUL character"),
     ],
 )
 def test_a_path_that_leaves_the_workspace_is_refused(root: Path, relative: str, flaw: str) -> None:

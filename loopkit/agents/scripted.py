@@ -183,7 +183,7 @@ def _failure(played: Played, fault: str) -> AgentError:
 
 def left_folder_fields(played: PlayedFolder) -> dict[str, Any]:
     """The fields of a LeftFolder for the output folder that a scenario plays."""
-    tree = played.tree or hashlib.sha256(played.change.encode(errors="replace")).hexdigest()
+    tree = played.tree or hashlib.sha256(played.change.encode()).hexdigest()
     return {**played.model_dump(), "tree": tree}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def read_text(path: Path) -> str:
         raise Stop(USAGE, f"error: `{path}` can't be read: {reason}") from error
     if len(text) > MOST_CHARACTERS:
         raise Stop(USAGE, f"error: `{path}` has more than {MOST_CHARACTERS:,} characters")
+    return text
+
+
+def read_stdin() -> str:
+    """The text on stdin; raises Stop if it is not UTF-8."""
+    try:
+        text = sys.stdin.read()
+        text.encode()  # Python may keep bytes that are not UTF-8 as halves of surrogate pairs
+    except UnicodeError as error:
+        raise Stop(USAGE, "error: stdin is not UTF-8 text") from error
     return text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from loopkit.cli.exit_codes import USAGE, Stop
-from loopkit.cli.files import read_text
+from loopkit.cli.files import read_stdin, read_text
 from loopkit.language import Machine
 from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inclusion import data_of
@@ -110,7 +109,7 @@ def inputs_from_options(
 def _from_file(name: str) -> dict[str, Any]:
     from loopkit.document import read, read_file
 
-    document = read(sys.stdin.read(), "<stdin>") if name == "-" else read_file(Path(name), name)
+    document = read(read_stdin(), "<stdin>") if name == "-" else read_file(Path(name), name)
     plain = document.plain()
     return plain if isinstance(plain, dict) else {}
 
@@ -123,7 +122,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 
 def _text_of(name: str) -> str:
-    return sys.stdin.read() if name == "-" else read_text(Path(name))
+    return read_stdin() if name == "-" else read_text(Path(name))
 
 
 def _as_type(text: str, datatype: DataType | None, file: str = "") -> object:

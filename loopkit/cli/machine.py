@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loopkit.checks import Subject, check
 from loopkit.checks.tight_limits import CODE, check_tight_limits
 from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
+from loopkit.cli.files import read_stdin
 from loopkit.cli.mending import amounts, by_agent
 from loopkit.document.problems import Problem
 from loopkit.language import Machine
@@ -18,7 +18,7 @@ from loopkit.language.load import Loaded, load, load_text, with_machine
 def load_from(path: Path) -> Loaded:
     """The machine of a file, or of standard input for `-`; raises ProblemsFound."""
     if str(path) == "-":
-        return load_text(sys.stdin.read(), "<stdin>", Path.cwd())
+        return load_text(read_stdin(), "<stdin>", Path.cwd())
     return load(path)
 
 

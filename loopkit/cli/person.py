@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import select
 import shlex
 import sys
@@ -27,6 +26,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes import DataType, describe_type, misfit, parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
+from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.review import choice_lines, review
 
 WAKING_BYTES = 4096
@@ -199,10 +199,8 @@ def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
 def _as_type(said: str, field: DataType) -> object:
     if field.scalar == "str":
         return said
-    try:
-        return json.loads(said)
-    except ValueError:
-        return said
+    value = parse_json(said)
+    return said if isinstance(value, NoJson) else value
 
 
 def _edit(question: Waiting, ask: Ask) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -11,7 +10,7 @@ from loopkit.app import App
 from loopkit.cli.answer import give_and_drive, run_asking
 from loopkit.cli.driving import driving_options
 from loopkit.cli.examples import examples
-from loopkit.cli.files import read_text
+from loopkit.cli.files import read_stdin, read_text
 from loopkit.cli.stored_runs import run_argument
 from loopkit.drive.inbox import DELIVERY, AnyAnswer
 from loopkit.engine.events import Delivery
@@ -53,5 +52,5 @@ def command(
 
 def _text(file: str | None) -> str | None:
     if file == STDIN:
-        return sys.stdin.read()
+        return read_stdin()
     return None if file is None else read_text(Path(file))

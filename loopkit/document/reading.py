@@ -19,7 +19,7 @@ def read(text: str, file: str) -> Document:
     200,000 keys and values with aliases expanded. Anchors, aliases and merge keys work; tags,
     directives and several documents do not. Raises `ProblemsFound`.
     """
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise ProblemsFound([mistake("too-large", _start_of(file))])
     source = SourceText.of(text.removeprefix("\ufeff"), file)
     found = obstacles(source)

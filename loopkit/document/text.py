@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from loopkit.document.problems import Problem, Span
+from loopkit.text import is_broken
 from loopkit.values import Value
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -78,11 +79,10 @@ def _forbidden_characters(source: SourceText) -> Iterator[Problem]:
 
 def describe(char: str) -> str:
     """Return a name for a character that cannot be shown."""
-    code = f"U+{ord(char):04X}"
-    if "\ud800" <= char <= "\udfff":
-        return f"half a surrogate pair ({code})"
+    if is_broken(char):
+        return f"half a surrogate pair (U+{ord(char):04X})"
     named = {"\0": "the NUL character", "\ufeff": "a byte order mark"}
-    return f"{named.get(char, 'an invisible character')} ({code})"
+    return f"{named.get(char, 'an invisible character')} (U+{ord(char):04X})"
 
 
 def _directives(source: SourceText) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,7 +89,7 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
     if isinstance(found, NoJson):
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
     datatype = parse_fields(agent.schema_ or {})
-    data, faults = conform(_storable(found), datatype)
+    data, faults = conform(found, datatype)
     if agent.infeasible is not None and _field(data, agent.infeasible) is True:
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
@@ -100,12 +99,6 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
         return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
     return plain.replace(data=data, is_data=True)
-
-
-def _storable(data: object) -> object:
-    """The data with every half of a surrogate pair, which no file can hold, replaced by `?`."""
-    stored: object = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
-    return stored
 
 
 def _field(data: object, name: str) -> Any:

@@ -17,7 +17,6 @@ from loopkit.outside.trees.diff import TooLong, changed_paths, diff, printable_p
 from loopkit.outside.trees.listing import TooLarge
 from loopkit.outside.trees.tree import MOST_BYTES, MOST_FILES, Tree
 from loopkit.text import plural
-from loopkit.validators.answer import storable
 
 _MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
 _SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
@@ -98,8 +97,8 @@ def _folder_change(
             tree=tree.digest,
             place=str(place),
             files=tuple([printable_path(within + path) for path in changed[:MOST_NAMED]]),
-            change=storable(active.redact(change)),
-            last_change=storable(active.redact(_last_change(active, before, tree, within))),
+            change=active.redact(change),
+            last_change=active.redact(_last_change(active, before, tree, within)),
         )
     )
 

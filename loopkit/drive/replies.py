@@ -20,7 +20,7 @@ from loopkit.drive.sizes import (
 from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
 from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
 from loopkit.outside.redaction import Redact
-from loopkit.validators.answer import storable
+from loopkit.text import storable
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
@@ -67,7 +67,7 @@ def reply_event(
         stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",
         session=None if reply.session is None else _session(reply.session),
         model=storable_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
-        workspace=storable(reply.workspace) if reply.workspace else files,
+        workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
         counted=reply.counted,
     )
@@ -85,8 +85,7 @@ def reply_event(
 
 def storable_text(redact: Redact, text: str) -> str:
     """A text from outside without secrets, as it may be stored."""
-    redacted = redact(text)
-    return redacted if redacted.isascii() else storable(redacted)
+    return storable(redact(text))
 
 
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:

@@ -33,7 +33,7 @@ def work_digest(program: Program, run: RunState) -> str:
         asked and asked.model_dump(mode="json", exclude_defaults=True),
     )
     written = json.dumps(parts, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(written.encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def _needs_or_prompt(program: Program, run: RunState, state: State) -> object:

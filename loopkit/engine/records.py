@@ -15,11 +15,8 @@ import msgspec
 from loopkit.values import Value
 
 
-class Record(Value, frozen=True, kw_only=True, gc=False):
-    """What all records have in common.
-
-    They hold data and each other, but never themselves, so that Python need not look for circles.
-    """
+class Record(Value, frozen=True, kw_only=True):
+    """What all records have in common."""
 
     def plain(self) -> dict[str, Any]:
         """The record as JSON data."""

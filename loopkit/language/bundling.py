@@ -7,7 +7,6 @@ address as its `$id`, so that what refers to it stays as it is written.
 from __future__ import annotations
 
 import hashlib
-import json
 import posixpath
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.language.datatypes import file_places, inner_types, is_json_schema
 from loopkit.language.json_schema import Flaw, schema_problems
 from loopkit.language.json_schema.layout import REFERENCES, inner_schemas
-from loopkit.text import is_broken
 from loopkit.text.json_text import parse_json
 from loopkit.values import Mutable, Value, field
 
@@ -247,7 +245,7 @@ def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
         document = read(text, shown)
     except ProblemsFound:
         # JSON may have tabs where YAML may not; then the places are unknown.
-        if not isinstance(value, dict) or is_broken(json.dumps(value, ensure_ascii=False)):
+        if not isinstance(value, dict):
             raise
         return value, None
     return document.plain(), document

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from loopkit.document.document import DocPath
 from loopkit.document.inclusion import CannotInclude, Included, read_included
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.language.datatypes import default_places, file_places
-from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 
 INCLUDING = frozenset(
@@ -135,9 +133,6 @@ def data_of(text: str, shown_as: str) -> object:
     """The data of a text of JSON or YAML; raises ProblemsFound."""
     data = parse_json(text)
     if not isinstance(data, NoJson):
-        if is_broken(json.dumps(data, ensure_ascii=False)):
-            reason = "there is half a surrogate pair in it, which is not a character"
-            raise _unreadable(shown_as, reason)
         return data
     # Read as YAML, a slip of JSON has its place.
     plain = read(text, shown_as).plain()

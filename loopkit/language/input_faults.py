@@ -40,7 +40,9 @@ def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise InvalidInput([InputFault(f"{what} has to be a mapping, not {type(given).__name__}")])
     try:
-        data: dict[str, Any] = json.loads(json.dumps(dict(given or {})))
+        data: dict[str, Any] = json.loads(
+            json.dumps(dict(given or {}), ensure_ascii=False).encode()
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput([InputFault(f"{what} is not JSON data: {error}")]) from error
     return data

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.plugins import ENTRY_POINTS, Context, Finding
-from loopkit.text import printable, shorten
+from loopkit.text import printable, shorten, storable
 
 MAX_FINDINGS = 50
 MAX_RESULT = 1_000_000
@@ -48,9 +48,9 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
         found = function(request["value"], Context(**request["context"]))
         return {"findings": [_finding(item, number) for number, item in _items(found)]}
     except NoVerdict as error:
-        return {"error": _storable(str(error))[:MAX_CHARS]}
+        return {"error": _printable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
-        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
+        return {"error": _printable(_describe_error(error))[:MAX_CHARS]}
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
@@ -60,7 +60,7 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
             sys.path.insert(0, request["folder"])
         function = _function(request["python"])
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything
-        return {"error": _storable(_describe_error(error))[:MAX_CHARS]}
+        return {"error": _printable(_describe_error(error))[:MAX_CHARS]}
     try:
         given = function(**request["arguments"])
         if inspect.iscoroutine(given):
@@ -68,10 +68,10 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
 
             given = asyncio.run(given)
         text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-        told = text.encode(errors="replace").decode()
+        told = storable(text)
         return {"result": told[:MAX_RESULT], "left_out": max(0, len(told) - MAX_RESULT)}
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
-        return {"raised": _storable(_describe_error(error))[:MAX_CHARS]}
+        return {"raised": _printable(_describe_error(error))[:MAX_CHARS]}
 
 
 def _function(name: str) -> Any:
@@ -133,12 +133,12 @@ def _fields(value: object, number: int) -> object:
 def _text(value: object, key: str, number: int) -> str:
     if value is not None and not isinstance(value, str):
         raise NoVerdict(f"`{key}` of finding {number} is {_kind(value)}, and no text")
-    return shorten(_storable(value or "").strip(), MAX_CHARS)
+    return shorten(_printable(value or "").strip(), MAX_CHARS)
 
 
-def _storable(text: str) -> str:
-    """The text without control characters, halves of surrogate pairs replaced by `?`."""
-    return printable(text).encode(errors="replace").decode()
+def _printable(text: str) -> str:
+    """The text without control characters and halves of surrogate pairs."""
+    return storable(printable(text))
 
 
 def _line(value: object, number: int) -> int | None:

@@ -32,8 +32,6 @@ _POSIX_LOCALE = ("ALL", "COLLATE", "CTYPE", "MESSAGES", "MONETARY", "NUMERIC", "
 _GNU_LOCALE = ("ADDRESS", "IDENTIFICATION", "MEASUREMENT", "NAME", "PAPER", "TELEPHONE")
 _INHERITED = _PLACES | _PERSON | {f"LC_{category}" for category in _POSIX_LOCALE + _GNU_LOCALE}
 
-_HALF_A_PAIR = "half a surrogate pair, which is not a character"
-
 _REASONS = {
     errno.ENOENT: (
         "the interpreter in its first line does not exist",
@@ -50,10 +48,6 @@ _REASONS = {
     errno.E2BIG: (
         "its arguments are longer than the system accepts",
         "pass long text through stdin or a file",
-    ),
-    errno.ETXTBSY: (
-        "another process is still writing the program file",
-        "run it when the file is complete and closed",
     ),
 }
 
@@ -219,7 +213,7 @@ def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> No
 def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
-    _refuse(argv, env, stdin)
+    _refuse(argv, env)
     try:
         with holding(stdin) as source, GROUPS.start() as add:
             process = subprocess.Popen(  # noqa: S603 - commands are what this is about
@@ -242,36 +236,18 @@ def _start(
     return process
 
 
-def _refuse(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> None:
+def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
     """Raise for commands that no system can start, with a clearer message than the system's."""
     if not argv or not argv[0].strip():
         raise CommandNotStarted("the command is empty; its first element has to name a program")
     for index, argument in enumerate(argv):
-        flaw = _flaw(argument)
-        if flaw:
-            cause = f"its argument {index} contains {flaw}"
+        if "\0" in argument:
+            cause = f"its argument {index} contains a NUL character"
             raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
             raise CommandNotStarted(_message(argv[0], cause, "correct it"))
-    if stdin and not _is_unicode(stdin):
-        cause = f"its stdin contains {_HALF_A_PAIR}"
-        raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
-
-
-def _flaw(argument: str) -> str | None:
-    if "\0" in argument:
-        return "a NUL character"
-    return None if _is_unicode(argument) else _HALF_A_PAIR
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:

@@ -30,12 +30,20 @@ def printable(text: str) -> str:
 
 
 def is_broken(text: str) -> bool:
-    """Whether a text contains halves of surrogate pairs, which no UTF-8 file can hold."""
+    """Whether a text contains halves of surrogate pairs, which no UTF-8 file can hold.
+
+    What a user gives is refused then. In what models and programs give, they are replaced.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
         return True
     return False
+
+
+def storable(text: str) -> str:
+    """The text with `?` for each half of a surrogate pair."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def one_line(text: str, width: int = 100) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
-from loopkit.text import one_line
+from loopkit.text import one_line, storable
 from loopkit.values import Mutable, Value
 
 MAX_DEPTH = 64
@@ -18,6 +18,7 @@ MAX_DEPTH = 64
 MAX_OPENINGS = 10_000
 """The maximum number of braces and brackets tried in a text; it takes time to place each error."""
 
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _OPENING = re.compile(r"[{\[]")
 # A text that starts like this is meant as JSON, even if it cannot be parsed.
 _MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
@@ -45,11 +46,35 @@ class JsonInText(Value, frozen=True):
 
 
 def parse_json(text: str) -> object | NoJson:
-    """The JSON value of the whole text.
+    """The JSON value of the whole text, which a user wrote.
 
     Strict: NaN, infinities and an object with one key twice are refused, because readers interpret
-    them differently; so is nesting deeper than 64 levels.
+    them differently; so is nesting deeper than 64 levels, and half a surrogate pair.
     """
+    value = _parse(text)
+    if isinstance(value, NoJson) or without_halves(value, text) == value:
+        return value
+    return NoJson("a text in it has half a surrogate pair, which is not a character")
+
+
+def parse_output(text: str) -> object | NoJson:
+    """The JSON value of the whole text, which a model or a program wrote.
+
+    As strict, but halves of surrogate pairs are replaced.
+    """
+    value = _parse(text)
+    return value if isinstance(value, NoJson) else without_halves(value, text)
+
+
+def without_halves(value: object, written: str) -> object:
+    """The JSON value of what was written, with `?` for each half of a surrogate pair."""
+    if not _ESCAPED_HALF.search(written):
+        return value
+    whole: object = json.loads(storable(json.dumps(value, ensure_ascii=False)))
+    return whole
+
+
+def _parse(text: str) -> object | NoJson:
     try:
         value = _DECODER.decode(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -67,7 +92,7 @@ def extract_json(text: str) -> object | NoJson:
     links or check boxes. Equal values are one. Different ones, or one beside something broken, are
     refused: nobody knows which was meant.
     """
-    whole = parse_json(text)
+    whole = parse_output(text)
     if not isinstance(whole, NoJson):
         return whole
     if fenced := _values_in_fences(text):
@@ -130,7 +155,10 @@ class _Window(Mutable):
         except (ValueError, RecursionError) as error:
             # It does not say where: what follows may be a part of this, and must not be taken.
             return NoJson(_limit(error)), len(self.text)
-        return _limit_depth(value), end + self.offset
+        read = _limit_depth(value)
+        if not isinstance(read, NoJson):
+            read = without_halves(read, self.rest[start - self.offset : end])
+        return read, end + self.offset
 
     def _move(self, start: int) -> None:
         self.line += self.text.count("\n", self.offset, start)
@@ -229,7 +257,7 @@ def _values_in_fences(text: str) -> list[object]:
     fences = code_blocks(text)
     labelled = [code for info, code in fences if info in ("json", "jsonc", "json5")]
     likely = [code for info, code in fences if not info and code.lstrip()[:1] in ("{", "[")]
-    values = [parse_json(code) for code in labelled or likely]
+    values = [parse_output(code) for code in labelled or likely]
     return [
         NoJson(f"in the fence, {value.reason}") if isinstance(value, NoJson) else value
         for value in values

@@ -45,8 +45,7 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
-    failure = error.failure(now)
-    return Answer.with_failure(validator, failure.replace(message=storable(failure.message)))
+    return Answer.with_failure(validator, error.failure(now))
 
 
 def not_applicable(validator: str, reason: str) -> Answer:
@@ -126,9 +125,6 @@ def finding_of(
     further: Mapping[str, str] = {},
 ) -> Finding:
     """The finding of a fault, with the further fields that its rule gives it."""
-    location = fault.location
-    if not f"{message}{code}{location}".isascii():
-        message, code, location = storable(message), storable(code), storable(location)
     return Finding(
         id=identity,
         message=message,
@@ -139,16 +135,11 @@ def finding_of(
         code=code,
         key=fault.key,
         origins=origins,
-        location=location,
+        location=fault.location,
         line=fault.line,
         item={**fault.fields, **further} if fault.fields or further else NOTHING,
         identified=fault.identified,
     )
-
-
-def storable(text: str) -> str:
-    """The text with `?` for each half of a surrogate pair, which no file can hold."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _message(rule: FixedRule, place: str, fault: Fault, texts: RuleTexts) -> str:
@@ -169,4 +160,4 @@ def _further(rule: FixedRule, fault: Fault, texts: RuleTexts) -> dict[str, str]:
     if fault.is_unreadable:
         return {}
     filled = {name: texts.fill(parse(text), fault) for name, text in rule.fields.items()}
-    return {name: storable(text) for name, text in filled.items() if text}
+    return {name: text for name, text in filled.items() if text}

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from loopkit.text import shorten
-from loopkit.validators.answer import storable
 
 ITEM_CHARS = 8_000
 """The most characters, in JSON, of all further fields of a finding."""
@@ -27,5 +26,5 @@ def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, o
         text = json.dumps(value, ensure_ascii=False)
         if len(name) + len(text) <= room:
             room -= len(name) + len(text)
-            kept[storable(name)] = json.loads(storable(text))
+            kept[name] = json.loads(text)
     return kept

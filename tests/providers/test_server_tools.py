@@ -111,25 +111,17 @@ def test_bad_arguments_are_an_answer_that_the_model_can_mend(
     assert "'at' is a required property" in given
 
 
-@pytest.mark.parametrize(
-    ("written", "reason"),
-    [
-        ('{"at": "\\\\ud800"}', "half of a surrogate pair"),
-        (f'{{"at": {"[" * 900}{"]" * 900}}}', "$.at: [[["),
-    ],
-    ids=["half a character", "too deep"],
-)
-def test_no_arguments_end_the_run(
-    hostile: HostileServer, desk: Desk, written: str, reason: str
+def test_arguments_that_are_nested_deep_do_not_end_the_run(
+    hostile: HostileServer, desk: Desk
 ) -> None:
-    called = {"name": "look_at", "arguments": written.replace("\\\\", "\\")}
+    called = {"name": "look_at", "arguments": f'{{"at": {"[" * 900}{"]" * 900}}}'}
     hostile.queue(openai_message(finish="tool_calls", tool_calls=[
         {"id": "1", "type": "function", "function": called}
     ]))  # fmt: skip
     hostile.say("I can't.")
     played = desk.play(machine(hostile))
     assert played.outcome == "done"
-    assert reason in results(played)[0]
+    assert "$.at: [[[" in results(played)[0]
 
 
 def test_of_ten_megabytes_a_model_is_told_the_beginning(hostile: HostileServer, desk: Desk) -> None:

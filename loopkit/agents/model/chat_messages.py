@@ -14,7 +14,7 @@ from loopkit.agents.model.catalogue import provider_of
 from loopkit.agents.model.kept_thoughts import fields_to_return, is_from
 from loopkit.agents.port import Message
 from loopkit.engine.events import ToolCall
-from loopkit.text.json_text import parse_json
+from loopkit.text.json_text import parse_output
 
 NOTHING_SAID = "(no answer)"
 """For an empty reply in a kept session: providers refuse messages without text."""
@@ -57,7 +57,7 @@ def _chat_call(call: ToolCall) -> dict[str, Any]:
 
 def _readable_arguments(call: ToolCall) -> str:
     # Anthropic and Gemini take nothing but objects: LiteLLM raises on anything else.
-    is_object = isinstance(parse_json(call.arguments), dict)
+    is_object = isinstance(parse_output(call.arguments), dict)
     return call.arguments.lstrip("\ufeff") if is_object else "{}"
 
 

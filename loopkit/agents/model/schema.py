@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.language.json_schema.local import part_at, parts, rewrite, steps_of
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_output
 
 STRICT = frozenset(
     {
@@ -87,7 +87,7 @@ def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
     """An answer without the nulls that only the strict form of its schema allowed."""
-    answer = parse_json(text)
+    answer = parse_output(text)
     if isinstance(answer, NoJson) or strict_form(schema) is schema:
         return text
     kept = _without_added(answer, schema, schema)

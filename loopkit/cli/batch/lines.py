@@ -15,7 +15,6 @@ from loopkit.language.datatypes import DataType, parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
 from loopkit.machine.inputs import complete_input
-from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.run_ids import BATCH_CHARS
 
@@ -136,8 +135,6 @@ def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
         raise _Unfit(f"it is not JSON: {data.reason}")
     if not isinstance(data, dict):
         raise _Unfit("it is not a JSON object; write the inputs of the run as one")
-    if is_broken(json.dumps(data, ensure_ascii=False)):
-        raise _Unfit("it has half a surrogate pair, which is not a character")
     return data
 
 

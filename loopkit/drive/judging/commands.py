@@ -14,7 +14,6 @@ from loopkit.engine.events import Ran
 from loopkit.outside.input_files import without_folders
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
-from loopkit.validators.answer import storable
 from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
@@ -66,7 +65,7 @@ def give_commands(
 
     def note_file(name: str, text: str) -> None:
         if len(text) <= KEPT_CHARS:
-            ran[-1] = ran[-1].replace(files={name: storable(text)})
+            ran[-1] = ran[-1].replace(files={name: text})
 
     setting.run, setting.note_file = run, note_file
     setting.redact, setting.pause, setting.now = clean, active.pause, active.clock.now
@@ -91,5 +90,5 @@ def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
 
 
 def _run_record(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
-    stdout, stderr = (storable(text[-KEPT_CHARS:]) for text in (printed.stdout, printed.stderr))
+    stdout, stderr = (text[-KEPT_CHARS:] for text in (printed.stdout, printed.stderr))
     return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)

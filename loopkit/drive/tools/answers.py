@@ -13,7 +13,7 @@ from loopkit.engine.tasks import Exchange
 from loopkit.language import ModelAgent
 from loopkit.machine.asked import DRAFT
 from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
-from loopkit.text.json_text import parse_json
+from loopkit.text.json_text import parse_output
 from loopkit.text.markdown import as_code_block
 
 MOST_REFUSED = 20
@@ -83,7 +83,7 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 def _errors_in_draft(required: str, reply: Replied) -> str:
     """The findings of the last call, for an attempt that does not know this conversation."""
-    result = parse_json(reply.text)
+    result = parse_output(reply.text)
     listed = result["diagnostics"] if isinstance(result, dict) else ()
     named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
     found = f"`{required}` found errors in the last draft that it was given"

@@ -14,8 +14,8 @@ from loopkit.machine.asked import AgentAsked, ToolAsked
 from loopkit.outside.processes import CommandResult
 from loopkit.outside.redaction import Redact
 from loopkit.text import plural
+from loopkit.text.json_text import without_halves
 from loopkit.text.markdown import as_code_block
-from loopkit.validators.answer import storable
 from loopkit.values import Value
 
 MOST_FAULTS = 5
@@ -74,7 +74,7 @@ def run_records(
 ) -> tuple[Ran, ...]:
     """The output of a tool as it may be stored, for a scenario to play it again."""
     redacted = map(called.active.redact, (stdout, stderr))
-    out, err = (storable(text if is_answer(text) else shorten(text)) for text in redacted)
+    out, err = (text if is_answer(text) else shorten(text) for text in redacted)
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
 
 
@@ -97,7 +97,7 @@ class BadArguments(Exception):
 def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
     """The arguments of a call as a model wrote them; raises BadArguments."""
     try:
-        given = json.loads(text or "{}")
+        given = without_halves(json.loads(text or "{}"), text)
     except (ValueError, RecursionError) as error:
         raise BadArguments(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):

@@ -26,7 +26,6 @@ from loopkit.drive.tools.call import (
 from loopkit.language import McpTool, Retry
 from loopkit.machine.asked import AgentAsked
 from loopkit.outside.mcp import Connection, OfferedTool, ServerFailed
-from loopkit.validators.answer import storable
 
 
 async def run(called: ToolCalled) -> ToolResult:
@@ -55,9 +54,7 @@ async def run(called: ToolCalled) -> ToolResult:
 
 def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
     try:
-        json.dumps(arguments, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise BadArguments("the arguments contain half of a surrogate pair") from error
+        json.dumps(arguments)
     except RecursionError as error:
         raise BadArguments("the arguments are nested too deep") from error
 
@@ -100,7 +97,7 @@ async def _list_tools(
         try:
             return await _connection(active, server, folder).tools(names)
         except ServerFailed as failed:
-            message = storable(active.redact(failed.message))
+            message = active.redact(failed.message)
             if not failed.transient:
                 raise CallFailed("fatal", message) from failed
             if not has_try_left(retry, failures, 0):

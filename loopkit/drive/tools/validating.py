@@ -47,7 +47,7 @@ def digest(artifact: Artifact) -> str:
     content = (
         json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     )
-    return hashlib.sha256(content.encode(errors="replace")).hexdigest()
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _artifact(called: ToolCalled, text: str) -> Artifact:

@@ -59,7 +59,7 @@ def _squeeze(line: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType, misfit
 from loopkit.language.json_schema import broken_fields, schema_faults
-from loopkit.text import is_broken
 
 
 def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, str]]]:
@@ -17,8 +16,8 @@ def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, 
     The value is judged as it was given. What is filled in fits as well, so that a filled value
     can be judged again.
     """
-    unstorable = list(_unstorable(value, ""))
-    return with_defaults(value, datatype), unstorable or schema_faults(value, datatype.schema)
+    not_finite = list(_not_finite(value, ""))
+    return with_defaults(value, datatype), not_finite or schema_faults(value, datatype.schema)
 
 
 def first_misfit(value: object, datatype: DataType) -> str:
@@ -57,7 +56,7 @@ def salvage(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
     fields = datatype.fields
     if not isinstance(value, Mapping) or fields is None:
         return value, frozenset()
-    finite = {name: inner for name, inner in value.items() if not any(_unstorable(inner, ""))}
+    finite = {name: inner for name, inner in value.items() if not any(_not_finite(inner, ""))}
     wrong = (value.keys() - finite.keys()) | broken_fields(finite, datatype.schema)
     kept = {name: inner for name, inner in value.items() if name not in wrong}
     missing = {n: _empty(t) for n, t in fields.items() if n not in kept and t.required}
@@ -78,20 +77,16 @@ def _empty(datatype: DataType) -> Any:
     return {"str": "", "bool": False}.get(datatype.scalar or "")
 
 
-def _unstorable(value: object, location: str) -> Iterator[tuple[str, str]]:
-    """Faults of values that JSON in UTF-8 cannot hold."""
+def _not_finite(value: object, location: str) -> Iterator[tuple[str, str]]:
+    """Faults of numbers that JSON cannot hold."""
     match value:
         case float() if not math.isfinite(value):
             yield location, "not a finite number"
-        case str() if is_broken(value):
-            yield location, "it has half a surrogate pair in it, which is not a character"
         case Mapping():
-            if any(is_broken(key) for key in value if isinstance(key, str)):
-                yield location, "a name in it has half a surrogate pair, which is not a character"
             for key, inner in value.items():
-                yield from _unstorable(inner, f"{location}.{key}".lstrip("."))
+                yield from _not_finite(inner, f"{location}.{key}".lstrip("."))
         case list():
             for index, inner in enumerate(value):
-                yield from _unstorable(inner, f"{location}[{index}]")
+                yield from _not_finite(inner, f"{location}[{index}]")
         case _:
             return

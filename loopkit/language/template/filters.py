@@ -65,7 +65,7 @@ def fence_as_data(text: str) -> str:
 
 def mark_of(text: str, digits: int = 12) -> str:
     """Return hexadecimal digits that the text does not contain, the same for the same text."""
-    content = text.encode("utf-8", "surrogatepass")
+    content = text.encode()
     marks = (hashlib.sha256(b"%d " % attempt + content).hexdigest() for attempt in count())
     return next(mark[:digits] for mark in marks if mark[:digits] not in text)
 

@@ -1,25 +1,23 @@
-"""One connection to an MCP server, in a process of its own: a fork of the fork server, which is
-`python -m loopkit.outside.mcp.worker`.
+"""One connection to an MCP server, in a process of its own:
+`python -m loopkit.outside.mcp.worker`, whose stdin is a socket.
 
-On its socket a worker first writes its process number. Then it is asked in lines of JSON and
-answers each with one: first where the server is, then what it offers or a call of a tool. An answer
-has what was asked for, or a `fault` and whether that is `transient`. The end of the input closes
-the connection.
+On it a worker first writes an empty line, when it can be asked. Then it is asked in lines of JSON
+and answers each with one: first where the server is, then what it offers or a call of a tool. An
+answer has what was asked for, or a `fault` and whether that is `transient`. The end of the input
+closes the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
-from loopkit.outside.mcp.fork_server import LENGTH
 from loopkit.outside.mcp.session import Fault, Session
 
 CLOSING_S = 3.0
@@ -31,6 +29,7 @@ async def answer_requests(sock: socket.socket) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
     session = Session()
     try:
+        writer.write(b"\n")
         while line := await reader.readline():
             answer = await _answer(session, line)
             writer.write(json.dumps(answer).encode() + b"\n")
@@ -56,48 +55,11 @@ async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    """Start workers until stdin, which is a socket, is closed."""
+    """Answer requests on stdin until it is closed, and leave nothing to wait for."""
     # The answers contain what the client would log about a server.
     logging.disable(logging.CRITICAL)
-    # No worker looks for garbage in what was imported, which it would have to copy.
-    gc.freeze()
-    with socket.socket(fileno=os.dup(0)) as forking:
-        with open(os.devnull, "rb") as nothing:
-            os.dup2(nothing.fileno(), 0)
-        _start_workers(forking)
-    os._exit(0)
-
-
-def _start_workers(forking: socket.socket) -> None:
-    """Fork where a message has a socket, and reap where it has the number of a worker."""
-    killed: set[int] = set()
-    while True:
-        message, passed, _, _ = socket.recv_fds(forking, LENGTH, 1)
-        if not message:
-            return
-        if number := int.from_bytes(message, "big"):
-            killed.add(number)
-        for descriptor in passed:
-            with socket.socket(fileno=descriptor) as asked, suppress(OSError):
-                if not os.fork():
-                    _work(forking, asked)
-        killed = {worker for worker in killed if not _is_reaped(worker)}
-
-
-def _is_reaped(worker: int) -> bool:
     try:
-        return os.waitpid(worker, os.WNOHANG) != (0, 0)
-    except ChildProcessError:
-        return True  # it was a fork of the server before this one
-
-
-def _work(forking: socket.socket, asked: socket.socket) -> NoReturn:
-    """Be a worker, which leads a session, and leave nothing to wait for."""
-    try:
-        forking.close()
-        os.setsid()
-        asked.sendall(b"%d\n" % os.getpid())
-        asyncio.run(answer_requests(asked))
+        asyncio.run(answer_requests(socket.socket(fileno=0)))
     finally:
         os._exit(0)
 

@@ -19,7 +19,6 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.text import is_broken
 from loopkit.views.page.rendering import render
 
 STATUS: dict[type[Exception], int] = {
@@ -56,10 +55,9 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON. Unpaired surrogates, which only damaged records contain, are replaced."""
+    """Data as JSON."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    body = text.encode(errors="replace" if is_broken(text) else "strict")
-    return Response(body, status, media_type="application/json")
+    return Response(text, status, media_type="application/json")
 
 
 def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:

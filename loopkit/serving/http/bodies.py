@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TypeVar
 
 from loopkit.engine.records import Record, read_record
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import ClientDisconnect, Request
-from loopkit.text import is_broken
 from loopkit.text.json_text import NoJson, parse_json
 
 MOST_BYTES = 10_000_000
@@ -30,9 +28,6 @@ async def record_of(request: Request, noun: type[R]) -> R:
     value = parse_json(text)
     if isinstance(value, NoJson):
         raise BadRequest(f"the body is not JSON: {value.reason}")
-    if is_broken(json.dumps(value, ensure_ascii=False)):
-        fault = "half a surrogate pair, which is not a character"
-        raise BadRequest(f"the body does not fit: a text in it has {fault}", 422)
     try:
         return read_record(noun, text.removeprefix("\ufeff"))
     except ValueError as error:

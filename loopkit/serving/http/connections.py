@@ -1,7 +1,6 @@
 """Connections of clients: how many there are at once, and how long each may take.
 
-Idle connections can't keep others out: if there are too many, the one that has been idle for the
-longest time is closed.
+If there are too many, a new one is told to come later. A connection that asks nothing is closed.
 """
 
 from __future__ import annotations
@@ -33,17 +32,15 @@ def most_connections() -> int:
 
 @dataclass
 class Room:
-    """The limits and the idle connections that the connections of one server share."""
+    """The limits of the connections of one server."""
 
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S
     longest_read_s: float = LONGEST_READ_S
-    idle: dict[Connection, None] = field(default_factory=dict)
-    """The idle connections, the longest idle one first."""
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if its client takes too long, or if others need the room."""
+    """A connection that is closed if its client takes too long."""
 
     room: Room
     """Set for each server."""
@@ -52,18 +49,14 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
-        self._wait()
         if len(self.connections) > self.room.most:
-            first = next(iter(self.room.idle))
-            if first is self:
-                self.transport.write(FULL)
-                self.transport.close()
-            else:
-                first.transport.abort()
-            first.end_wait()
+            self.transport.write(FULL)
+            self.transport.close()
+        else:
+            self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end_wait()
+        self._end_wait()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -100,17 +93,14 @@ class Connection(H11Protocol):
         """Start the timer for a complete request, unless one is being answered."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked:
-            self.end_wait()
+            self._end_wait()
         elif self._too_late is None and not self.transport.is_closing():
             self._wait()
 
     def _wait(self) -> None:
-        self.room.idle[self] = None
         self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
 
-    def end_wait(self) -> None:
-        """Stop the timer, and leave the idle connections."""
-        self.room.idle.pop(self, None)
+    def _end_wait(self) -> None:
         if self._too_late is not None:
             self._too_late.cancel()
             self._too_late = None

@@ -171,7 +171,7 @@ async def show_artifact(call: Call) -> Response:
     artifact = found.artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     return Response(
-        artifact.text.encode(errors="replace"),
+        artifact.text,
         media_type=media,
         headers={"content-security-policy": CONTENT_POLICY},
     )

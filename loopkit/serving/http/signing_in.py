@@ -16,7 +16,6 @@ from loopkit.serving.http.library import (
     Response,
     Route,
 )
-from loopkit.text import is_broken
 from loopkit.views.page.rendering import render
 
 MOST_BYTES = 10_000
@@ -79,7 +78,7 @@ def _answer_link(access: Access, request: Request) -> Response:
 
 def _local(address: str) -> str:
     """The address itself if it is on this server, else the first page."""
-    return address if LOCAL.fullmatch(address) and not is_broken(address) else HOME
+    return address if LOCAL.fullmatch(address) else HOME
 
 
 def _page(message: str, to: str, status: int = 200, *, is_from_elsewhere: bool = False) -> Response:

@@ -60,7 +60,7 @@ _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u20
 def _event(place: str, line: str, name: str = "") -> bytes:
     named = f"event: {name}\r\n" if name else ""
     data = line.translate(_BREAKS)
-    return f"id: {place}\r\n{named}data: {data}\r\n\r\n".encode(errors="replace")
+    return f"id: {place}\r\n{named}data: {data}\r\n\r\n".encode()
 
 
 def place_in(cursor: str) -> Place:

@@ -15,7 +15,6 @@ from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.bodies import record_of
 from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.site import Site
-from loopkit.text import is_broken
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
@@ -92,7 +91,7 @@ def _route(site: Site, endpoint: Endpoint) -> BaseRoute:
 
 
 def _plain(text: str) -> str:
-    if "\0" in text or is_broken(text):
+    if "\0" in text:
         raise BadRequest("there is nothing of that name", 404)
     return text
 

@@ -16,7 +16,7 @@ from loopkit.engine.events import (
     Usage,
 )
 from loopkit.language import Machine
-from loopkit.text.json_text import parse_json
+from loopkit.text.json_text import parse_output
 
 NOTHING: dict[str, Any] = {}
 """The result where none was needed."""
@@ -146,7 +146,7 @@ def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
 
 def _reply_part(text: str) -> dict[str, Any]:
     """The reply: as data if that gives the same text."""
-    data = parse_json(text)
+    data = parse_output(text)
     is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
     return {"data": data} if is_data else {"reply": text}
 

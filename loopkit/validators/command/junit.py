@@ -41,7 +41,7 @@ def read_junit(text: str, reading: Reading) -> list[Fault]:
     parser.EndElementHandler = cases.end
     parser.CharacterDataHandler = cases.text
     try:
-        parser.Parse(text.removeprefix("\ufeff").encode(errors="replace"), True)
+        parser.Parse(text.removeprefix("\ufeff").encode(), True)
     except expat.ExpatError as error:
         raise Unreadable(f"it is not XML: {error}") from error
     return cases.complete()

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from loopkit.language.severities import Severities
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_output
 from loopkit.validators.command.reader import (
     Reading,
     Unreadable,
@@ -30,7 +30,7 @@ def read_sarif(text: str, reading: Reading) -> list[Fault]:
     `none` is not a finding. Raises Unreadable for anything but SARIF, a run without results, and
     one whose tool says that it did not succeed.
     """
-    log = parse_json(text)
+    log = parse_output(text)
     if isinstance(log, NoJson):
         raise Unreadable(f"it is not JSON: {log.reason}")
     runs = _record(log).get("runs")

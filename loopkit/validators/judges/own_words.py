@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from loopkit.text import end_of, printable
 from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
-from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import OWN_WORDS_CHARS
 from loopkit.validators.judges.form import VerdictWord
@@ -54,7 +53,7 @@ def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) 
         # The reason names the pattern; the words count unfiltered.
         words = end_of(whole, OWN_WORDS_CHARS)
     level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-    return Fault(storable(words), storable(words), severity=level, value=words, identified=False)
+    return Fault(words, words, severity=level, value=words, identified=False)
 
 
 def _without_met(text: str, form: TextForm) -> str:

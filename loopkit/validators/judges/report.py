@@ -12,7 +12,7 @@ from loopkit.language.datatypes import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line
 from loopkit.text.json_text import NoJson, canonical, json_in
-from loopkit.validators.answer import answer_with, storable
+from loopkit.validators.answer import answer_with
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import OWN_WORDS_CHARS, findings_of
 from loopkit.validators.judges.form import Doubt, Misread, VerdictWord, quote
@@ -57,7 +57,7 @@ def read_report(
             form = form.replace(known=())
         verdict = _verdict(report, form)
     except Doubt as doubt:
-        return Misread(storable(str(doubt)))
+        return Misread(str(doubt))
     try:
         _refuse_faults(faults)
         named = read_faults(report, verdict, form)
@@ -75,7 +75,7 @@ def read_report(
     except Doubt as doubt:
         is_kept = verdict == "fail" and not (isinstance(doubt, Miscount) and form.is_mapped)
         kept = _last_resort(validator, report, text, listed, form) if is_kept else None
-        return Misread(storable(str(doubt)), kept)
+        return Misread(str(doubt), kept)
     return answer_with(validator, [*findings, *failed]).replace(score=score)
 
 
@@ -149,9 +149,9 @@ def _in_own_words(validator: str, report: Report, text: str, form: ReportForm) -
     said = _join_texts(form.rejection_texts(report)) or " ".join(around.replace("```", "").split())
     if not said and form.is_mapped:
         return None
-    message = storable(said or SAYS_NOTHING)[:OWN_WORDS_CHARS]
+    message = (said or SAYS_NOTHING)[:OWN_WORDS_CHARS]
     fault = Fault(message, message, severity=form.levels.ungraded, identified=False)
-    reason = "" if said else storable(f"it rejects and names nothing: {one_line(text, 500)}")
+    reason = "" if said else f"it rejects and names nothing: {one_line(text, 500)}"
     return answer_with(validator, findings_of(validator, [fault], form)).replace(reason=reason)
 
 

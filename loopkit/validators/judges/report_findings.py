@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopkit.language import ReportMap
-from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.further_fields import further_fields
 from loopkit.validators.judges.findings import MAX_LINE
@@ -133,7 +132,7 @@ def _text(item: Report, path: str, at: str, form: ReportForm) -> str:
     text = form.text_of(value)
     if text is None:
         raise Doubt(f"{quote(path)}{at} must be text, not {excerpt(value)}.")
-    return storable(text).strip()
+    return text.strip()
 
 
 def _line(item: Report, at: str, form: ReportForm) -> int | None:

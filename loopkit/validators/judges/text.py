@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import PatternTimeout, occurrences
-from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import criteria_faults
 from loopkit.validators.judges.form import Doubt, NamesNothing, VerdictWord, quote
@@ -50,7 +49,7 @@ def read_verdict(
         verdicts = find_verdicts(text, form)
         chosen = choose_verdict(verdicts, form)
     except (Doubt, PatternTimeout) as doubt:
-        return NoVerdict(storable(str(doubt)))
+        return NoVerdict(str(doubt))
     verdict = verdicts[chosen].meaning
     assert verdict is not None
     try:
@@ -65,7 +64,7 @@ def read_verdict(
         names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
         is_kept = verdict == "fail" or names_nothing
         kept = end_of_words(messages, verdict, form) if is_kept else None
-        return NoVerdict(storable(str(doubt)), kept)
+        return NoVerdict(str(doubt), kept)
     return TextVerdict("warn" if faults and verdict == "pass" else verdict, tuple(faults))
 
 

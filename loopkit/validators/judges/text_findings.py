@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from loopkit.language.machine import NO_FINDING
 from loopkit.text.patterns import occurrences
-from loopkit.validators.answer import storable
 from loopkit.validators.fault import Fault
 from loopkit.validators.judges.findings import MAX_LINE
 from loopkit.validators.judges.form import Doubt, VerdictWord, quote
@@ -86,13 +85,13 @@ def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFind
     level, meaning = _level(match, verdict, form)
     file, line = _place(match, message)
     fault = Fault(
-        message=storable(message),
-        steady=storable(message),
-        location=storable(file),
+        message=message,
+        steady=message,
+        location=file,
         line=line,
         severity=level,
-        code=storable(_group(match, "code")),
-        key=storable(_group(match, "key")),
+        code=_group(match, "code"),
+        key=_group(match, "key"),
         value=message,
     )
     return PlacedFinding(match.start(), fault, meaning)

@@ -28,7 +28,7 @@ from loopkit.views.diagram.layout import (
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing
 from loopkit.views.diagram.text_size import Style
 
-NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
+NO_XML = re.compile("[\ufffe\uffff]")
 ARROWHEAD = 7.0
 
 

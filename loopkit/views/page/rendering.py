@@ -28,7 +28,6 @@ MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 MARKDOWN_WIDTH = 300
 LINE_WIDTH = 300
 NO_ID = re.compile(r"[^\w.-]")
-HALVES = re.compile("[\ud800-\udfff]")
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 CODE = Markup("<code>{}</code>")
 
@@ -114,9 +113,9 @@ def in_lines(value: Any) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """A value for a page: text without escape sequences, bidi overrides or unpaired surrogates."""
+    """A value for a page: text without escape sequences and bidi overrides."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return HALVES.sub("�", printable(value))
+        return printable(value)
     return value
 
 
