@@ -18,25 +18,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopkit.engine.events import Entered
-from loopkit.journal import (
-    CLAIMED,
-    Claim,
+from loopkit.journal.errors import (
     ClaimLost,
-    InboxMessage,
-    Journal,
     JournalError,
     MessageWaits,
-    NewRecord,
     Owner,
-    Record,
     RunBusy,
     RunExists,
     UnknownDefinition,
     UnknownRun,
 )
-from loopkit.journal.memory import MemoryJournal
-from loopkit.journal.sqlite import SqliteJournal
-from loopkit.journal.storable import MAX_TEXT_BYTES
+from loopkit.journal.journal import Claim, Journal, open_journal
+from loopkit.journal.records import CLAIMED, MAX_TEXT_BYTES, InboxMessage, NewRecord, Record
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -59,7 +52,7 @@ async def data_of(journal: Journal, run: str = "r") -> list[str]:
 async def opened(folder: Path | None) -> AsyncIterator[Journal]:
     """A journal in a file, or in memory."""
     now = partial(float, NOW)
-    journal = MemoryJournal(now) if folder is None else SqliteJournal.open(folder, clock=now)
+    journal = open_journal(None, clock=now) if folder is None else open_journal(folder, clock=now)
     try:
         yield journal
     finally:
@@ -185,7 +178,7 @@ async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: J
 
 async def test_a_busy_run_names_its_present_owner_and_since_when() -> None:
     times = iter([NOW, NOW + 100.0])
-    journal = MemoryJournal(lambda: next(times, 0.0))
+    journal = open_journal(None, clock=lambda: next(times, 0.0))
     await (await created(journal)).release()
     await journal.claim("r")
     with pytest.raises(RunBusy) as busy:

@@ -22,22 +22,18 @@ from typing import Any
 
 import pytest
 
-from loopkit.journal import (
-    CLAIMED,
+from loopkit.journal.errors import (
     ClaimLost,
-    Journal,
     JournalError,
     JournalUnusable,
-    NewRecord,
     RunBusy,
     RunExists,
     SequenceConflict,
+    unusable,
 )
-from loopkit.journal.database import connect
-from loopkit.journal.faults import unusable
-from loopkit.journal.presence import Presence
-from loopkit.journal.queries import SQL
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.files import SQL, Presence, connect
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import CLAIMED, NewRecord
 from tests.commits import Row, types_of, watched
 from tests.test_journal import NOW, ROOT, created, data_of, worked
 from tests.waiting import LONG_S
@@ -45,7 +41,7 @@ from tests.waiting import LONG_S
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Journal]:
-    journal = SqliteJournal.open(folder, clock=lambda: NOW)
+    journal = open_journal(folder, clock=lambda: NOW)
     try:
         yield journal
     finally:
@@ -126,7 +122,7 @@ def test_journals_that_open_at_the_same_moment_do_not_disturb_each_other(tmp_pat
     for n in range(20):
         with ThreadPoolExecutor(8) as pool:
             folders = [tmp_path / str(n)] * 8
-            journals = list(pool.map(SqliteJournal.open, folders))
+            journals = list(pool.map(open_journal, folders))
         assert len(list((tmp_path / str(n) / "locks").iterdir())) == 8
         for journal in journals:
             asyncio.run(journal.close())
@@ -313,14 +309,14 @@ async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Pat
 
 
 def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     asyncio.run(created(journal, "r", worked()))
     assert asyncio.run(data_of(journal)) == ['{"number": 0}']
     asyncio.run(journal.close())
 
 
 def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     loop = asyncio.new_event_loop()
     loop.create_task(created(journal)).add_done_callback(lambda _task: None)
     loop.run_until_complete(asyncio.sleep(0))
@@ -337,8 +333,9 @@ def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
 PRELUDE = """
 import asyncio, json, os, signal, sys, time
 from pathlib import Path
-from loopkit.journal import *
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.errors import *
+from loopkit.journal.journal import open_journal
+from loopkit.journal.records import NewRecord
 from tests.commits import watched
 folder = Path(sys.argv[1])
 def worked(n, size=0):
@@ -373,7 +370,7 @@ async def drive(journal, run):
         await claim.append([worked(n), worked(n)])
         say(run, n)
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     await asyncio.gather(*(drive(journal, f"r{n}") for n in range(5)))
 asyncio.run(main())
 """
@@ -402,7 +399,7 @@ def die(moment, rows):
         os.kill(os.getpid(), signal.SIGKILL)
 async def main():
     with watched(die):
-        journal = SqliteJournal.open(folder)
+        journal = open_journal(folder)
     claim = await created(journal)
     await claim.append([worked(0)])
     await claim.append([worked(1), worked(2)])
@@ -422,7 +419,7 @@ async def test_an_append_is_there_from_its_commit_on(
 
 HOLD = """
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     await created(journal)
     say(os.getpid())
     time.sleep(60)
@@ -475,7 +472,7 @@ def test_a_process_that_withdraws_lets_go_of_its_lock(tmp_path: Path) -> None:
 
 CONTEND = """
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     claims = []
     for run in sys.argv[2:]:
         try:
@@ -516,7 +513,7 @@ async def test_many_processes_open_one_file_at_once_and_each_run_has_one_owner(
 RUN_OUT_OF_DISK = """
 import resource
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     one, two = await created(journal, "one"), await created(journal, "two")
     await one.append([worked(0)])
     _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -556,7 +553,7 @@ import urllib.parse  # while the files of the interpreter can be read
 if os.geteuid() == 0:
     os.setegid(65534), os.seteuid(65534)
 try:
-    SqliteJournal.open(folder)
+    open_journal(folder)
 except JournalError as error:
     say(type(error).__name__, error)
 """
@@ -573,7 +570,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) 
 
 def unusable_message(folder: Path) -> str:
     with pytest.raises(JournalUnusable) as fault:
-        SqliteJournal.open(folder)
+        open_journal(folder)
     assert str(folder) in str(fault.value) or repr(str(folder)) in str(fault.value)
     return str(fault.value)
 
@@ -645,7 +642,7 @@ def damage(path: Path, chance: random.Random) -> None:
 async def everything(folder: Path) -> list[Exception | None]:
     """What each request to the journal raised."""
     try:
-        journal = SqliteJournal.open(folder)
+        journal = open_journal(folder)
     except JournalError as error:
         return [error]
     raised = []

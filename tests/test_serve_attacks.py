@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from loopkit.journal import NewRecord
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import NewRecord
 from loopkit.serving.http.connections import Room
 from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
 from tests.warm import ran_loopkit
@@ -180,7 +180,7 @@ async def dribble(connection: socket.socket) -> None:
 
 
 async def test_a_client_that_does_not_read_a_large_answer_is_cut_off() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 40, 500_000)
     await journal.close()
     async with served(STATE, room=Room(longest_read_s=0.5)) as site:
@@ -198,7 +198,7 @@ async def test_a_client_that_does_not_read_a_large_answer_is_cut_off() -> None:
 
 
 async def test_a_client_that_reads_a_large_answer_slowly_has_all_of_it() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 80, 500_000)
     await journal.close()
     for longest_s in (0.5, 5, 50):  # on a busy machine nobody reads for a while
@@ -223,7 +223,7 @@ async def is_read_slowly(longest_s: float) -> bool:
     return read > 40_000_000
 
 
-async def write(journal: SqliteJournal, run: str, events: int, size: int) -> None:
+async def write(journal: Journal, run: str, events: int, size: int) -> None:
     """A run with so many events of a size, which is over."""
     data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
     emitted = json.dumps({"name": "n", "state": "s", "attempt": 1, "reason": "x" * size})
@@ -275,7 +275,7 @@ def ask(port: int, sent: bytes) -> bytes:
 
 
 async def test_requests_that_are_sent_at_once_are_answered_in_their_order() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 20, 10)
     await journal.close()
     async with served(STATE) as site:
@@ -297,7 +297,7 @@ def memory_kib(server: Serving) -> int:
 
 def test_ten_thousand_events_for_clients_that_never_read_take_bounded_memory() -> None:
     async def fill() -> None:
-        journal = SqliteJournal.open(STATE)
+        journal = open_journal(STATE)
         await write(journal, "r", 10_000, 1_000)
         await journal.close()
 

@@ -25,8 +25,8 @@ from loopkit.drive.posting import AnsweredTwice
 from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
-from loopkit.journal import RunBusy
-from loopkit.journal.folder import state_folder
+from loopkit.journal.errors import RunBusy
+from loopkit.journal.files import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.text.run_ids import root_of

@@ -14,7 +14,8 @@ from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Cancelled, Event, Refused, Replied, Resumed
 from loopkit.engine.macrostep import Macrostep
 from loopkit.engine.records import read_record
-from loopkit.journal import InboxMessage, MessageWaits
+from loopkit.journal.errors import MessageWaits
+from loopkit.journal.records import InboxMessage
 
 CANCEL = "cancel"
 """The kind of a message that asks to cancel a run."""

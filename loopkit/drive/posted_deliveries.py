@@ -14,7 +14,7 @@ from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Delivery, Replied, Waiting, Wanted
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
-from loopkit.journal import Journal
+from loopkit.journal.journal import Journal
 from loopkit.language import Machine
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees.listing import TooLarge

@@ -12,7 +12,7 @@ from loopkit.engine.events import HumanAnswer, Refused, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
-from loopkit.journal import Journal
+from loopkit.journal.journal import Journal
 from loopkit.text.run_ids import ancestors_of
 
 ANSWER = "answer"

@@ -9,7 +9,7 @@ from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.posted_deliveries import reply_to, without_secrets
 from loopkit.drive.posting import answer_to
 from loopkit.engine.events import Delivery, HumanAnswer
-from loopkit.journal import JournalError, RunUnreadable
+from loopkit.journal.errors import JournalError, RunUnreadable
 from loopkit.serving.http.answers import status_of
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loopkit.journal import Claim, InboxMessage, NewRecord
+from loopkit.journal.journal import Claim
+from loopkit.journal.records import InboxMessage, NewRecord
 
 Moment = Literal["before", "after"]
 
@@ -42,16 +43,13 @@ class Cut:
         return f"{self.moment} append {self.at}"
 
 
-class CutClaim:
+class CutClaim(Claim):
     """A claim on a run whose process may be dead."""
 
     def __init__(self, claim: Claim, cut: Cut) -> None:
+        self.run = claim.run
         self._claim = claim
         self._cut = cut
-
-    @property
-    def run(self) -> str:
-        return self._claim.run
 
     @property
     def epoch(self) -> int:

@@ -16,7 +16,7 @@ from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, digest_of
 from loopkit.scenario import read_resolved
 from loopkit.testing.clock import PlayedClock
@@ -55,7 +55,7 @@ class Theatre:
     async def play(self, inputs: Mapping[str, Any], company: Company, cut: Cut) -> Performance:
         with project_folder() as folder:
             clock = PlayedClock()
-            journal = MemoryJournal(clock.now)
+            journal = open_journal(None, clock=clock.now)
             engines = {self.loaded.digest: self.engine}
             async with Troupe(journal, folder=folder, clock=clock, engines=engines) as app:
                 app.cut = cut
