@@ -30,6 +30,7 @@ from loopkit.journal.errors import (
 )
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import CLAIMED, MAX_TEXT_BYTES, InboxMessage, NewRecord, Record
+from tests.created import created
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -38,10 +39,6 @@ ENTERED = Entered(state="draft", visit=1, attempt=1, by=None)
 
 def worked(number: int = 0) -> NewRecord:
     return NewRecord("worked", NOW + number, json.dumps({"number": number}))
-
-
-async def created(journal: Journal, run: str = "r", *records: NewRecord) -> Claim:
-    return await journal.create(run, machine="m", definition="d", records=records)
 
 
 async def data_of(journal: Journal, run: str = "r") -> list[str]:
@@ -153,7 +150,7 @@ async def test_two_claims_on_one_run_exclude_each_other(journal: Journal) -> Non
 
 async def test_each_record_has_the_epoch_of_the_claim_that_wrote_it(journal: Journal) -> None:
     record = NewRecord("worked", NOW, "{}")
-    claim = await journal.create("r", machine="m", definition="d", records=[record])
+    claim = await created(journal, "r", record)
     await claim.release()
     again = await journal.claim("r")
     await again.append([record, record])
@@ -293,7 +290,7 @@ async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal
 
 async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journal) -> None:
     claim = await created(journal, "one", worked(1), worked(2), worked(3))
-    await journal.create("two", machine="other", definition="e", records=[worked(4)])
+    await created(journal, "two", worked(4), machine="other", definition="e")
     await claim.release()
     two, one = await journal.runs()
     assert (one.run, one.machine, one.definition) == ("one", "m", "d")

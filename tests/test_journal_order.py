@@ -14,6 +14,7 @@ import pytest
 from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import CLAIMED, NewRecord, Place, Placed
+from tests.created import created
 from tests.support import ROOT
 
 START = Place()
@@ -43,7 +44,7 @@ async def written(journal: Journal, run: str, *numbers: int) -> None:
         claim = await journal.claim(run)
         await claim.append(records, releases=True)
     else:
-        claim = await journal.create(run, machine="m", definition="d", records=records)
+        claim = await created(journal, run, *records)
         await claim.release()
 
 
@@ -90,7 +91,7 @@ async def test_a_family_is_a_run_and_its_children_and_no_run_that_begins_like_it
 async def test_what_is_read_at_once_is_bounded_in_number_and_size(journal: Journal) -> None:
     await written(journal, "many", *range(1200))
     large = [NewRecord("worked", 1.0, "1" * 3_000_000) for _ in range(4)]
-    await (await journal.create("large", machine="m", definition="d", records=large)).release()
+    await (await created(journal, "large", *large)).release()
     for family in (None, "large", "many"):
         for_each, place = [], START
         while more := await journal.records_after(place, family):

@@ -35,7 +35,8 @@ from loopkit.journal.files import SQL, Presence, connect
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import CLAIMED, NewRecord
 from tests.commits import Row, types_of, watched
-from tests.test_journal import NOW, ROOT, created, data_of, worked
+from tests.created import created
+from tests.test_journal import NOW, ROOT, data_of, worked
 from tests.waiting import LONG_S
 
 
@@ -296,11 +297,12 @@ async def test_an_append_that_was_cancelled_after_it_began_is_written(folder: Pa
         assert await data_of(journal) == ['{"number": 0}']
 
 
-async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Path) -> None:
+async def test_a_run_whose_claimant_was_cancelled_is_free(folder: Path) -> None:
     async with opened(folder) as journal:
         _others = [await created(journal, "one"), await created(journal, "two")]
-        for request in (created(journal), journal.claim("r"), journal.claim("r")):
-            task = asyncio.ensure_future(request)
+        await (await created(journal)).release()
+        for _ in range(2):
+            task = asyncio.ensure_future(journal.claim("r"))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -337,12 +339,11 @@ from loopkit.journal.errors import *
 from loopkit.journal.journal import open_journal
 from loopkit.journal.records import NewRecord
 from tests.commits import watched
+from tests.created import created
 folder = Path(sys.argv[1])
 def worked(n, size=0):
     return NewRecord("worked", float(n), json.dumps({"number": n, "pad": "x" * size}))
 def say(*words): print(*words, flush=True)
-async def created(journal, run="r", *records):
-    return await journal.create(run, machine="m", definition="d", records=records)
 """
 
 

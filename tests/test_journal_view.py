@@ -21,6 +21,7 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.following import Follower
 from loopkit.serving.http.streams import event_of_record
+from tests.created import created
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
@@ -41,16 +42,9 @@ async def write(run: str, events: int, *, ends: bool = False) -> None:
     data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
     emitted = json.dumps({"name": "n", "state": "s", "attempt": 1})
     end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
-    claim = await journal.create(
-        run,
-        machine="m",
-        definition="d",
-        records=[
-            NewRecord("started", 1.0, json.dumps(data)),
-            *[NewRecord("emitted", 1.0, emitted)] * events,
-            *[end] * ends,
-        ],
-    )
+    start = NewRecord("started", 1.0, json.dumps(data))
+    emits = [NewRecord("emitted", 1.0, emitted)] * events
+    claim = await created(journal, run, start, *emits, *[end] * ends)
     await claim.release()
     await journal.close()
 
@@ -90,7 +84,7 @@ async def test_a_view_writes_nothing_whether_there_is_a_journal_or_not() -> None
     view = open_journal(STATE, readonly=True)
     for before in ([], ["a"]):
         for change in (
-            view.create("b", machine="m", definition="d", records=[]),
+            created(view, "b"),
             view.claim("a"),
             view.remove("a"),
             view.store_definition("d", "text"),
@@ -170,7 +164,7 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
         assert shown(client) == ["b", "a"]
         with asyncio.Runner() as runner:
             journal = runner.run(opened())
-            claim = runner.run(journal.create("c", machine="m", definition="d", records=[]))
+            claim = runner.run(created(journal, "c"))
             assert shown(client) == ["c", "b", "a"]
             runner.run(claim.release())
             runner.run(journal.close())

@@ -22,6 +22,7 @@ import pytest
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord
 from loopkit.serving.http.connections import Room
+from tests.created import created
 from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
 from tests.warm import ran_loopkit
 
@@ -228,9 +229,7 @@ async def write(journal: Journal, run: str, events: int, size: int) -> None:
     data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
     emitted = json.dumps({"name": "n", "state": "s", "attempt": 1, "reason": "x" * size})
     end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
-    claim = await journal.create(
-        run, machine="m", definition="d", records=[NewRecord("started", 1.0, json.dumps(data))]
-    )
+    claim = await created(journal, run, NewRecord("started", 1.0, json.dumps(data)))
     for _ in range(0, events, 20):
         await claim.append([NewRecord("emitted", 1.0, emitted)] * 20)
     await claim.append([end], releases=True)

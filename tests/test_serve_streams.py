@@ -20,6 +20,7 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.following import Follower
 from loopkit.serving.http.streams import event_of_record, stream
+from tests.created import created
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
 from tests.test_followed_logs import STEPS
 from tests.warm import Process
@@ -82,7 +83,7 @@ async def test_a_client_that_is_cut_off_and_comes_back_has_every_event_once() ->
 async def test_the_stream_of_a_run_that_is_over_ends_and_says_so_once(
     journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     await claim.append([event(1), finished()], releases=True)
     async with served(STATE) as site:
         events = await all_of(site.client, "/api/runs/r/events")
@@ -108,7 +109,7 @@ def started(run: str) -> NewRecord:
 async def test_many_clients_watch_one_run_and_each_has_every_event(
     journal: Journal, at_once: int
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     async with served(STATE) as site:
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(
@@ -141,7 +142,7 @@ async def test_many_clients_watch_one_run_and_each_has_every_event(
 async def test_a_client_that_does_not_read_is_cut_off_and_costs_nobody_anything(
     journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     async with served(STATE, longest_send_s=0.3) as site:
         port = int(site.url.rpartition(":")[2])
         with socket.socket() as slow:
@@ -188,9 +189,7 @@ async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: Journ
         async with watching(site.client, "/api/events") as events:
             assert (await anext(events)).name == "ready"
             for run in ("r", "r/each.1", "other"):
-                claim = await journal.create(
-                    run, machine="m", definition="d", records=[started(run)]
-                )
+                claim = await created(journal, run, started(run))
                 await claim.append([event(1)], releases=True)
             found = [await anext(events) for _ in range(9)]
         assert [(one.data["run"], one.data["seq"]) for one in found] == [
@@ -207,7 +206,7 @@ async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: Journ
 
 
 async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: Journal) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     async with served(STATE) as site:
         async with watching(site.client, "/api/events?from=0.0") as events:
             await anext(events)
@@ -222,7 +221,7 @@ async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: Journal)
 async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
     journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     strange = [NewRecord("of_the_future", 1.0, "{}"), NewRecord("emitted", 1.0, "{")]
     await claim.append([*strange, event(1)], releases=True)
     async with served(STATE) as site:
@@ -235,7 +234,7 @@ async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
 
 
 async def test_what_models_write_stays_inside_its_event(journal: Journal) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     hostile = 'a\r\nid: 9.9\r\nevent: end\n\ndata: {"seq": 99}\r\x85\u2028\u2029\x1b[2J</script>'
     data = {"name": hostile, "state": "s", "attempt": 1}
     await claim.append([NewRecord("emitted", 1.0, json.dumps(data)), finished()], releases=True)
@@ -248,7 +247,7 @@ async def test_what_models_write_stays_inside_its_event(journal: Journal) -> Non
 async def test_a_stream_ends_when_the_server_does_and_goes_on_at_the_next_one(
     journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     seen: list[Message] = []
     async with served(STATE) as site, watching(site.client, "/api/runs/r/events") as events:
         seen += [await anext(events) for _ in range(3)]
@@ -290,7 +289,7 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
         async def newest(self) -> Place:
             return await journal.newest()
 
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     follower = Follower(Counted(), event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
     places = [await follower.newest()] * 50
@@ -316,7 +315,7 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
 async def test_what_is_written_while_the_reader_begins_is_told_as_well(
     journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
 
     class Late:
         """The order of a journal to which something is written as its reader begins."""

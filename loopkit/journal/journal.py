@@ -371,19 +371,6 @@ class Journal:
             refuse_text(f"the name of the {what}", text)
         return Claim(self, run, None, (machine, definition))
 
-    async def create(
-        self, run: str, *, machine: str, definition: str, records: Sequence[NewRecord]
-    ) -> Claim:
-        """Begin a run and store it, with these records behind its claim. Raises RunExists."""
-        claim = self.begin(run, machine=machine, definition=definition)
-        try:
-            await claim.append(records)
-        except asyncio.CancelledError:
-            # Nobody got this claim, so nobody else would ever release it.
-            await claim.release()
-            raise
-        return claim
-
     async def claim(self, run: str) -> Claim:
         """Claim a run without a living owner, whether its last one released it or was killed.
 
@@ -414,7 +401,7 @@ class Journal:
         try:
             return Claim(self, run, await job)
         except asyncio.CancelledError:
-            # As in `create`.
+            # Nobody got this claim, so nobody else would ever release it.
             if job.has_succeeded:
                 await Claim(self, run, job.result()).release()
             raise
