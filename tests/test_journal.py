@@ -1,4 +1,4 @@
-"""What every store promises: records whole and in order, one owner at a time, an inbox."""
+"""What a journal promises in a file and in memory: whole records in order, one owner, an inbox."""
 
 from __future__ import annotations
 
@@ -360,6 +360,37 @@ async def test_a_run_that_nobody_drives_is_removed_with_all_it_has(journal: Jour
     assert await data_of(journal, "r") == []
     assert await again.inbox() == []
     assert await other.append([worked()]) == 3
+
+
+async def test_a_run_that_nobody_asked_for_is_removed_with_its_children(journal: Journal) -> None:
+    family = [await created(journal, run, worked()) for run in ("r", "r/each.1", "r2")]
+    for claim in family[:2]:
+        await claim.append([worked()], releases=True)
+    await journal.remove("r")
+    assert [await journal.has(run) for run in ("r", "r/each.1", "r2")] == [False, False, True]
+    assert (await created(journal, "r", worked())).seq == 2
+    assert [row.run for row in await journal.runs(children=True)] == ["r", "r2"]
+
+
+async def test_a_run_is_not_removed_while_its_child_is_driven(journal: Journal) -> None:
+    await (await created(journal, "r", worked())).release()
+    child = await created(journal, "r/each.1", worked())
+    with pytest.raises(RunBusy):
+        await journal.remove("r")
+    assert await child.append([worked()], releases=True) == 3
+    assert await journal.has("r")
+
+
+async def test_a_run_goes_on_where_it_was_when_somebody_asked_for_it(journal: Journal) -> None:
+    claim = await created(journal, "r", worked(1))
+    assert await data_of(journal) == ['{"number": 1}']
+    await claim.append([worked(2)])
+    await journal.post("r", "answer", "a", "1", NOW)
+    with pytest.raises(MessageWaits):
+        await claim.append([worked(3)], unless=["answer"])
+    assert await claim.append([worked(4)], ["a"], releases=True, unless=["answer"]) == 4
+    assert await data_of(journal) == [f'{{"number": {n}}}' for n in (1, 2, 4)]
+    assert (await journal.claim("r")).epoch == 2
 
 
 async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) -> None:

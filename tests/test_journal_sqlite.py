@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import random
@@ -31,7 +32,7 @@ from loopkit.journal.errors import (
     SequenceConflict,
     unusable,
 )
-from loopkit.journal.files import SQL, Presence, connect
+from loopkit.journal.files import SQL, ProcessLock, connect
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import CLAIMED, NewRecord
 from tests.commits import Row, types_of, watched
@@ -268,6 +269,28 @@ async def test_a_run_alone_waits_for_no_turn_of_the_event_loop_and_yet_lets_it_g
         others.cancel()
 
 
+async def test_how_long_a_commit_takes_does_not_change_when_the_next_one_is_made(
+    folder: Path,
+) -> None:
+    turns: list[int] = []
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(len(turns))
+            await asyncio.sleep(0)
+
+    with watched(lambda _moment, _rows: time.sleep(0.02)):
+        async with opened(folder) as journal:
+            claim = await created(journal)
+            others = asyncio.ensure_future(take_turns())
+            await asyncio.sleep(0)
+            before = len(turns)
+            for number in range(5):
+                await claim.append([worked(number)])
+            assert len(turns) == before
+            others.cancel()
+
+
 async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path) -> None:
     turns = 0
     async with opened(folder) as journal:
@@ -454,21 +477,21 @@ async def test_the_lock_of_a_killed_process_is_swept_away(folder: Path) -> None:
 
 def test_an_owners_name_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    presence = Presence.announce(tmp_path / "state")
-    assert presence.sees(presence.name)
-    for name in ("", "..", "../locks", "1-0123456789abcdef.lock", "a\0b", f"./{presence.name}"):
-        assert not presence.sees(name)
-    presence.withdraw()
-    assert not presence.sees(presence.name)
+    lock = ProcessLock.take(tmp_path / "state")
+    assert lock.is_alive(lock.name)
+    for name in ("", "..", "../locks", "1-0123456789abcdef.lock", "a\0b", f"./{lock.name}"):
+        assert not lock.is_alive(name)
+    lock.release()
+    assert not lock.is_alive(lock.name)
 
 
 def test_a_process_that_withdraws_lets_go_of_its_lock(tmp_path: Path) -> None:
-    presence = Presence.announce(tmp_path)
+    lock = ProcessLock.take(tmp_path)
     second_name = "1-0123456789abcdef.lock"
-    (tmp_path / "locks" / second_name).hardlink_to(tmp_path / "locks" / presence.name)
-    assert presence.sees(second_name)
-    presence.withdraw()
-    assert not presence.sees(second_name)
+    (tmp_path / "locks" / second_name).hardlink_to(tmp_path / "locks" / lock.name)
+    assert lock.is_alive(second_name)
+    lock.release()
+    assert not lock.is_alive(second_name)
 
 
 CONTEND = """
@@ -725,6 +748,14 @@ def test_each_failure_of_sqlite_comes_with_cause_and_remedy(
     assert fault.__cause__ is error.value
     with pytest.raises(JournalUnusable, match=f"the journal here cannot be used: {cause}"):
         raise fault
+
+
+def test_a_rare_failure_is_told_in_the_words_of_the_system() -> None:
+    fault = unusable(OSError(errno.ENOLCK, "No locks available"), "here")
+    assert str(fault) == (
+        "the journal here cannot be used: the system refused it "
+        f"([Errno {errno.ENOLCK}] No locks available); check the place and its permissions"
+    )
 
 
 class Anything(dict[str, int]):

@@ -1,4 +1,4 @@
-"""The state folder: where it is, who is alive in it, and the connection to its database."""
+"""The state folder: where it is, which processes live in it, and the connection to its database."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_unused(folder: Path) -> bool:
         return False
 
 
-def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]:
+def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLock]:
     """Make what is missing in a state folder, private and ignored by git, and open it.
 
     Others that open it meanwhile wait: a lock file that is made but not yet locked looks dead.
@@ -83,7 +83,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]
         os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = connect(folder / DATABASE, place)
         try:
-            return connection, Presence.announce(folder)
+            return connection, ProcessLock.take(folder)
         except OSError:
             connection.close()
             raise
@@ -91,7 +91,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, Presence]
         os.close(descriptor)
 
 
-class Presence:
+class ProcessLock:
     """This process's sign of life: a locked file that the kernel unlocks when the process ends.
 
     One for a process and not for a run: a thousand runs need one descriptor, and the owner of a
@@ -101,18 +101,18 @@ class Presence:
     def __init__(
         self, name: str, folder: Path | None = None, descriptor: int | None = None
     ) -> None:
-        """Without a folder it is visible only to itself; without a descriptor it sees others."""
+        """Without a folder no other process sees it; without a descriptor it only sees others."""
         self.name = name
         self._folder = folder
         self._descriptor = descriptor
 
     @classmethod
-    def announce(cls, state: Path) -> Presence:
-        """Remove the files of dead processes and hold a new one; raises OSError."""
+    def take(cls, state: Path) -> ProcessLock:
+        """Remove the files of dead processes and lock a new one; raises OSError."""
         folder = state / "locks"
         folder.mkdir(mode=0o700, exist_ok=True)
         for path in folder.glob("*.lock"):
-            if not _is_held(path):
+            if not _is_locked(path):
                 path.unlink(missing_ok=True)
         name = f"{os.getpid()}-{os.urandom(8).hex()}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -124,24 +124,24 @@ class Presence:
             raise
         return cls(name, folder, descriptor)
 
-    def sees(self, name: str) -> bool:
-        """Whether the process that announced itself as `name` is alive; raises OSError."""
+    def is_alive(self, name: str) -> bool:
+        """Whether the process whose lock has this name is alive; raises OSError."""
         if self._folder is None:
             return name == self.name
         if name == self.name:
             # Also if the file was removed.
             return self._descriptor is not None
         # Names come from a database; one that no process wrote must not lead to another file.
-        return _LOCK.fullmatch(name) is not None and _is_held(self._folder / name)
+        return _LOCK.fullmatch(name) is not None and _is_locked(self._folder / name)
 
     def is_alone(self) -> bool:
-        """Whether no other living process has announced itself; raises OSError."""
+        """Whether no other living process has a lock; raises OSError."""
         if self._folder is None:
             return False
-        return not any(p.name != self.name and _is_held(p) for p in self._folder.glob("*.lock"))
+        return not any(p.name != self.name and _is_locked(p) for p in self._folder.glob("*.lock"))
 
-    def withdraw(self) -> None:
-        """Remove the sign of life; every run that this process owned is free at once."""
+    def release(self) -> None:
+        """Unlock and remove the file; every run that this process owned is free at once."""
         if self._folder is None or self._descriptor is None:
             return
         os.close(self._descriptor)
@@ -151,7 +151,7 @@ class Presence:
             (self._folder / self.name).unlink()
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

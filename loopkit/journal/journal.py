@@ -41,7 +41,7 @@ from loopkit.journal.errors import (
 from loopkit.journal.files import (
     DATABASE,
     SQL,
-    Presence,
+    ProcessLock,
     View,
     connect,
     connect_to_read,
@@ -85,13 +85,14 @@ def open_journal(
     """
     if folder is None:
         writer = Writer(connect(":memory:", "in memory"), "in memory", None)
-        return Journal(None, writer, Presence("memory"), clock)
-    place, path, watcher = str(folder), folder.absolute() / DATABASE, Presence("", folder / "locks")
+        return Journal(None, writer, ProcessLock("memory"), clock)
+    place, path = str(folder), folder.absolute() / DATABASE
+    watcher = ProcessLock("", folder / "locks")
     try:
         if readonly:
             view = View(path, place)
             return Journal(folder, _reader(view, place), watcher, clock, view)
-        connection, presence = open_folder(folder.absolute(), place)
+        connection, lock = open_folder(folder.absolute(), place)
     except (sqlite3.Error, OSError) as error:
         fault = unusable(error, place)
         try:
@@ -103,7 +104,7 @@ def open_journal(
         return Journal(folder, Writer(found, place, path, fault), watcher, clock)
     except ValueError as error:
         raise JournalUnusable(f"{place!r} cannot be a folder: {error}") from error
-    return Journal(folder, Writer(connection, place, path), presence, clock)
+    return Journal(folder, Writer(connection, place, path), lock, clock)
 
 
 def _reader(view: View, place: str) -> Writer:
@@ -127,7 +128,7 @@ class Claim:
     A new run is stored with the first records that are appended to it.
     """
 
-    __slots__ = ("_journal", "_kept", "_lock", "_new", "_stored", "_writer", "is_released", "run")
+    __slots__ = ("_buffer", "_journal", "_lock", "_new", "_stored", "_writer", "is_released", "run")
 
     def __init__(
         self, journal: Journal, run: str, stored: _Stored | None, new: tuple[str, str] = ("", "")
@@ -138,8 +139,8 @@ class Claim:
         self.run = run
         self._stored = stored
         self._new = new
-        self._kept: list[NewRecord] = []
-        """All records of a run that is kept in memory and not stored yet."""
+        self._buffer: list[NewRecord] = []
+        """All records of a new run in memory, until somebody asks for them."""
         self._lock = asyncio.Lock()
         self.is_released = False
         self._writer.claims += stored is not None
@@ -151,7 +152,7 @@ class Claim:
     @property
     def seq(self) -> int:
         """The number of the run's last record that this claim has written or seen."""
-        return self._stored.seq if self._stored else len(self._kept)
+        return self._stored.seq if self._stored else len(self._buffer)
 
     async def append(
         self,
@@ -179,7 +180,7 @@ class Claim:
             if self.is_released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
             if self._stored is None and not self._journal.keeps_texts and not consumes:
-                self._keep(records)
+                self._add_to_buffer(records)
                 self.is_released = releases
                 return self.seq
             # One object for each of a thousand runs; a function with cells would be eight.
@@ -192,19 +193,19 @@ class Claim:
                     self._take(job.result(), releases=releases)
             return self.seq
 
-    def _keep(self, records: Sequence[NewRecord]) -> None:
-        """Keep the records of a new run in memory, to which nobody has posted a message."""
+    def _add_to_buffer(self, records: Sequence[NewRecord]) -> None:
+        """Keep the records of a new run, to which nobody can have posted a message."""
         self._writer.refuse_closed()
-        if not self._kept:
-            self._journal.keep(self)
-            self._kept.append(self._journal.claimed())
-        self._kept += records
+        if not self._buffer:
+            self._journal.add_buffered(self)
+            self._buffer.append(self._journal.claimed())
+        self._buffer += records
 
-    def store_kept(self) -> None:
-        """Store the records that were kept in memory."""
+    def flush(self) -> None:
+        """Store the records that were kept in memory, and go on in the database."""
         job = self._writer.write(partial(self._append, (), (), self.is_released, ()))
         self._take(job.result(), releases=self.is_released)
-        self._kept = []
+        self._buffer = []
 
     def _take(self, stored: _Stored, *, releases: bool) -> None:
         if self._stored is None:
@@ -224,7 +225,8 @@ class Claim:
     ) -> _Stored:
         version = self._writer.version
         if self._stored is None:
-            records = (*(self._kept or (self._journal.claimed(),)), *records)
+            records = (*(self._buffer or (self._journal.claimed(),)), *records)
+            # It is as old as the first record behind its claim, if there is one.
             row, epoch, seq = self._insert_run(db, records[:2][-1].at), 1, 0
         else:
             row, epoch, seq, seen = self._stored
@@ -237,12 +239,12 @@ class Claim:
         if _waits(db, row, unless):
             raise MessageWaits(self.run)
         if releases:
-            db.execute(SQL["disown"], (row, self._journal.presence.name))
+            db.execute(SQL["disown"], (row, self._journal.lock.name))
         return _Stored(row, epoch, seq, version)
 
     def _insert_run(self, db: sqlite3.Connection, created_at: float) -> int:
         """The row of a new run; raises RunExists."""
-        values = (self.run, *self._new, created_at, self._journal.presence.name)
+        values = (self.run, *self._new, created_at, self._journal.lock.name)
         made = db.execute(SQL["insert_run"], values)
         if not made.rowcount or made.lastrowid is None:
             raise RunExists(self.run)
@@ -276,7 +278,7 @@ class Claim:
             # A closed journal has released all its claims.
             if self.is_released or self._writer.closed:
                 return True
-            stored, owner = self._stored, self._journal.presence.name
+            stored, owner = self._stored, self._journal.lock.name
             if stored is None:
                 self.is_released = True
                 return True
@@ -305,29 +307,29 @@ class Journal:
         self,
         folder: Path | None,
         writer: Writer,
-        presence: Presence,
+        lock: ProcessLock,
         clock: Callable[[], float],
         view: View | None = None,
     ) -> None:
         """`open_journal` is how to get one; with a `view` it only reads."""
         self._folder = folder
         self.writer = writer
-        self.presence = presence
+        self.lock = lock
         self._clock = clock
         self._view = view
         self.contents = Contents(folder)
         """The contents of the folders of runs."""
         self.keeps_texts = folder is not None
         """Whether records are written as text at once, and not when somebody asks for them."""
-        self._kept: dict[str, Claim] = {}
-        """The claims on runs that are kept in memory and not stored yet, by run."""
+        self._buffered: dict[str, Claim] = {}
+        """The claims that keep all records of their run, by run; only in memory."""
         self._opening = asyncio.Lock()
         self._owner = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
         self._has_stored = False
         """Whether a run may be about to begin here with a stored definition."""
 
     async def _read(self, work: Work[T]) -> T:
-        self._store_kept()
+        self._flush()
         if self._view is not None and not self._view.is_current():
             async with self._opening:
                 if not self._view.is_current():
@@ -345,22 +347,22 @@ class Journal:
         self.contents.close()
 
     async def _write(self, work: Work[T]) -> T:
-        self._store_kept()
+        self._flush()
         return await self.writer.write(work)
 
-    def keep(self, claim: Claim) -> None:
-        """Keep the records of a new run in its claim, until they are asked for; raises RunExists.
+    def add_buffered(self, claim: Claim) -> None:
+        """Let a claim keep the records of its new run until they are asked for; raises RunExists.
 
-        In memory a step of a run alone would take more than twice as long if it was stored at once.
+        A step in memory would take more than twice as long if its records were stored at once.
         """
-        if claim.run in self._kept or self.writer.read(partial(_has, claim.run)).result():
+        if claim.run in self._buffered or self.writer.read(partial(_has, claim.run)).result():
             raise RunExists(claim.run)
-        self._kept[claim.run] = claim
+        self._buffered[claim.run] = claim
 
-    def _store_kept(self) -> None:
-        for run, claim in [*self._kept.items()]:
-            claim.store_kept()
-            del self._kept[run]
+    def _flush(self) -> None:
+        for run, claim in [*self._buffered.items()]:
+            claim.flush()
+            del self._buffered[run]
 
     def begin(self, run: str, *, machine: str, definition: str) -> Claim:
         """The claim on a new run, which is stored with what is first appended to it.
@@ -390,13 +392,13 @@ class Journal:
 
     async def _claim(self, run: str) -> Claim:
         def work(db: sqlite3.Connection) -> _Stored:
-            row = self._free(db, run)
+            row = self._row_to_own(db, run)
             seq, epoch = _head(db, row, run)[:2]
-            db.execute(SQL["own"], (self.presence.name, row))
+            db.execute(SQL["own"], (self.lock.name, row))
             seq = _insert(db, row, epoch + 1, seq, [self.claimed()])
             return _Stored(row, epoch + 1, seq, self.writer.version)
 
-        self._store_kept()
+        self._flush()
         job = self.writer.write(work)
         try:
             return Claim(self, run, await job)
@@ -410,17 +412,17 @@ class Journal:
         """The record that this process owns a run from now on."""
         return NewRecord(CLAIMED, self._clock(), self._owner)
 
-    def _free(self, db: sqlite3.Connection, run: str) -> int:
+    def _row_to_own(self, db: sqlite3.Connection, run: str) -> int:
         """The row of a run without a living owner; raises UnknownRun and RunBusy."""
         row, owner = _find(db, run)
-        if owner is not None and self.presence.sees(owner):
+        if owner is not None and self.lock.is_alive(owner):
             raise RunBusy(run, _newest_owner(db, row))
         return row
 
     async def has(self, run: str) -> bool:
         """Whether there is a run of this name, damaged or not."""
         refuse_text("the name of the run", run)
-        if run in self._kept:
+        if run in self._buffered:
             return True
         work = partial(_has, run)
         return await (self._read(work) if self._view else self.writer.read(work))
@@ -515,7 +517,7 @@ class Journal:
         if None in row[1:5]:
             damage = RunDamaged(str(run), f"row {row_id} of the runs is not what was written")
             return RunRow(str(run), "", "", 0.0, 0.0, 0, False, damage)
-        is_driven = owner is not None and self.presence.sees(owner)
+        is_driven = owner is not None and self.lock.is_alive(owner)
         try:
             with _corruption_is_damage(run):
                 seq, _, at = head(db, row_id, run)[:3]
@@ -570,10 +572,10 @@ class Journal:
         """
         for run in runs:
             refuse_text("the name of the run", run)
-        family = {one: claim for one, claim in self._kept.items() if _is_of_family(one, runs)}
+        family = {one: claim for one, claim in self._buffered.items() if _is_of_family(one, runs)}
         if family.keys() >= {*runs} and all(claim.is_released for claim in family.values()):
             for run in family:
-                del self._kept[run]
+                del self._buffered[run]
         else:
             await self._write(lambda db: self._remove(db, runs))
         # Also for runs after whose removal a process was killed.
@@ -587,12 +589,12 @@ class Journal:
         for run in runs:
             _find(db, run)
             family = db.execute(SQL["family"], {"run": run}).fetchall()
-            for row in [self._free(db, name) for (name,) in family]:
+            for row in [self._row_to_own(db, name) for (name,) in family]:
                 db.execute(SQL["remove"], (row,))
         db.execute(SQL["note_removal"], {"before": before.row})
         # A definition is stored before its run. A process that opens the journal from now on stores
         # it after this transaction, and one that has opened it before is seen.
-        if not self._has_stored and self.presence.is_alone():
+        if not self._has_stored and self.lock.is_alone():
             db.execute(SQL["remove_definitions"])
 
     async def store_definition(self, digest: str, text: str) -> None:
@@ -630,12 +632,12 @@ class Journal:
 
     async def close(self) -> None:
         """Finish all requests, then release every claim and file."""
-        self._kept.clear()
+        self._buffered.clear()
         try:
             await self.writer.close()
         finally:
             self.contents.close()
-            self.presence.withdraw()
+            self.lock.release()
 
 
 def _is_of_family(run: str, roots: Sequence[str]) -> bool:
