@@ -1,4 +1,4 @@
-"""loopkit, whole: start a run, drive it, release it; the journal is a file or lists.
+"""loopkit, whole: start a run, drive it, release it; the journal is a file or in memory.
 
 In memory a run is forgotten when it is over, because no other engine keeps anything there; in the
 mode `kept` the runs pile up.

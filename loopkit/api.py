@@ -30,8 +30,8 @@ from loopkit.drive.repair.refusals import new_limits
 from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState, Status
-from loopkit.journal import JournalError
-from loopkit.journal.folder import STATE_FOLDER
+from loopkit.journal.errors import JournalError
+from loopkit.journal.files import STATE_FOLDER
 from loopkit.language.input_faults import InvalidInput, json_data
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file

@@ -26,8 +26,8 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
-from loopkit.journal import Claim, RunBusy
-from loopkit.journal.opening import open_journal
+from loopkit.journal.errors import RunBusy
+from loopkit.journal.journal import Claim, open_journal
 from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.machine.program import ResolvedMachine

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from loopkit.journal import JournalError, NewRecord, Place, Placed, RecordOrder
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.errors import JournalError
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import NewRecord, Place, Placed
 from loopkit.serving.appointments import AGAIN_S, Appointments
 from loopkit.serving.host import Host
 from tests.http_site import ASKING, LETTERS, served
@@ -170,10 +171,8 @@ class Desk:
     now: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
-        order = self.host.app.journal
-        assert isinstance(order, SqliteJournal)
-        self.order = order
-        self.appointments = Appointments(self.host, order, self.said.append, lambda: self.now)
+        self.order = self.host.app.journal
+        self.appointments = Appointments(self.host, self.order, self.said.append, lambda: self.now)
 
     async def goes_on_with(self) -> list[str]:
         """The runs that are taken up now, in this order."""
@@ -230,9 +229,7 @@ async def test_a_journal_that_cannot_be_read_is_not_asked_without_a_pause() -> N
     async with desk() as at:
         lost = LostOrder()
         late = time.time() + hours(101)
-        appointments = Appointments(
-            at.host, cast("RecordOrder", lost), at.said.append, lambda: late
-        )
+        appointments = Appointments(at.host, cast("Journal", lost), at.said.append, lambda: late)
         keeping = asyncio.create_task(appointments.run())
         while not lost.asked:
             await asyncio.sleep(0)
@@ -276,7 +273,7 @@ async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
 
 async def test_a_run_that_another_process_has_in_hand_is_looked_at_again() -> None:
     run = waiting_run(written("letter", PATIENT))
-    other = SqliteJournal.open(STATE)
+    other = open_journal(STATE)
     claim = await other.claim(run)
     async with desk() as at:
         await at.appointments.begin()

@@ -16,8 +16,8 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Suspended
-from loopkit.journal import JournalUnusable
 from loopkit.journal.contents import Contents
+from loopkit.journal.errors import JournalUnusable
 from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
 from tests.support import Desk, Played, scenario

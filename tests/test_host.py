@@ -18,7 +18,7 @@ from loopkit.cli import invoke
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import HumanAnswer
-from loopkit.journal import RunBusy, UnknownRun
+from loopkit.journal.errors import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.serving.host import Host, Posted

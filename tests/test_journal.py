@@ -1,4 +1,4 @@
-"""What every store promises: records whole and in order, one owner at a time, an inbox."""
+"""What a journal promises in a file and in memory: whole records in order, one owner, an inbox."""
 
 from __future__ import annotations
 
@@ -18,25 +18,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopkit.engine.events import Entered
-from loopkit.journal import (
-    CLAIMED,
-    Claim,
+from loopkit.journal.errors import (
     ClaimLost,
-    InboxMessage,
-    Journal,
     JournalError,
     MessageWaits,
-    NewRecord,
     Owner,
-    Record,
     RunBusy,
     RunExists,
     UnknownDefinition,
     UnknownRun,
 )
-from loopkit.journal.memory import MemoryJournal
-from loopkit.journal.sqlite import SqliteJournal
-from loopkit.journal.storable import MAX_TEXT_BYTES
+from loopkit.journal.journal import Claim, Journal, open_journal
+from loopkit.journal.records import CLAIMED, MAX_TEXT_BYTES, InboxMessage, NewRecord, Record
+from tests.created import created
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -47,10 +41,6 @@ def worked(number: int = 0) -> NewRecord:
     return NewRecord("worked", NOW + number, json.dumps({"number": number}))
 
 
-async def created(journal: Journal, run: str = "r", *records: NewRecord) -> Claim:
-    return await journal.create(run, machine="m", definition="d", records=records)
-
-
 async def data_of(journal: Journal, run: str = "r") -> list[str]:
     return [record.data for record in await journal.read(run) if record.type != CLAIMED]
 
@@ -59,7 +49,7 @@ async def data_of(journal: Journal, run: str = "r") -> list[str]:
 async def opened(folder: Path | None) -> AsyncIterator[Journal]:
     """A journal in a file, or in memory."""
     now = partial(float, NOW)
-    journal = MemoryJournal(now) if folder is None else SqliteJournal.open(folder, clock=now)
+    journal = open_journal(None, clock=now) if folder is None else open_journal(folder, clock=now)
     try:
         yield journal
     finally:
@@ -160,7 +150,7 @@ async def test_two_claims_on_one_run_exclude_each_other(journal: Journal) -> Non
 
 async def test_each_record_has_the_epoch_of_the_claim_that_wrote_it(journal: Journal) -> None:
     record = NewRecord("worked", NOW, "{}")
-    claim = await journal.create("r", machine="m", definition="d", records=[record])
+    claim = await created(journal, "r", record)
     await claim.release()
     again = await journal.claim("r")
     await again.append([record, record])
@@ -185,7 +175,7 @@ async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: J
 
 async def test_a_busy_run_names_its_present_owner_and_since_when() -> None:
     times = iter([NOW, NOW + 100.0])
-    journal = MemoryJournal(lambda: next(times, 0.0))
+    journal = open_journal(None, clock=lambda: next(times, 0.0))
     await (await created(journal)).release()
     await journal.claim("r")
     with pytest.raises(RunBusy) as busy:
@@ -300,7 +290,7 @@ async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal
 
 async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journal) -> None:
     claim = await created(journal, "one", worked(1), worked(2), worked(3))
-    await journal.create("two", machine="other", definition="e", records=[worked(4)])
+    await created(journal, "two", worked(4), machine="other", definition="e")
     await claim.release()
     two, one = await journal.runs()
     assert (one.run, one.machine, one.definition) == ("one", "m", "d")
@@ -370,6 +360,37 @@ async def test_a_run_that_nobody_drives_is_removed_with_all_it_has(journal: Jour
     assert await data_of(journal, "r") == []
     assert await again.inbox() == []
     assert await other.append([worked()]) == 3
+
+
+async def test_a_run_that_nobody_asked_for_is_removed_with_its_children(journal: Journal) -> None:
+    family = [await created(journal, run, worked()) for run in ("r", "r/each.1", "r2")]
+    for claim in family[:2]:
+        await claim.append([worked()], releases=True)
+    await journal.remove("r")
+    assert [await journal.has(run) for run in ("r", "r/each.1", "r2")] == [False, False, True]
+    assert (await created(journal, "r", worked())).seq == 2
+    assert [row.run for row in await journal.runs(children=True)] == ["r", "r2"]
+
+
+async def test_a_run_is_not_removed_while_its_child_is_driven(journal: Journal) -> None:
+    await (await created(journal, "r", worked())).release()
+    child = await created(journal, "r/each.1", worked())
+    with pytest.raises(RunBusy):
+        await journal.remove("r")
+    assert await child.append([worked()], releases=True) == 3
+    assert await journal.has("r")
+
+
+async def test_a_run_goes_on_where_it_was_when_somebody_asked_for_it(journal: Journal) -> None:
+    claim = await created(journal, "r", worked(1))
+    assert await data_of(journal) == ['{"number": 1}']
+    await claim.append([worked(2)])
+    await journal.post("r", "answer", "a", "1", NOW)
+    with pytest.raises(MessageWaits):
+        await claim.append([worked(3)], unless=["answer"])
+    assert await claim.append([worked(4)], ["a"], releases=True, unless=["answer"]) == 4
+    assert await data_of(journal) == [f'{{"number": {n}}}' for n in (1, 2, 4)]
+    assert (await journal.claim("r")).epoch == 2
 
 
 async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) -> None:

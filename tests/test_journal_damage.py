@@ -15,7 +15,7 @@ import pytest
 
 from loopkit.cli import invoke as run
 from loopkit.engine.events import ENDS
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import open_journal
 
 MACHINE = """
 loopkit: 1
@@ -266,7 +266,7 @@ def test_a_damaged_run_is_told_in_its_row_and_hides_no_other(
 
 async def not_ended() -> list[str]:
     """The runs that a server looks at for those that wait."""
-    journal = SqliteJournal.view(JOURNAL.parent)
+    journal = open_journal(JOURNAL.parent, readonly=True)
     rows = await journal.runs(skipping=ENDS)
     await journal.close()
     return [row.run for row in rows]

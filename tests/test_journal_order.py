@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.journal import CLAIMED, JournalError, JournalUnusable, NewRecord, Place, Placed
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.errors import JournalUnusable
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import CLAIMED, NewRecord, Place, Placed
+from tests.created import created
 from tests.support import ROOT
 
 START = Place()
@@ -25,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def journal(folder: Path) -> AsyncIterator[SqliteJournal]:
-    journal = SqliteJournal.open(folder)
+async def journal(folder: Path) -> AsyncIterator[Journal]:
+    journal = open_journal(folder)
     yield journal
     await journal.close()
 
@@ -35,18 +37,18 @@ def record(number: int) -> NewRecord:
     return NewRecord("worked", 1.0, str(number))
 
 
-async def written(journal: SqliteJournal, run: str, *numbers: int) -> None:
+async def written(journal: Journal, run: str, *numbers: int) -> None:
     """Give a run records, in a claim of its own, whether there is one of this name or not."""
     records = [record(number) for number in numbers]
     if await journal.has(run):
         claim = await journal.claim(run)
         await claim.append(records, releases=True)
     else:
-        claim = await journal.create(run, machine="m", definition="d", records=records)
+        claim = await created(journal, run, *records)
         await claim.release()
 
 
-async def behind(journal: SqliteJournal, after: Place, family: str | None = None) -> list[Placed]:
+async def behind(journal: Journal, after: Place, family: str | None = None) -> list[Placed]:
     """Everything behind a place, read bit by bit."""
     found: list[Placed] = []
     while more := await journal.records_after(found[-1].place if found else after, family):
@@ -59,7 +61,7 @@ def numbers(found: list[Placed]) -> list[tuple[str, int]]:
 
 
 async def test_the_records_of_all_runs_come_in_the_order_in_which_they_were_written(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
     await written(journal, "a", 1, 2)
     await written(journal, "b", 3)
@@ -74,7 +76,7 @@ async def test_the_records_of_all_runs_come_in_the_order_in_which_they_were_writ
 
 
 async def test_a_family_is_a_run_and_its_children_and_no_run_that_begins_like_it(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
     for number, run in enumerate(["a", "a/x.1", "a-b", "a/x.1/y.1", "ab", "a0", "a"], 1):
         await written(journal, run, number)
@@ -86,10 +88,10 @@ async def test_a_family_is_a_run_and_its_children_and_no_run_that_begins_like_it
     assert await behind(journal, START, "nobody") == []
 
 
-async def test_what_is_read_at_once_is_bounded_in_number_and_size(journal: SqliteJournal) -> None:
+async def test_what_is_read_at_once_is_bounded_in_number_and_size(journal: Journal) -> None:
     await written(journal, "many", *range(1200))
     large = [NewRecord("worked", 1.0, "1" * 3_000_000) for _ in range(4)]
-    await (await journal.create("large", machine="m", definition="d", records=large)).release()
+    await (await created(journal, "large", *large)).release()
     for family in (None, "large", "many"):
         for_each, place = [], START
         while more := await journal.records_after(place, family):
@@ -101,7 +103,7 @@ async def test_what_is_read_at_once_is_bounded_in_number_and_size(journal: Sqlit
 
 
 async def test_nothing_is_missed_or_told_twice_where_the_newest_runs_are_removed(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
     await written(journal, "stays", 1)
     await written(journal, "goes", 2, 3, 4)
@@ -123,7 +125,7 @@ async def test_nothing_is_missed_or_told_twice_where_the_newest_runs_are_removed
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_followers_have_every_record_once_and_in_order_whatever_is_removed(
-    journal: SqliteJournal, seed: int
+    journal: Journal, seed: int
 ) -> None:
     dice, names = random.Random(seed), ["a", "b", "c", "a/x.1", "b/x.1"]
     places = dict.fromkeys(("quick", "slow", "a"), START)
@@ -159,7 +161,7 @@ async def test_followers_have_every_record_once_and_in_order_whatever_is_removed
         assert {n for _, n in records} - {n for _, n in seen[name]} <= removed
 
 
-async def test_a_list_of_runs_goes_on_before_a_run(journal: SqliteJournal) -> None:
+async def test_a_list_of_runs_goes_on_before_a_run(journal: Journal) -> None:
     for run in ("a", "b", "b/x.1", "c"):
         await written(journal, run, 1)
     assert [row.run for row in await journal.runs(before="c")] == ["b", "a"]
@@ -168,11 +170,11 @@ async def test_a_list_of_runs_goes_on_before_a_run(journal: SqliteJournal) -> No
 
 
 async def test_a_view_sees_what_others_write_and_writes_nothing_itself(
-    journal: SqliteJournal, folder: Path
+    journal: Journal, folder: Path
 ) -> None:
     await written(journal, "a", 1)
     files = sorted(folder.rglob("*"))
-    view = SqliteJournal.view(folder)
+    view = open_journal(folder, readonly=True)
     assert numbers(await behind(view, START)) == [("a", 1)]
     await written(journal, "a", 2)
     assert numbers(await behind(view, START)) == [("a", 1), ("a", 2)]
@@ -186,23 +188,17 @@ async def test_a_view_sees_what_others_write_and_writes_nothing_itself(
     assert sorted(folder.rglob("*")) == files
 
 
-def test_a_view_of_a_journal_that_is_not_there_is_refused_and_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match=r"there is no journal .* yet"):
-        SqliteJournal.view(tmp_path / ".loopkit")
-    assert list(tmp_path.iterdir()) == []
-
-
 async def test_a_view_of_an_earlier_version_changes_nothing_of_it(folder: Path) -> None:
     folder.mkdir()
     with closing(sqlite3.connect(folder / "journal.db")) as db:
         db.executescript(DUMP.read_text(encoding="utf-8"))
     before = (folder / "journal.db").read_bytes()
-    view = SqliteJournal.view(folder)
+    view = open_journal(folder, readonly=True)
     found = await behind(view, START)
     assert len(found) > 20
     assert {one.run for one in found} == {row.run for row in await view.runs()}
     await view.close()
     assert (folder / "journal.db").read_bytes() == before
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     assert await behind(journal, START) == found
     await journal.close()

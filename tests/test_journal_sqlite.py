@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import random
@@ -22,30 +23,27 @@ from typing import Any
 
 import pytest
 
-from loopkit.journal import (
-    CLAIMED,
+from loopkit.journal.errors import (
     ClaimLost,
-    Journal,
     JournalError,
     JournalUnusable,
-    NewRecord,
     RunBusy,
     RunExists,
     SequenceConflict,
+    unusable,
 )
-from loopkit.journal.database import connect
-from loopkit.journal.faults import unusable
-from loopkit.journal.presence import Presence
-from loopkit.journal.queries import SQL
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.files import SQL, ProcessLock, connect
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import CLAIMED, NewRecord
 from tests.commits import Row, types_of, watched
-from tests.test_journal import NOW, ROOT, created, data_of, worked
+from tests.created import created
+from tests.test_journal import NOW, ROOT, data_of, worked
 from tests.waiting import LONG_S
 
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Journal]:
-    journal = SqliteJournal.open(folder, clock=lambda: NOW)
+    journal = open_journal(folder, clock=lambda: NOW)
     try:
         yield journal
     finally:
@@ -126,7 +124,7 @@ def test_journals_that_open_at_the_same_moment_do_not_disturb_each_other(tmp_pat
     for n in range(20):
         with ThreadPoolExecutor(8) as pool:
             folders = [tmp_path / str(n)] * 8
-            journals = list(pool.map(SqliteJournal.open, folders))
+            journals = list(pool.map(open_journal, folders))
         assert len(list((tmp_path / str(n) / "locks").iterdir())) == 8
         for journal in journals:
             asyncio.run(journal.close())
@@ -271,6 +269,28 @@ async def test_a_run_alone_waits_for_no_turn_of_the_event_loop_and_yet_lets_it_g
         others.cancel()
 
 
+async def test_how_long_a_commit_takes_does_not_change_when_the_next_one_is_made(
+    folder: Path,
+) -> None:
+    turns: list[int] = []
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(len(turns))
+            await asyncio.sleep(0)
+
+    with watched(lambda _moment, _rows: time.sleep(0.02)):
+        async with opened(folder) as journal:
+            claim = await created(journal)
+            others = asyncio.ensure_future(take_turns())
+            await asyncio.sleep(0)
+            before = len(turns)
+            for number in range(5):
+                await claim.append([worked(number)])
+            assert len(turns) == before
+            others.cancel()
+
+
 async def test_while_another_process_writes_the_event_loop_goes_on(folder: Path) -> None:
     turns = 0
     async with opened(folder) as journal:
@@ -300,11 +320,12 @@ async def test_an_append_that_was_cancelled_after_it_began_is_written(folder: Pa
         assert await data_of(journal) == ['{"number": 0}']
 
 
-async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Path) -> None:
+async def test_a_run_whose_claimant_was_cancelled_is_free(folder: Path) -> None:
     async with opened(folder) as journal:
         _others = [await created(journal, "one"), await created(journal, "two")]
-        for request in (created(journal), journal.claim("r"), journal.claim("r")):
-            task = asyncio.ensure_future(request)
+        await (await created(journal)).release()
+        for _ in range(2):
+            task = asyncio.ensure_future(journal.claim("r"))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -313,14 +334,14 @@ async def test_a_run_whose_creator_or_claimant_was_cancelled_is_free(folder: Pat
 
 
 def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None:
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     asyncio.run(created(journal, "r", worked()))
     assert asyncio.run(data_of(journal)) == ['{"number": 0}']
     asyncio.run(journal.close())
 
 
 def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     loop = asyncio.new_event_loop()
     loop.create_task(created(journal)).add_done_callback(lambda _task: None)
     loop.run_until_complete(asyncio.sleep(0))
@@ -337,15 +358,15 @@ def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
 PRELUDE = """
 import asyncio, json, os, signal, sys, time
 from pathlib import Path
-from loopkit.journal import *
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.errors import *
+from loopkit.journal.journal import open_journal
+from loopkit.journal.records import NewRecord
 from tests.commits import watched
+from tests.created import created
 folder = Path(sys.argv[1])
 def worked(n, size=0):
     return NewRecord("worked", float(n), json.dumps({"number": n, "pad": "x" * size}))
 def say(*words): print(*words, flush=True)
-async def created(journal, run="r", *records):
-    return await journal.create(run, machine="m", definition="d", records=records)
 """
 
 
@@ -373,7 +394,7 @@ async def drive(journal, run):
         await claim.append([worked(n), worked(n)])
         say(run, n)
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     await asyncio.gather(*(drive(journal, f"r{n}") for n in range(5)))
 asyncio.run(main())
 """
@@ -402,7 +423,7 @@ def die(moment, rows):
         os.kill(os.getpid(), signal.SIGKILL)
 async def main():
     with watched(die):
-        journal = SqliteJournal.open(folder)
+        journal = open_journal(folder)
     claim = await created(journal)
     await claim.append([worked(0)])
     await claim.append([worked(1), worked(2)])
@@ -422,7 +443,7 @@ async def test_an_append_is_there_from_its_commit_on(
 
 HOLD = """
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     await created(journal)
     say(os.getpid())
     time.sleep(60)
@@ -456,26 +477,26 @@ async def test_the_lock_of_a_killed_process_is_swept_away(folder: Path) -> None:
 
 def test_an_owners_name_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    presence = Presence.announce(tmp_path / "state")
-    assert presence.sees(presence.name)
-    for name in ("", "..", "../locks", "1-0123456789abcdef.lock", "a\0b", f"./{presence.name}"):
-        assert not presence.sees(name)
-    presence.withdraw()
-    assert not presence.sees(presence.name)
+    lock = ProcessLock.take(tmp_path / "state")
+    assert lock.is_alive(lock.name)
+    for name in ("", "..", "../locks", "1-0123456789abcdef.lock", "a\0b", f"./{lock.name}"):
+        assert not lock.is_alive(name)
+    lock.release()
+    assert not lock.is_alive(lock.name)
 
 
 def test_a_process_that_withdraws_lets_go_of_its_lock(tmp_path: Path) -> None:
-    presence = Presence.announce(tmp_path)
+    lock = ProcessLock.take(tmp_path)
     second_name = "1-0123456789abcdef.lock"
-    (tmp_path / "locks" / second_name).hardlink_to(tmp_path / "locks" / presence.name)
-    assert presence.sees(second_name)
-    presence.withdraw()
-    assert not presence.sees(second_name)
+    (tmp_path / "locks" / second_name).hardlink_to(tmp_path / "locks" / lock.name)
+    assert lock.is_alive(second_name)
+    lock.release()
+    assert not lock.is_alive(second_name)
 
 
 CONTEND = """
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     claims = []
     for run in sys.argv[2:]:
         try:
@@ -516,7 +537,7 @@ async def test_many_processes_open_one_file_at_once_and_each_run_has_one_owner(
 RUN_OUT_OF_DISK = """
 import resource
 async def main():
-    journal = SqliteJournal.open(folder)
+    journal = open_journal(folder)
     one, two = await created(journal, "one"), await created(journal, "two")
     await one.append([worked(0)])
     _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -556,7 +577,7 @@ import urllib.parse  # while the files of the interpreter can be read
 if os.geteuid() == 0:
     os.setegid(65534), os.seteuid(65534)
 try:
-    SqliteJournal.open(folder)
+    open_journal(folder)
 except JournalError as error:
     say(type(error).__name__, error)
 """
@@ -573,7 +594,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) 
 
 def unusable_message(folder: Path) -> str:
     with pytest.raises(JournalUnusable) as fault:
-        SqliteJournal.open(folder)
+        open_journal(folder)
     assert str(folder) in str(fault.value) or repr(str(folder)) in str(fault.value)
     return str(fault.value)
 
@@ -645,7 +666,7 @@ def damage(path: Path, chance: random.Random) -> None:
 async def everything(folder: Path) -> list[Exception | None]:
     """What each request to the journal raised."""
     try:
-        journal = SqliteJournal.open(folder)
+        journal = open_journal(folder)
     except JournalError as error:
         return [error]
     raised = []
@@ -727,6 +748,14 @@ def test_each_failure_of_sqlite_comes_with_cause_and_remedy(
     assert fault.__cause__ is error.value
     with pytest.raises(JournalUnusable, match=f"the journal here cannot be used: {cause}"):
         raise fault
+
+
+def test_a_rare_failure_is_told_in_the_words_of_the_system() -> None:
+    fault = unusable(OSError(errno.ENOLCK, "No locks available"), "here")
+    assert str(fault) == (
+        "the journal here cannot be used: the system refused it "
+        f"([Errno {errno.ENOLCK}] No locks available); check the place and its permissions"
+    )
 
 
 class Anything(dict[str, int]):

@@ -16,11 +16,12 @@ import httpx
 import pytest
 
 from loopkit.cli import invoke
-from loopkit.journal import JournalUnusable, NewRecord, OnlyRead, Place, UnknownRun
-from loopkit.journal.sqlite import SqliteJournal
-from loopkit.journal.view import JournalView
+from loopkit.journal.errors import JournalUnusable, OnlyRead, UnknownRun
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.following import Follower
 from loopkit.serving.http.streams import event_of_record
+from tests.created import created
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
@@ -37,30 +38,23 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 async def write(run: str, events: int, *, ends: bool = False) -> None:
     """Write a run with so many events, from a journal of its own."""
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
     emitted = json.dumps({"name": "n", "state": "s", "attempt": 1})
     end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
-    claim = await journal.create(
-        run,
-        machine="m",
-        definition="d",
-        records=[
-            NewRecord("started", 1.0, json.dumps(data)),
-            *[NewRecord("emitted", 1.0, emitted)] * events,
-            *[end] * ends,
-        ],
-    )
+    start = NewRecord("started", 1.0, json.dumps(data))
+    emits = [NewRecord("emitted", 1.0, emitted)] * events
+    claim = await created(journal, run, start, *emits, *[end] * ends)
     await claim.release()
     await journal.close()
 
 
-async def runs_of(view: JournalView) -> list[str]:
+async def runs_of(view: Journal) -> list[str]:
     return [row.run for row in await view.runs()]
 
 
 async def test_before_the_first_run_there_are_no_runs_and_then_there_are() -> None:
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     assert await runs_of(view) == []
     assert not await view.has("a")
     assert (await view.newest(), await view.records_after(Place())) == (Place(), [])
@@ -76,7 +70,7 @@ async def test_before_the_first_run_there_are_no_runs_and_then_there_are() -> No
 async def test_a_journal_that_is_being_made_is_one_without_runs() -> None:
     STATE.mkdir()
     (STATE / "journal.db").touch()
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     assert await runs_of(view) == []
     with closing(sqlite3.connect(STATE / "journal.db")) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -87,10 +81,10 @@ async def test_a_journal_that_is_being_made_is_one_without_runs() -> None:
 
 
 async def test_a_view_writes_nothing_whether_there_is_a_journal_or_not() -> None:
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     for before in ([], ["a"]):
         for change in (
-            view.create("b", machine="m", definition="d", records=[]),
+            created(view, "b"),
             view.claim("a"),
             view.remove("a"),
             view.store_definition("d", "text"),
@@ -106,7 +100,7 @@ async def test_a_view_writes_nothing_whether_there_is_a_journal_or_not() -> None
 
 async def test_a_journal_that_is_put_away_or_replaced_is_noticed() -> None:
     await write("a", 1)
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     assert await runs_of(view) == ["a"]
     STATE.rename("away")
     assert await runs_of(view) == []
@@ -123,7 +117,7 @@ async def test_a_journal_that_is_put_away_or_replaced_is_noticed() -> None:
 
 async def test_many_who_ask_at_once_see_the_same_new_journal() -> None:
     await write("a", 1)
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     shutil.rmtree(STATE)
     await write("b", 1)
     assert await asyncio.gather(*(runs_of(view) for _ in range(50))) == [["b"]] * 50
@@ -132,7 +126,7 @@ async def test_many_who_ask_at_once_see_the_same_new_journal() -> None:
 
 
 async def test_a_journal_that_cannot_be_read_is_told_until_it_can_be() -> None:
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     STATE.mkdir()
     (STATE / "journal.db").write_bytes(b"no database at all, but long enough" * 100)
     for _ in range(2):
@@ -170,7 +164,7 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
         assert shown(client) == ["b", "a"]
         with asyncio.Runner() as runner:
             journal = runner.run(opened())
-            claim = runner.run(journal.create("c", machine="m", definition="d", records=[]))
+            claim = runner.run(created(journal, "c"))
             assert shown(client) == ["c", "b", "a"]
             runner.run(claim.release())
             runner.run(journal.close())
@@ -187,13 +181,13 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
         assert heard == [(run, seq + 1) for run, count in every.items() for seq in range(count)]
 
 
-async def opened() -> SqliteJournal:
-    return SqliteJournal.open(STATE)
+async def opened() -> Journal:
+    return open_journal(STATE)
 
 
 async def test_a_view_leaves_no_file_open_of_journals_that_are_gone() -> None:
     await write("a", 1)
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     for name in ("b", "c", "d"):
         shutil.rmtree(STATE)
         await write(name, 1)
@@ -230,7 +224,7 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
 
 async def test_followers_are_woken_where_the_journal_was_replaced() -> None:
     await write("a", 5)
-    view = JournalView(STATE)
+    view = open_journal(STATE, readonly=True)
     follower = Follower(view, event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
     with follower.following():

@@ -12,8 +12,8 @@ import pytest
 
 from loopkit.app import App
 from loopkit.drive.stored_event import Stored
-from loopkit.journal import RunExists
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.errors import RunExists
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import load
 from tests.commits import Row, types_of, watched
 
@@ -54,7 +54,7 @@ def test_six_steps_are_seven_commits_and_nothing_is_asked_or_judged_before_one(
 
     async def drive() -> None:
         with watched(observe):
-            journal = SqliteJournal.open(tmp_path / ".loopkit")
+            journal = open_journal(tmp_path / ".loopkit")
         app = App(journal, folder=tmp_path, functions={"writer": echo})
         state = await app.drive(await app.start(load(machine), {}))
         assert state.finished is not None
@@ -101,7 +101,7 @@ async def test_a_reply_is_durable_before_it_is_judged_while_others_are_still_awa
     machine.write_text(PANEL)
     functions = {"writer": echo, "quick": lambda prompt, _: passed, "slow": slow}
     with watched(observe):
-        app = App(SqliteJournal.open(tmp_path / ".loopkit"), folder=tmp_path, functions=functions)
+        app = App(open_journal(tmp_path / ".loopkit"), folder=tmp_path, functions=functions)
     state = await app.drive(await app.start(load(machine), {}))
     await app.close()
     assert state.finished is not None

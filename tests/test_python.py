@@ -34,8 +34,8 @@ from loopkit import (
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.engine.events import Finished
-from loopkit.journal import UnknownRun
-from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.errors import UnknownRun
+from loopkit.journal.journal import open_journal
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
@@ -428,14 +428,9 @@ def test_every_name_that_a_module_exports_is_there() -> None:
 
 
 async def test_an_app_is_closed_behind_the_work_that_it_was_opened_for(tmp_path: Path) -> None:
-    class Closing(MemoryJournal):
-        closed = False
-
-        async def close(self) -> None:
-            self.closed = True
-
-    journal = Closing()
+    journal = open_journal(None)
     with pytest.raises(UnknownRun):
         async with App(journal, folder=tmp_path) as app:
             await app.events("nobody")
-    assert journal.closed
+    with pytest.raises(JournalError, match="in memory is closed"):
+        await journal.has("nobody")

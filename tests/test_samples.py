@@ -14,7 +14,7 @@ import pytest
 from loopkit.app import App, Script
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.engine.findings import Answer
-from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, digest_of, load_text
 from loopkit.scenario import read_resolved
 from loopkit.testing import load_suite, run_case
@@ -380,7 +380,7 @@ def test_the_error_rates_are_those_that_are_calculated(
 
 async def error_rates(rule: str, chance: random.Random, count: int) -> tuple[float, float]:
     """The share of `count` good texts that are rejected, and of as many bad ones that are not."""
-    app = App(MemoryJournal(QuickClock().now), folder=Path())
+    app = App(open_journal(None, clock=QuickClock().now), folder=Path())
     judging = load_text(machine(rule), "machine.yaml", Path())
     try:
         good = [await is_accepted(app, judging, chance, is_good=True) for _ in range(count)]

@@ -18,9 +18,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from loopkit.journal import NewRecord
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import NewRecord
 from loopkit.serving.http.connections import Room
+from tests.created import created
 from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
 from tests.warm import ran_loopkit
 
@@ -161,7 +162,7 @@ async def dribble(connection: socket.socket) -> None:
 
 
 async def test_a_client_that_does_not_read_a_large_answer_is_cut_off() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 40, 500_000)
     await journal.close()
     async with served(STATE, room=Room(longest_read_s=0.5)) as site:
@@ -179,7 +180,7 @@ async def test_a_client_that_does_not_read_a_large_answer_is_cut_off() -> None:
 
 
 async def test_a_client_that_reads_a_large_answer_slowly_has_all_of_it() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 80, 500_000)
     await journal.close()
     for longest_s in (0.5, 5, 50):  # on a busy machine nobody reads for a while
@@ -204,14 +205,12 @@ async def is_read_slowly(longest_s: float) -> bool:
     return read > 40_000_000
 
 
-async def write(journal: SqliteJournal, run: str, events: int, size: int) -> None:
+async def write(journal: Journal, run: str, events: int, size: int) -> None:
     """A run with so many events of a size, which is over."""
     data = {"run": run, "machine": "m", "definition": "d", "folder": "/", "input": {}}
     emitted = json.dumps({"name": "n", "state": "s", "attempt": 1, "reason": "x" * size})
     end = NewRecord("finished", 1.0, json.dumps({"outcome": "done", "success": True}))
-    claim = await journal.create(
-        run, machine="m", definition="d", records=[NewRecord("started", 1.0, json.dumps(data))]
-    )
+    claim = await created(journal, run, NewRecord("started", 1.0, json.dumps(data)))
     for _ in range(0, events, 20):
         await claim.append([NewRecord("emitted", 1.0, emitted)] * 20)
     await claim.append([end], releases=True)
@@ -256,7 +255,7 @@ def ask(port: int, sent: bytes) -> bytes:
 
 
 async def test_requests_that_are_sent_at_once_are_answered_in_their_order() -> None:
-    journal = SqliteJournal.open(STATE)
+    journal = open_journal(STATE)
     await write(journal, "r", 20, 10)
     await journal.close()
     async with served(STATE) as site:
@@ -278,7 +277,7 @@ def memory_kib(server: Serving) -> int:
 
 def test_ten_thousand_events_for_clients_that_never_read_take_bounded_memory() -> None:
     async def fill() -> None:
-        journal = SqliteJournal.open(STATE)
+        journal = open_journal(STATE)
         await write(journal, "r", 10_000, 1_000)
         await journal.close()
 

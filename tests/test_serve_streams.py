@@ -16,10 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from loopkit.journal import NewRecord, Place
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import Journal, open_journal
+from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.following import Follower
 from loopkit.serving.http.streams import event_of_record, stream
+from tests.created import created
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
 from tests.test_followed_logs import STEPS
 from tests.warm import Process
@@ -35,8 +36,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-async def journal() -> AsyncIterator[SqliteJournal]:
-    journal = SqliteJournal.open(STATE)
+async def journal() -> AsyncIterator[Journal]:
+    journal = open_journal(STATE)
     yield journal
     await journal.close()
 
@@ -51,7 +52,7 @@ def finished() -> NewRecord:
 
 
 async def test_a_client_that_is_cut_off_and_comes_back_has_every_event_once() -> None:
-    await SqliteJournal.open(STATE).close()
+    await open_journal(STATE).close()
     process = Process(["-m", "loopkit", "run", "steps.yaml", "--output", "quiet"])
     async with served(STATE) as site:
         while not (runs := (await site.get("/api/runs"))["runs"]):
@@ -80,9 +81,9 @@ async def test_a_client_that_is_cut_off_and_comes_back_has_every_event_once() ->
 
 
 async def test_the_stream_of_a_run_that_is_over_ends_and_says_so_once(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     await claim.append([event(1), finished()], releases=True)
     async with served(STATE) as site:
         events = await all_of(site.client, "/api/runs/r/events")
@@ -106,9 +107,9 @@ def started(run: str) -> NewRecord:
 
 
 async def test_many_clients_watch_one_run_and_each_has_every_event(
-    journal: SqliteJournal, at_once: int
+    journal: Journal, at_once: int
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     async with served(STATE) as site:
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(
@@ -139,9 +140,9 @@ async def test_many_clients_watch_one_run_and_each_has_every_event(
 
 
 async def test_a_client_that_does_not_read_is_cut_off_and_costs_nobody_anything(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     async with served(STATE, longest_send_s=0.3) as site:
         port = int(site.url.rpartition(":")[2])
         with socket.socket() as slow:
@@ -183,14 +184,12 @@ def _all_of(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: SqliteJournal) -> None:
+async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: Journal) -> None:
     async with served(STATE, Path("letter.yaml"), may_answer=True) as site:
         async with watching(site.client, "/api/events") as events:
             assert (await anext(events)).name == "ready"
             for run in ("r", "r/each.1", "other"):
-                claim = await journal.create(
-                    run, machine="m", definition="d", records=[started(run)]
-                )
+                claim = await created(journal, run, started(run))
                 await claim.append([event(1)], releases=True)
             found = [await anext(events) for _ in range(9)]
         assert [(one.data["run"], one.data["seq"]) for one in found] == [
@@ -206,8 +205,8 @@ async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: Sqlit
         assert family == found[:6]
 
 
-async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: SqliteJournal) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: Journal) -> None:
+    claim = await created(journal, "r", started("r"))
     async with served(STATE) as site:
         async with watching(site.client, "/api/events?from=0.0") as events:
             await anext(events)
@@ -220,9 +219,9 @@ async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: SqliteJo
 
 
 async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     strange = [NewRecord("of_the_future", 1.0, "{}"), NewRecord("emitted", 1.0, "{")]
     await claim.append([*strange, event(1)], releases=True)
     async with served(STATE) as site:
@@ -234,8 +233,8 @@ async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
         assert (await site.client.get("/api/runs/r/events")).status_code == 500
 
 
-async def test_what_models_write_stays_inside_its_event(journal: SqliteJournal) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+async def test_what_models_write_stays_inside_its_event(journal: Journal) -> None:
+    claim = await created(journal, "r", started("r"))
     hostile = 'a\r\nid: 9.9\r\nevent: end\n\ndata: {"seq": 99}\r\x85\u2028\u2029\x1b[2J</script>'
     data = {"name": hostile, "state": "s", "attempt": 1}
     await claim.append([NewRecord("emitted", 1.0, json.dumps(data)), finished()], releases=True)
@@ -246,9 +245,9 @@ async def test_what_models_write_stays_inside_its_event(journal: SqliteJournal) 
 
 
 async def test_a_stream_ends_when_the_server_does_and_goes_on_at_the_next_one(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     seen: list[Message] = []
     async with served(STATE) as site, watching(site.client, "/api/runs/r/events") as events:
         seen += [await anext(events) for _ in range(3)]
@@ -260,7 +259,7 @@ async def test_a_stream_ends_when_the_server_does_and_goes_on_at_the_next_one(
     assert seqs([one for one in seen if not one.name]) == [1, 2, 3, 4]
 
 
-async def test_a_stream_says_why_the_journal_cannot_be_read(journal: SqliteJournal) -> None:
+async def test_a_stream_says_why_the_journal_cannot_be_read(journal: Journal) -> None:
     follower = Follower(journal, event_of_record)
     await journal.close()
     async with aclosing(stream(follower, Place(), None)) as events:
@@ -271,7 +270,7 @@ async def test_a_stream_says_why_the_journal_cannot_be_read(journal: SqliteJourn
 
 
 async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
-    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Place] = []
 
@@ -290,7 +289,7 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
         async def newest(self) -> Place:
             return await journal.newest()
 
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
     follower = Follower(Counted(), event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
     places = [await follower.newest()] * 50
@@ -314,9 +313,9 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
 
 
 async def test_what_is_written_while_the_reader_begins_is_told_as_well(
-    journal: SqliteJournal,
+    journal: Journal,
 ) -> None:
-    claim = await journal.create("r", machine="m", definition="d", records=[started("r")])
+    claim = await created(journal, "r", started("r"))
 
     class Late:
         """The order of a journal to which something is written as its reader begins."""
@@ -360,7 +359,7 @@ async def test_a_run_that_the_server_drives_goes_on_when_its_client_is_gone() ->
 
 
 async def test_a_run_whose_process_was_killed_is_shown_as_interrupted_and_resumed() -> None:
-    await SqliteJournal.open(STATE).close()
+    await open_journal(STATE).close()
     process = Process(["-m", "loopkit", "run", "steps.yaml", "--output", "quiet"])
     async with served(STATE, Path("steps.yaml"), may_answer=True) as site:
         while not (runs := (await site.get("/api/runs"))["runs"]):

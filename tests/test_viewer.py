@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from loopkit.drive.stored_runs import StoredRuns
-from loopkit.journal import Journal, Record
+from loopkit.journal.journal import Journal
+from loopkit.journal.records import Record
 from loopkit.serving.run_pages import RunPages
 from loopkit.serving.shown_runs import ShownRuns
 from tests.html_page import Element, parsed

@@ -20,7 +20,7 @@ from loopkit.cli.stored_runs import run_argument, with_app, with_runs
 from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
 from loopkit.engine.events import HumanAnswer
-from loopkit.journal import RunBusy
+from loopkit.journal.errors import RunBusy
 from loopkit.language.datatypes import parse_record
 from loopkit.text import plural
 from loopkit.text.run_ids import root_of

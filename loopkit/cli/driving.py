@@ -23,7 +23,7 @@ from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.engine.events import Usage
 from loopkit.engine.state import RunState
-from loopkit.journal.folder import state_folder
+from loopkit.journal.files import state_folder
 from loopkit.text import printable
 from loopkit.text.command_lines import resume_line
 from loopkit.views.amounts import usage_text

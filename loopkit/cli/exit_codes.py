@@ -56,7 +56,7 @@ def _stop_for(error: Exception) -> Stop | None:
     from loopkit.agents.port import Crashed
     from loopkit.document.problems import ProblemsFound
     from loopkit.drive.answer_refused import AnswerRefused
-    from loopkit.journal import JournalError, UnknownRun
+    from loopkit.journal.errors import JournalError, UnknownRun
     from loopkit.language.json_schema import NotJudged
 
     match error:

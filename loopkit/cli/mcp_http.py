@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from loopkit.cli.exit_codes import USAGE, Stop, say
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.listening import GIVE_IT, STOPPING, Token, listening_at, read_token
-from loopkit.journal.sqlite import SqliteJournal
 from loopkit.serving.appointments import Appointments
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
@@ -64,9 +63,7 @@ async def serve_at(
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()
-        journal = host.app.journal
-        assert isinstance(journal, SqliteJournal)
-        appointments = Appointments(host, journal, say)
+        appointments = Appointments(host, host.app.journal, say)
 
         def stop() -> None:
             appointments.stop()

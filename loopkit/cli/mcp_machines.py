@@ -17,7 +17,7 @@ from loopkit.cli.machine import load_checked
 from loopkit.cli.machine_files import machine_files
 from loopkit.cli.mcp_http import PORT, Place, refuse_place, serve_at
 from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
-from loopkit.journal.folder import state_folder
+from loopkit.journal.files import state_folder
 from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox

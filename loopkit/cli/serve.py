@@ -15,7 +15,7 @@ from loopkit.cli.exit_codes import USAGE, Stop, report_errors, say
 from loopkit.cli.interruption import Interruption
 from loopkit.cli.listening import STOPPING, Listening, listening_at, listening_options, read_token
 from loopkit.cli.machine import load_checked
-from loopkit.journal.folder import state_folder
+from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.wrapping import echo_wrapped
 from loopkit.drive.archive import read_record
 from loopkit.drive.stored_runs import StoredRuns
-from loopkit.journal import History, RunUnreadable
+from loopkit.journal.errors import RunUnreadable
+from loopkit.journal.records import History
 from loopkit.text import plural
 from loopkit.views.stats import csv_rows
 from loopkit.views.stats.of_machine import Totals

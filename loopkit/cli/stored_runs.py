@@ -14,8 +14,8 @@ import click
 
 from loopkit.cli.exit_codes import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns
-from loopkit.journal.folder import is_unused, state_folder
-from loopkit.journal.opening import open_journal
+from loopkit.journal.files import is_unused, state_folder
+from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,16 +21,10 @@ from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
-from loopkit.journal import (
-    SPENDING,
-    Claim,
-    JournalError,
-    JournalUnusable,
-    MessageWaits,
-    NewRecord,
-)
 from loopkit.journal.contents import Contents
-from loopkit.journal.storable import MAX_TEXT_BYTES, refuse_text
+from loopkit.journal.errors import MessageWaits
+from loopkit.journal.journal import Claim
+from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.scenario import Scenario
@@ -297,24 +290,9 @@ class ActiveRun:
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
             raise
-        except JournalUnusable:
-            # Without the next call there may be room for the records of what was paid for before
-            # it.
-            stored = zip(records, batch, strict=True)
-            paid = [(record, event) for record, event in stored if record.type != SPENDING]
-            if self.claim.seq and 0 < len(paid) < len(records):
-                kept, paid_for = zip(*paid, strict=True)
-                with suppress(JournalError):
-                    seq = await self.claim.append(kept, consumes, unless=unless)
-                    self._tell(paid_for, seq, at)
-            raise
         if self.listeners:
-            self._tell(batch, seq, at)
-
-    def _tell(self, events: Sequence[Event], seq: int, at: float) -> None:
-        """Tell listeners of stored events; `seq` is the number of the last."""
-        for number, event in enumerate(events, seq - len(events) + 1):
-            self.tell_listeners(Stored(number, self.claim.epoch, at, event))
+            for number, event in enumerate(batch, seq - len(batch) + 1):
+                self.tell_listeners(Stored(number, self.claim.epoch, at, event))
 
     def tell_listeners(self, stored: Stored) -> None:
         """Pass an event that is durable to all listeners."""

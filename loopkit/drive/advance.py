@@ -36,7 +36,7 @@ from loopkit.engine.failure import Failure
 from loopkit.engine.keeping import is_kept
 from loopkit.engine.macrostep import Macrostep, suspend
 from loopkit.engine.state import RunState
-from loopkit.journal import JournalError
+from loopkit.journal.errors import JournalError
 from loopkit.language import Agent, Machine, State, Tool
 from loopkit.language.json_schema import NotJudged
 from loopkit.language.template import TemplateError

@@ -24,7 +24,9 @@ from loopkit.engine.events import (
     read_event,
 )
 from loopkit.engine.state import RunState
-from loopkit.journal import Journal, Record, RunDamaged, RunOfOtherVersion, UnknownDefinition
+from loopkit.journal.errors import RunDamaged, RunOfOtherVersion, UnknownDefinition
+from loopkit.journal.journal import Journal
+from loopkit.journal.records import Record
 from loopkit.language import Machine
 from loopkit.language.load import digest_of
 from loopkit.text import one_line

@@ -15,7 +15,6 @@ from loopkit.drive.active import ActiveRun, Clock, Listener, Observer
 from loopkit.drive.advance import advance
 from loopkit.drive.breaker import Breakers
 from loopkit.drive.isolation import in_tree_above, own_tree
-from loopkit.drive.new_claim import NewClaim
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.occupancy import Occupancy
 from loopkit.drive.state_files import workspace
@@ -30,7 +29,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.journal import Claim, Journal
+from loopkit.journal.journal import Claim, Journal
 from loopkit.language import Machine
 from loopkit.machine.program import Program, ResolvedMachine
 from loopkit.scenario import Scenario
@@ -91,7 +90,7 @@ class ClaimedRuns(StoredRuns):
         run, machine = started.run, definition.machine
         # Before the first await, so that no other run takes the same id.
         self._begun.add(run)
-        claim = NewClaim(self.journal, run, started.machine, definition.digest)
+        claim = self.journal.begin(run, machine=started.machine, definition=definition.digest)
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)

@@ -33,7 +33,9 @@ from loopkit.engine.events import (
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
-from loopkit.journal import InboxMessage, Journal, MessageWaits
+from loopkit.journal.errors import MessageWaits
+from loopkit.journal.journal import Journal
+from loopkit.journal.records import InboxMessage
 from loopkit.language import Machine
 from loopkit.text.run_ids import ancestors_of
 

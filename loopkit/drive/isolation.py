@@ -12,8 +12,7 @@ from pathlib import Path
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Artifact, Isolated, Merged, Merging, Restored
-from loopkit.journal.contents import TREES
-from loopkit.journal.folder import STATE_FOLDER
+from loopkit.journal.files import STATE_FOLDER, TREES
 from loopkit.outside.trees.diff import printable_path
 from loopkit.outside.trees.isolation import CannotIsolate, Isolation, is_in_git, make
 from loopkit.outside.trees.listing import TooLarge

@@ -14,7 +14,8 @@ from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import Usage, Waiting
 from loopkit.engine.state import RunState
 from loopkit.engine.tasks import Child
-from loopkit.journal import Journal, UnknownRun
+from loopkit.journal.errors import UnknownRun
+from loopkit.journal.journal import Journal
 from loopkit.language import Machine
 from loopkit.language.load import file_of_definition, load_resolved
 from loopkit.scenario import Scenario, read_resolved

@@ -1,8 +1,12 @@
-"""Errors of journals: refused and failed requests, each with its remedy."""
+"""Errors of journals: what was refused or failed, each with its remedy; and who owns a run."""
 
 from __future__ import annotations
 
-from loopkit.journal.owner import Owner
+import errno
+import os
+import sqlite3
+import time
+from dataclasses import dataclass
 
 
 class JournalError(Exception):
@@ -30,6 +34,31 @@ class RunExists(JournalError):
         super().__init__(f"run {run!r} exists already; resume it, or choose another name")
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who claimed a run: a process, its host, and since when in Unix seconds."""
+
+    pid: int
+    host: str
+    since: float
+
+    def is_alive(self) -> bool:
+        """Whether the process may exist; one of another host may."""
+        try:
+            if self.host == os.uname().nodename:
+                os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    def __str__(self) -> str:
+        then = time.localtime(self.since)
+        form = "%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M:%S"
+        return f"process {self.pid} on {self.host} since {time.strftime(form, then)}"
+
+
 class RunBusy(JournalError):
     """The run has an owner, and the owner's process is alive."""
 
@@ -48,7 +77,7 @@ class SequenceConflict(JournalError):
     def __init__(self, run: str, *, expected: int, found: int) -> None:
         super().__init__(
             f"run {run!r} stands at record {found} and not at {expected}; "
-            f"nothing was written: read it again before going on"
+            "nothing was written: read it again before going on"
         )
 
 
@@ -58,7 +87,7 @@ class NotInInbox(JournalError):
     def __init__(self, run: str, message_id: str) -> None:
         super().__init__(
             f"message {message_id!r} does not wait in the inbox of run {run!r}; "
-            f"it was consumed before, or never posted: nothing was written"
+            "it was consumed before, or never posted: nothing was written"
         )
 
 
@@ -73,18 +102,15 @@ class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
 
-class NoJournal(JournalUnusable):
-    """Nothing is stored in a folder yet."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(f"there is no journal {place} yet; the first run makes it")
-
-
 class OnlyRead(JournalUnusable):
     """A write was requested of a journal that was opened only to be read."""
 
     def __init__(self, place: str) -> None:
         super().__init__(f"the journal {place} was opened only to be read")
+
+
+class LostContent(JournalError):
+    """A content that a run names is missing."""
 
 
 class RunUnreadable(JournalError):
@@ -108,5 +134,55 @@ class RunOfOtherVersion(RunUnreadable):
 
     def __init__(self, run: str, cause: str) -> None:
         remedy = "use that version, or upgrade this one"
-        message = f"run {run!r} is of another version of loopkit: {cause}; {remedy}"
-        super().__init__(message, cause)
+        super().__init__(f"run {run!r} is of another version of loopkit: {cause}; {remedy}", cause)
+
+
+_FULL = "the disk is full", "free some space; what was acknowledged is safe"
+_FORBIDDEN = "it cannot be written", "check who owns it and its permissions"
+_MISPLACED = "move it away, or choose another place"
+_OTHER = "the system refused it", "check the place and its permissions"
+_OF_SQLITE = {
+    **dict.fromkeys(
+        ("SQLITE_CORRUPT", "SQLITE_ERROR"),
+        ("the file is damaged", "restore it from a copy, or move it away to start a new one"),
+    ),
+    "SQLITE_FULL": _FULL,
+    "SQLITE_READONLY": _FORBIDDEN,
+    "SQLITE_PERM": _FORBIDDEN,
+    "SQLITE_NOTADB": ("the file is not a SQLite database", "move it away to start a new one"),
+    "SQLITE_CANTOPEN": (
+        "the file cannot be opened",
+        "check that it is a file and that its folder can be written",
+    ),
+    "SQLITE_BUSY": ("another process keeps it locked", "wait for that process, or stop it"),
+    "SQLITE_IOERR": (
+        "reading or writing the file failed",
+        "check the disk, its free space and its quotas; what was acknowledged is safe",
+    ),
+}
+"""By the beginning of SQLite's name for the error."""
+_OF_SYSTEM = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _FORBIDDEN),
+    **dict.fromkeys(
+        (errno.EEXIST, errno.ENOTDIR), ("there is a file where a folder is needed", _MISPLACED)
+    ),
+    errno.EISDIR: ("there is a folder where a file is needed", _MISPLACED),
+}
+
+
+def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
+    """`error` with a message for a person: the place, the cause and the remedy; chained."""
+    if isinstance(error, OSError):
+        cause, remedy = _OF_SYSTEM.get(error.errno or 0, _OTHER)
+    else:
+        known = (text for name, text in _OF_SQLITE.items() if is_sqlite(error, name))
+        cause, remedy = next(known, _OTHER)
+    fault = JournalUnusable(f"the journal {place} cannot be used: {cause} ({error}); {remedy}")
+    fault.__cause__ = error
+    return fault
+
+
+def is_sqlite(error: Exception, name: str) -> bool:
+    """Whether SQLite's name for the error begins with `name`; Python's own errors have none."""
+    return getattr(error, "sqlite_errorname", "").startswith(name)

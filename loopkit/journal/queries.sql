@@ -60,32 +60,24 @@ CREATE TEMP TABLE removals (
 )
 
 -- name: insert_run
-INSERT INTO runs (run, machine, definition, created_at, owner)
-VALUES (:run, :machine, :definition, :created_at, :owner)
+INSERT INTO runs (run, machine, definition, created_at, owner) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run) DO NOTHING
 
 -- name: run
-SELECT id, owner FROM runs WHERE run = :run
+SELECT id, owner FROM runs WHERE run = ?
 
 -- name: head
-SELECT seq, epoch, at FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
-
--- name: last_type
-SELECT type FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
+SELECT seq, epoch, at, type FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
 
 -- name: newest_claim
-SELECT at, data FROM records
-WHERE run_id = :run_id AND type = :type
-ORDER BY seq DESC LIMIT 1
+SELECT at, data FROM records WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT 1
 
 -- name: append
-INSERT INTO records (run_id, seq, epoch, at, type, data)
-VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO records (run_id, seq, epoch, at, type, data) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: read
 SELECT seq, epoch, at, type, data FROM records
-WHERE run_id = :run_id AND seq > :after
-ORDER BY seq LIMIT :limit
+WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- name: written
 -- Where runs were removed since, some numbers behind the newest row that was left are given anew.
@@ -120,17 +112,17 @@ INSERT INTO removals (newest)
 SELECT newest FROM (SELECT ifnull(max(rowid), 0) AS newest FROM records) WHERE newest < :before
 
 -- name: own
-UPDATE runs SET owner = :owner WHERE id = :run_id
+UPDATE runs SET owner = ? WHERE id = ?
 
 -- name: disown
-UPDATE runs SET owner = NULL WHERE id = :run_id AND owner = :owner
+UPDATE runs SET owner = NULL WHERE id = ? AND owner = ?
 
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
-ORDER BY id DESC LIMIT :limit
+ORDER BY id DESC
 
 -- name: histories
 SELECT id, run, machine, definition, created_at, owner FROM runs
@@ -145,11 +137,10 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: family
 -- '0' comes right behind '/'.
-SELECT id, run, owner FROM runs
-WHERE run = :run OR run > :run || '/' AND run < :run || '0'
+SELECT run FROM runs WHERE run = :run OR run > :run || '/' AND run < :run || '0'
 
 -- name: remove
-DELETE FROM runs WHERE id = :run_id
+DELETE FROM runs WHERE id = ?
 
 -- name: remove_definitions
 -- A run names the one that it began with, its scenario, and those with which it was repaired.
@@ -163,31 +154,27 @@ DELETE FROM definitions WHERE digest NOT IN (
 
 -- name: missing
 SELECT place FROM (
-    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = :run_id
+    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = ?
 )
-WHERE seq <> place
-LIMIT 1
+WHERE seq <> place LIMIT 1
 
 -- name: post
-INSERT INTO inbox (run_id, message_id, kind, data, at)
-VALUES (:run_id, :message_id, :kind, :data, :at)
+INSERT INTO inbox (run_id, message_id, kind, data, at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run_id, message_id) DO NOTHING
 
 -- name: posted
-SELECT data FROM inbox WHERE run_id = :run_id AND message_id = :message_id
+SELECT data FROM inbox WHERE run_id = ? AND message_id = ?
 
 -- name: inbox
 SELECT kind, message_id, data, at FROM inbox
-WHERE run_id = :run_id AND consumed_at_seq IS NULL
-ORDER BY id
+WHERE run_id = ? AND consumed_at_seq IS NULL ORDER BY id
 
 -- name: consume
-UPDATE inbox SET consumed_at_seq = :seq
-WHERE run_id = :run_id AND message_id = :message_id AND consumed_at_seq IS NULL
+UPDATE inbox SET consumed_at_seq = ?
+WHERE run_id = ? AND message_id = ? AND consumed_at_seq IS NULL
 
 -- name: store_definition
-INSERT INTO definitions (digest, text) VALUES (:digest, :text)
-ON CONFLICT (digest) DO NOTHING
+INSERT INTO definitions (digest, text) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING
 
 -- name: definition
-SELECT text FROM definitions WHERE digest = :digest
+SELECT text FROM definitions WHERE digest = ?

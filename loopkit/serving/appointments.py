@@ -20,7 +20,9 @@ from loopkit.drive.archive import read_record
 from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ENDS, ChildEnded, Decided, Event, Replied, Suspended, Waiting
 from loopkit.engine.state import RunState
-from loopkit.journal import JournalError, Place, RecordOrder, RunUnreadable, UnknownRun
+from loopkit.journal.errors import JournalError, RunUnreadable, UnknownRun
+from loopkit.journal.journal import Journal
+from loopkit.journal.records import Place
 from loopkit.language import ChildrenState, Machine
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.serving.host import Host, bug_text
@@ -52,7 +54,7 @@ class Appointments:
     def __init__(
         self,
         host: Host,
-        order: RecordOrder,
+        order: Journal,
         say: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:

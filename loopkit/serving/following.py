@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from loopkit.journal import JournalError, Place, Placed, RecordOrder
+from loopkit.journal.errors import JournalError
+from loopkit.journal.journal import Journal
+from loopkit.journal.records import Place, Placed
 from loopkit.text.run_ids import BELOW
 
 POLL_S = 0.02
@@ -37,7 +39,7 @@ class Follower:
     """Polls a journal with short reads for as long as it has followers."""
 
     def __init__(
-        self, order: RecordOrder, tell: Callable[[Placed], bytes], poll_s: float = POLL_S
+        self, order: Journal, tell: Callable[[Placed], bytes], poll_s: float = POLL_S
     ) -> None:
         """`tell` encodes a record for followers, once for all of those who keep up."""
         self._order = order

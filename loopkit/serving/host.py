@@ -18,7 +18,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
 from loopkit.drive.stored_event import Stored
-from loopkit.journal import JournalError, RunBusy
+from loopkit.journal.errors import JournalError, RunBusy
 from loopkit.language.load import Loaded
 from loopkit.machine.inputs import complete_input
 from loopkit.text import one_line

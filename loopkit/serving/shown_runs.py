@@ -11,7 +11,8 @@ from loopkit.drive.archive import state_after
 from loopkit.drive.stored_runs import StoredRuns, open_children
 from loopkit.engine.events import ENDS, Waiting
 from loopkit.engine.state import RunState
-from loopkit.journal import RunDamaged, RunRow, RunUnreadable, UnknownRun
+from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
+from loopkit.journal.records import RunRow
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable_summary
 
 KEPT_STATES = 200

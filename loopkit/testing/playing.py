@@ -27,8 +27,7 @@ from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import ChildStarted, Usage
 from loopkit.engine.state import RunState
-from loopkit.journal import Journal
-from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.journal import Journal, open_journal
 from loopkit.language import ChildrenState
 from loopkit.language.load import digest_of
 from loopkit.outside.processes import CommandResult
@@ -85,7 +84,7 @@ class Stage:
         # The run is kept instead of returned: asyncio prints the result of its main task.
         with project_folder() as folder:
             clock = PlayedClock()
-            journal = MemoryJournal(clock.now)
+            journal = open_journal(None, clock=clock.now)
             engines = self.suite.machines.engines
             async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
                 self.run = await self._play(app)

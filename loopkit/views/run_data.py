@@ -10,7 +10,7 @@ from loopkit.engine.events import HumanAnswer, Suspended, Usage, Waiting
 from loopkit.engine.findings import Report
 from loopkit.engine.records import Record
 from loopkit.engine.state import RunState
-from loopkit.journal import RunRow
+from loopkit.journal.records import RunRow
 from loopkit.text.run_ids import ancestors_of
 from loopkit.views.summary import status_of
 from loopkit.views.version_diff import KeptVersion

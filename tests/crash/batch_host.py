@@ -20,7 +20,7 @@ from loopkit.cli.batch.lines import Batch
 from loopkit.cli.batch.results import open_results
 from loopkit.drive.account import Account
 from loopkit.engine.events import InDoubt, Replied
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, load
 from tests.commits import watched
 from tests.crash.host import Killer
@@ -31,7 +31,7 @@ PARALLEL = 2
 async def _run(loaded: Loaded, lines: Path, folder: Path, killer: Killer) -> None:
     batch = Batch(loaded.machine, lines, folder / "out.jsonl", {})
     with watched(killer):
-        app = App(SqliteJournal.open(folder / ".loopkit"), folder=folder)
+        app = App(open_journal(folder / ".loopkit"), folder=folder)
     async with app:
         with open_results(batch.results, batch.name) as results:
             driver = BatchDriver(app, loaded, batch, results, Account({}, "the batch"))
@@ -41,7 +41,7 @@ async def _run(loaded: Loaded, lines: Path, folder: Path, killer: Killer) -> Non
 
 async def _told(folder: Path) -> dict[str, Any]:
     """What the journal and the results file hold in the end."""
-    async with App(SqliteJournal.open(folder / ".loopkit"), folder=folder) as app:
+    async with App(open_journal(folder / ".loopkit"), folder=folder) as app:
         runs = [row.run for row in await app.journal.runs()]
         events = [stored.event for run in runs for stored in await app.events(run)]
     out = (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()

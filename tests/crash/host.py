@@ -53,7 +53,7 @@ from loopkit.engine.events import (
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import read_record
 from loopkit.engine.state import RunState
-from loopkit.journal.sqlite import SqliteJournal
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input
 from loopkit.scenario import load_scenario
@@ -227,7 +227,7 @@ _ENGINES: dict[str, Engine] = {}
 
 
 def _app(folder: Path) -> App:
-    return App(SqliteJournal.open(folder / ".loopkit"), folder=folder, engines=_ENGINES)
+    return App(open_journal(folder / ".loopkit"), folder=folder, engines=_ENGINES)
 
 
 async def _started(play: Play, folder: Path, killer: Killer) -> None:

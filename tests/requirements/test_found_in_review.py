@@ -26,8 +26,8 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.breaker import Breakers
 from loopkit.engine.events import Failed, HumanAnswer, Intended, Refused
-from loopkit.journal import Claim, Journal, NewRecord
-from loopkit.journal.memory import MemoryJournal
+from loopkit.journal.journal import Claim, Journal, open_journal
+from loopkit.journal.records import NewRecord
 from loopkit.language.load import load, load_text
 from loopkit.scenario import load_scenario
 from tests.support import (
@@ -846,7 +846,7 @@ def test_two_runs_that_draw_the_same_id_are_two_runs() -> None:
     loaded = load_text(text, "machine.yaml", Path())
 
     async def started() -> list[str]:
-        journal = MemoryJournal(QuickClock().now)
+        journal = open_journal(None, clock=QuickClock().now)
         app = App(journal, folder=Path(), token=lambda: next(tokens))
         try:
             begun = [await app.start(loaded, {}) for _ in range(2)]

@@ -26,7 +26,7 @@ from loopkit.cli.secrets import warn_of_secrets
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.cli.wrapping import columns_of, fit_to_terminal
 from loopkit.drive.account import Account
-from loopkit.journal.folder import state_folder
+from loopkit.journal.files import state_folder
 from loopkit.language import Machine
 from loopkit.language.load import Loaded
 from loopkit.text import WIDTH

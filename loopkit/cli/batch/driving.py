@@ -14,7 +14,7 @@ from loopkit.drive.account import Account
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.notify import notify
 from loopkit.engine.state import RunState
-from loopkit.journal import RunBusy, RunUnreadable
+from loopkit.journal.errors import RunBusy, RunUnreadable
 from loopkit.language.load import Loaded
 
 MOST_TOLD = 20

@@ -12,7 +12,8 @@ from loopkit.cli.examples import examples
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.wrapping import in_colour
 from loopkit.drive.stored_runs import StoredRuns
-from loopkit.journal import RunDamaged, RunRow, RunUnreadable
+from loopkit.journal.errors import RunDamaged, RunUnreadable
+from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line
 from loopkit.views.amounts import age, cost
 from loopkit.views.children_table import Row, rows_of

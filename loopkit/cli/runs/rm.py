@@ -12,7 +12,7 @@ from loopkit.cli.examples import examples
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
-from loopkit.journal import JournalError
+from loopkit.journal.errors import JournalError
 
 
 @click.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))

@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.agents.not_runnable import NotRunnable
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.journal import JournalError, RunBusy, RunUnreadable, UnknownRun
+from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.http.library import (
     Headers,

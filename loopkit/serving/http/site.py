@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopkit.drive.stored_runs import StoredRuns
-from loopkit.journal.sqlite import SqliteJournal
-from loopkit.journal.view import JournalView
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.appointments import Appointments
@@ -49,7 +48,6 @@ class Site:
 
     def __post_init__(self) -> None:
         journal = self.stored.journal
-        assert isinstance(journal, SqliteJournal | JournalView)
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
         self.follower = Follower(journal, event_of_record)
@@ -73,7 +71,7 @@ class Site:
         if may_answer:
             host = Host(state, machines, say)
             return cls(host.app, host, access, say, machines)
-        return cls(StoredRuns(JournalView(state)), None, access, say, machines)
+        return cls(StoredRuns(open_journal(state, readonly=True)), None, access, say, machines)
 
     async def __aenter__(self) -> Site:
         self._following = asyncio.create_task(self.follower.run())

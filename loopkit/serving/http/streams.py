@@ -15,7 +15,8 @@ from typing import Any
 
 from loopkit.drive.archive import read_record
 from loopkit.engine.events import ENDS
-from loopkit.journal import JournalError, Place, Placed, RunUnreadable
+from loopkit.journal.errors import JournalError, RunUnreadable
+from loopkit.journal.records import Place, Placed
 from loopkit.serving.following import FollowedRecord, Follower
 from loopkit.serving.http.answers import BadRequest
 from loopkit.serving.http.library import (

@@ -9,7 +9,7 @@ from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.deliveries import without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.events import Delivery
-from loopkit.journal import JournalError, RunUnreadable
+from loopkit.journal.errors import JournalError, RunUnreadable
 from loopkit.language import Machine
 from loopkit.serving.http.answers import status_of
 from loopkit.serving.http.library import Response

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopkit.agents.not_runnable import NotRunnable
-from loopkit.journal import JournalError
+from loopkit.journal.errors import JournalError
 from loopkit.language.datatypes import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput

@@ -13,7 +13,7 @@ from loopkit.agents.not_runnable import NotRunnable
 from loopkit.drive.answer_refused import AnswerRefused
 from loopkit.drive.stored_event import Stored
 from loopkit.drive.stored_runs import OpenQuestion, open_children
-from loopkit.journal import JournalError
+from loopkit.journal.errors import JournalError
 from loopkit.language.input_faults import InvalidInput
 from loopkit.outside.redaction import Redact, redact_data
 from loopkit.serving.host import THIS_SERVER, Host

@@ -15,7 +15,7 @@ from typing import Any
 
 from loopkit.engine.diagnostics import report_diagnostics
 from loopkit.engine.events import ENDS, Delivery, Replied, Waiting, Worked
-from loopkit.journal import RunUnreadable, UnknownRun
+from loopkit.journal.errors import RunUnreadable, UnknownRun
 from loopkit.language import ChildrenState, Machine
 from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import refuse_unknown, text_argument

@@ -8,7 +8,7 @@ from loopkit.drive.archive import state_after
 from loopkit.drive.stored_event import Stored
 from loopkit.engine.events import ChildStarted
 from loopkit.engine.telemetry import Figures, Phase, usd_without_held
-from loopkit.journal import RunRow
+from loopkit.journal.records import RunRow
 from loopkit.views.stats.statistics import PhaseStats, RunStats
 from loopkit.views.summary import status_of
 

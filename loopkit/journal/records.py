@@ -1,0 +1,154 @@
+"""What a journal keeps: runs, records, messages and places; and what can be kept at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from loopkit.journal.errors import JournalError, RunDamaged
+
+CLAIMED = "claimed"
+"""The type of the one record that the journal itself writes, whenever a run gets an owner."""
+MAX_INTEGER = 2**63 - 1
+"""The greatest integer that SQLite takes."""
+MAX_TEXT_BYTES = 50_000_000
+_MAX_TIME_S = 1e12
+
+
+class Unwritten(Protocol):
+    """Immutable data that can be written as JSON text at any time."""
+
+    def to_json(self) -> str: ...
+
+
+class NewRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record that is not stored yet: `at` in Unix seconds, `data` as JSON text or to be it."""
+
+    type: str
+    at: float
+    data: str | Unwritten
+
+    @property
+    def text(self) -> str:
+        """The data as JSON text."""
+        return self.data if isinstance(self.data, str) else self.data.to_json()
+
+
+class Record(NamedTuple):
+    """A stored record: `seq` counts from 1 without gaps, `epoch` is its owner's."""
+
+    seq: int
+    epoch: int
+    at: float
+    type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run in a list; its damage does not prevent listing other runs."""
+
+    run: str
+    machine: str
+    definition: str
+    created_at: float
+    updated_at: float
+    """The time of the last record; if the records are damaged, of the creation."""
+    seq: int
+    is_driven: bool
+    """Whether a living process owns it."""
+    damage: RunDamaged | None = None
+
+
+class History(NamedTuple):
+    """A run in a list, with its records in order; without records if they are damaged."""
+
+    place: int
+    """Its place in the order in which runs were created."""
+    row: RunRow
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxMessage:
+    """An answer or a cancellation that waits for the owner of its run."""
+
+    kind: str
+    message_id: str
+    data: str
+    at: float
+
+
+class Place(NamedTuple):
+    """A place among the records of all runs; later records have greater ones, also after removals.
+
+    `removals` counts how often the newest records had been removed, whose rows are used again.
+    """
+
+    removals: int = 0
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.removals}.{self.row}"
+
+
+class Placed(NamedTuple):
+    """A record of some run, with its place among the records of all runs."""
+
+    place: Place
+    run: str
+    record: Record
+
+
+def refuse_text(what: str, value: str) -> None:
+    """Raise JournalError for lone surrogates, zero characters and more than 50 MB of UTF-8.
+
+    Values are checked before they are stored, so that a bad one cannot fail the other appends of
+    its transaction.
+    """
+    if _is_plain(value):
+        return
+    if "\0" in value:
+        raise JournalError(f"{what} contains a zero character at {value.index(chr(0))}; remove it")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise JournalError(
+            f"{what} contains half a surrogate pair at character {error.start}; "
+            "replace it before recording, for example by U+FFFD"
+        ) from error
+    if size > MAX_TEXT_BYTES:
+        raise JournalError(
+            f"{what} has {size:,} bytes, the limit is {MAX_TEXT_BYTES:,}; "
+            "keep it in a file and record where"
+        )
+
+
+def _is_plain(value: str) -> bool:
+    return value.isascii() and "\0" not in value and len(value) <= MAX_TEXT_BYTES
+
+
+def refuse_time(what: str, at: float) -> None:
+    """Raise JournalError for a value that is not a time in Unix seconds, such as NaN."""
+    if not -_MAX_TIME_S < at < _MAX_TIME_S:
+        raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
+
+
+def refuse_records(records: Sequence[NewRecord]) -> None:
+    """Raise JournalError for the first record that cannot be stored, naming it.
+
+    Data that is not written yet is not measured: that would cost as much as writing it.
+    """
+    for number, record in enumerate(records, 1):
+        data = record.data
+        # For usual records, of which a step stores several, no message is made.
+        if not isinstance(data, str) or (
+            _is_plain(record.type + data) and -_MAX_TIME_S < record.at < _MAX_TIME_S
+        ):
+            continue
+        refuse_text(f"the type of record {number}", record.type)
+        refuse_text(f"the data of record {number} ({record.type})", data)
+        refuse_time(f"record {number} ({record.type})", record.at)
