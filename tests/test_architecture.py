@@ -51,9 +51,9 @@ def named(text: str) -> list[str]:
     return [path for path in paths if path == path.lower() and not path.startswith(".")]
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
+def test_no_module_is_longer_than_900_lines() -> None:
     lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert {path: count for path, count in lines.items() if count > 400} == {}
+    assert {path: count for path, count in lines.items() if count > 900} == {}
 
 
 def test_every_room_has_a_row() -> None:
