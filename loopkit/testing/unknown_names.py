@@ -91,7 +91,7 @@ def _in_expectations(
         (CHILDREN, OF_CHILDREN, bill.children),
     ):
         yield from _keys((*at, key), kind, getattr(expect, key) or {}, known)
-    for key, field, kind, known in (
+    for key, part, kind, known in (
         ("findings", "state", "validate state", judges),
         ("findings", "validator", "validator", (*bill.validators, "artifact")),
         ("feedback", "to", "addressee", bill.feedback_receivers),
@@ -100,7 +100,7 @@ def _in_expectations(
         ("prompts", "validator", "validator", bill.validators),
     ):
         for index, item in enumerate(getattr(expect, key) or ()):
-            yield from _one((*at, key, index, field), kind, getattr(item, field), known)
+            yield from _one((*at, key, index, part), kind, getattr(item, part), known)
     for one in expect.in_children:
         if one.state in bill.children:
             here, ends = (*at, *one.at), bill.outcomes(one.state)
