@@ -6,8 +6,9 @@ import os
 import time
 from typing import Any
 
-from loopkit.language import Machine
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.language.machine import Machine
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 
 ROUNDS = 5
 PHASES = ("plan", "design", "code")

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from loopkit.agents.function import Messages
+from loopkit.agents.players import Messages
 from loopkit.app import App
 from loopkit.language.load import Loaded, load
 

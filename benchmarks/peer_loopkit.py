@@ -13,7 +13,7 @@ from pathlib import Path
 from commits import count_commits
 from loop import STEPS, Job, produce, require_final
 
-from loopkit.agents.function import Messages
+from loopkit.agents.players import Messages
 from loopkit.app import App
 from loopkit.language.load import Loaded, load
 

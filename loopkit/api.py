@@ -13,22 +13,22 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from loopkit.agents.assignment import Functions
-from loopkit.agents.function import Returned
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.players import Functions, Returned
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.checks import check as problems_of
 from loopkit.checks import refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
-from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import AnyAnswer
-from loopkit.drive.machine_files import note_of_change
 from loopkit.drive.notify import notify
-from loopkit.drive.repair import Mend
-from loopkit.drive.repair.refusals import new_limits
-from loopkit.engine.events import Delivery, Event, HumanAnswer, Suspended, Usage, Version, Waiting
+from loopkit.drive.repair import Mend, new_limits
+from loopkit.drive.stored_runs import note_of_change
+from loopkit.engine.events import Event, Suspended, Waiting
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Delivery, HumanAnswer, Version
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState, Status
 from loopkit.journal.errors import JournalError
 from loopkit.journal.files import STATE_FOLDER
@@ -37,9 +37,9 @@ from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.observability import observers_within
-from loopkit.proof.bounds import NotDetermined
+from loopkit.proof.bounds.configurations import NotDetermined
 from loopkit.text import plural
-from loopkit.views.plan import ANSWER_TOKENS, Plan, plan_of
+from loopkit.views.plan.planned import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
 """A machine file, or what `load` returned for one."""

@@ -9,30 +9,36 @@ from pathlib import Path
 from typing import Any, Self
 
 from loopkit.agents.model import client
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
+from loopkit.agents.players import refuse_misnamed, refuse_unplayable
+from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.answers import new_question
-from loopkit.drive.archive import definition, state_after
-from loopkit.drive.claimed_runs import ClaimedRuns
+from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
 from loopkit.drive.deliveries import delivery_failures
 from loopkit.drive.inbox import CANCEL, KINDS, AnyAnswer, StoredRun, consume, post
-from loopkit.drive.repair import AS_IT_IS, Definition, Mend, repair
-from loopkit.drive.repair.refusals import refuse_child, refuse_limits, refuse_over
-from loopkit.drive.standalone import VERDICT_STATE, NoReport, StandaloneValidator
+from loopkit.drive.repair import (
+    AS_IT_IS,
+    Definition,
+    Mend,
+    refuse_child,
+    refuse_limits,
+    refuse_over,
+    repair,
+)
+from loopkit.drive.stored_runs import definition, state_after
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import Claim, open_journal
-from loopkit.language import Machine
 from loopkit.language.load import Loaded
+from loopkit.language.machine import Machine
 from loopkit.machine.program import ResolvedMachine
 from loopkit.observability import observers
-from loopkit.scenario import Scenario
+from loopkit.scenario.cases import Scenario
 from loopkit.text import is_broken, printable
 from loopkit.text.run_ids import ancestors_of, root_of
 from loopkit.values import NOTHING

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from loopkit.agents.model.client import close, complete
-from loopkit.agents.model.received import Received
+from loopkit.agents.model.failure_cause import Received
 
 TOOL = {
     "type": "function",

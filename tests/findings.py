@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from loopkit.language import CommandRule, JudgeRule, PythonRule
+from loopkit.language.validators import PythonRule
+from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
 
 ONE = ("min_chars", "max_chars", "matches", "section")
 """The rules that say one thing or nothing."""

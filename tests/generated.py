@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from loopkit.checks import OF_PARTS, Subject
+from loopkit.checks import OF_PARTS
+from loopkit.checks.subject import Subject
 from loopkit.language.load import load_text
 from loopkit.machine.graph import Graph
 

@@ -21,9 +21,9 @@ import httpx
 
 from loopkit.language.load import load
 from loopkit.serving.access import Access, origins_of
-from loopkit.serving.http.site import Site
+from loopkit.serving.http.server import Site
 from loopkit.serving.http.site_server import SiteServer
-from loopkit.serving.pages.table import page_routes
+from loopkit.serving.pages import page_routes
 from tests.warm import Process
 
 TOKEN = "a-token-for-tests-only"

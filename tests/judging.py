@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.engine.findings import Answer
-from loopkit.language import Rule
-from loopkit.machine.asked import with_places
+from loopkit.language.validators import Rule
+from loopkit.machine.program import with_places
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

@@ -16,8 +16,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from loopkit.serving.access import Access, origins_of
-from loopkit.serving.mcp.streamable import PATH, StreamableServer
-from loopkit.serving.tools.toolbox import Toolbox
+from loopkit.serving.mcp import PATH, StreamableServer
+from loopkit.serving.tools.arguments import Toolbox
 from tests.http_site import TOKEN
 
 Mode = Literal["auto", "legacy"]

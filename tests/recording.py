@@ -14,9 +14,9 @@ from loopkit.engine.events import Event
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
-from loopkit.testing.family import FamilyRun
+from loopkit.testing.playing import FamilyRun
 from loopkit.testing.recording import Recording, record, target
-from loopkit.testing.run_comparison import difference
+from loopkit.testing.trace import difference
 from tests.support import Desk, Played
 
 

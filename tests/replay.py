@@ -19,28 +19,28 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.answers import complete_work
+from loopkit.drive.answers import AnswerRefused, complete_work
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Artifact, HumanAnswer, Kept, Started, Worked
+from loopkit.engine.events import Kept, Started, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Artifact, HumanAnswer
 from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
-from loopkit.language import (
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.machine import Machine
+from loopkit.language.states import ChoiceState
+from loopkit.language.states.kinds import (
     AgentState,
-    ChoiceState,
-    CommandRule,
     CommandState,
     HumanState,
-    JudgeRule,
-    Machine,
-    PythonRule,
     RenderState,
     ValidateState,
-    rules_of,
 )
-from loopkit.language.datatypes import DataType, parse_fields
+from loopkit.language.validators import PythonRule, rules_of
+from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.inputs import faults_beyond_type
 from loopkit.machine.program import Program
 from tests.findings import Found, counted_out, finder, plainest

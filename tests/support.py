@@ -11,32 +11,26 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loopkit.agents.outside import OutsideAgentPort
-from loopkit.agents.port import AgentPort, Reply, Request
+from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock
-from loopkit.drive.breaker import Breakers
 from loopkit.drive.repair import AS_IT_IS, Mend
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.retries import Breakers
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import fold
-from loopkit.engine.events import (
-    Decided,
-    Delivery,
-    Event,
-    HumanAnswer,
-    Intended,
-    Usage,
-    Waiting,
-    Worked,
-)
+from loopkit.engine.events import Decided, Event, Intended, Waiting, Worked
 from loopkit.engine.findings import Report
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Delivery, HumanAnswer
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import conform, parse_fields
-from loopkit.language.load import Loaded, Source, digest_of, load
-from loopkit.scenario import load_scenario
+from loopkit.language.datatypes.datatype import conform
+from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.inclusion import digest_of
+from loopkit.language.load import Loaded, Source, load
+from loopkit.scenario.cases import load_scenario
 from loopkit.views.progress import Progress
 
 E = TypeVar("E", bound=Event)

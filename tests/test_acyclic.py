@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopkit.engine.findings import Answer
-from loopkit.language import AcyclicRule
+from loopkit.language.validators import AcyclicRule
 from loopkit.machine.cycles import shortest_cycles
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

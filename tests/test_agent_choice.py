@@ -14,10 +14,12 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.testing import load_suite
-from loopkit.views.diagram import drawing, mermaid
-from loopkit.views.plan import plan_of
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import drawing
+from loopkit.views.plan.planned import plan_of
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, fails, scenario
 

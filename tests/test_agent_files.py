@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.document.front_matter import read_front_matter
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.machine_files import file_if_changed
+from loopkit.document.reading import read_front_matter
+from loopkit.drive.stored_runs import file_if_changed
 from loopkit.engine.events import Intended
-from loopkit.language import CommandAgent, ModelAgent
+from loopkit.language.agents import CommandAgent
+from loopkit.language.agents.model import ModelAgent
 from loopkit.language.load import load, load_resolved
-from loopkit.views.plan import plan_of
+from loopkit.views.plan.planned import plan_of
 from loopkit.views.schemas import SCHEMAS
 from tests.recording import assert_same, taped
 from tests.support import Desk, Played, scenario

@@ -11,15 +11,15 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit import run
-from loopkit.agents.assignment import PORTS, assign_agents
+from loopkit.agents.players import PORTS, assign_agents
 from loopkit.app import App
 from loopkit.engine.events import Intended
-from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS
+from loopkit.language.agents import AGENT_KINDS, AGENT_NOUNS, CommandAgent
 from loopkit.language.agents.agent import AgentBase, CalledAgent
-from loopkit.language.agents.command import CommandAgent
-from loopkit.language.load import INCLUDING, load
+from loopkit.language.inclusion import INCLUDING
+from loopkit.language.load import load
 from loopkit.language.machine import Machine
-from loopkit.language.noun import INCLUDED_SCHEMA
+from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.views.plan.planned import plan_of
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, scenario

@@ -18,8 +18,7 @@ import pytest
 from loopkit.journal.errors import JournalError
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place, Placed
-from loopkit.serving.appointments import AGAIN_S, Appointments
-from loopkit.serving.host import Host
+from loopkit.serving.host import AGAIN_S, Appointments, Host
 from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 

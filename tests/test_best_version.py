@@ -10,13 +10,14 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
-from loopkit.engine.events import Best, Decided, Feedback, Restored
+from loopkit.engine.events import Decided, Restored
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Best, Feedback
 from loopkit.engine.telemetry import Figures
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
-from loopkit.views.diagram.labels import edge_texts
+from loopkit.views.diagram.model import edge_texts
 from loopkit.views.review import review
 from tests.support import Desk, Played, fails, listed, scenario
 from tests.test_isolation import machine as coding

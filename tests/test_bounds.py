@@ -22,10 +22,14 @@ import pytest
 from loopkit.checks import check
 from loopkit.engine.events import Kept
 from loopkit.engine.state import RunState
-from loopkit.language import ChildrenState, Machine
 from loopkit.language.guard.kleene import Held
 from loopkit.language.load import load, load_text
-from loopkit.proof.bounds import Analysis, Bounds, Endless, Extreme, NotDetermined, Taken, explore
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
+from loopkit.proof.bounds.configurations import Endless, NotDetermined
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds, Extreme, Taken
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.generated import KINDS, features, generated
 from tests.replay import Option, Paths, Replay, TooLong, plus, price, weigh
 

@@ -6,8 +6,8 @@ from loopkit.checks import check
 from loopkit.language.load import load
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds import explore
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.support import Desk, Played, scenario
 
 PHASES = """

@@ -11,8 +11,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.checks.codes import MEANINGS
-from loopkit.document.mistakes import MAX_BYTES
-from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound
 from loopkit.language.load import load
 from loopkit.views.schemas import SCHEMAS
 from tests.support import ROOT

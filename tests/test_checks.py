@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.checks import CHECKS, Subject, check
+from loopkit.checks import CHECKS, check
 from loopkit.checks.exits import check_exits
-from loopkit.document import read_file
+from loopkit.checks.subject import Subject
 from loopkit.document.problems import ProblemsFound, render
-from loopkit.language.guard import compile_guard, parse
+from loopkit.document.reading import read_file
+from loopkit.language.guard.evaluate import compile_guard
+from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.load import load_document, load_text
 from tests.support import MACHINES

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
 from loopkit.engine.state import RunState
 from loopkit.language.load import load

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.agents.refusals import refuse_misnamed, refuse_unplayable
-from loopkit.document import read_file, to_yaml
+from loopkit.agents.players import refuse_misnamed, refuse_unplayable
+from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
+from loopkit.document.reading import read_file
+from loopkit.document.writing import to_yaml
 from loopkit.language.load import load
-from loopkit.scenario import Scenario
+from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
-from loopkit.testing.run_comparison import family_difference
+from loopkit.testing.trace import family_difference
 from loopkit.text.run_ids import root_of
 from tests.recording import Shell
 

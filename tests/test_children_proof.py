@@ -11,14 +11,15 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.engine.events import Decided
-from loopkit.language import EachState
-from loopkit.language.guard import parse
+from loopkit.language.guard.grammar import parse
 from loopkit.language.guard.kleene import truth
 from loopkit.language.load import load
-from loopkit.machine.item_types import item_counts
-from loopkit.proof.bounds import Bounds, explore
-from loopkit.proof.outcomes import Analysis, faults_of, table_of
-from loopkit.proof.outcomes.item_rows import Endings, rows_of_items
+from loopkit.language.states.each import EachState
+from loopkit.machine.item_list import item_counts
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import Endings, faults_of, rows_of_items, table_of
 from tests.support import Desk, scenario
 
 CHILD = """

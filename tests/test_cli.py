@@ -545,8 +545,8 @@ NEVER = ("litellm", "rich", "mcp")
             ]),
             (["check", PLAN_REVIEW], [
                 *LOOKS, "loopkit.engine", "loopkit.agents", "loopkit.plugins",
-                "loopkit.validators.fixed_rules", "loopkit.validators.setting",
-                "loopkit.validators.judges.forms", "loopkit.views.problems.sarif",
+                "loopkit.validators.fixed_rules", "loopkit.validators.fault",
+                "loopkit.validators.judges.prompt",
                 "loopkit.document.syntax", "loopkit.text.markdown", "difflib",
                 "loopkit.proof.bounds.bracket", "loopkit.proof.bounds.expected",
             ]),
@@ -556,7 +556,7 @@ NEVER = ("litellm", "rich", "mcp")
         [(["schema", "machine"], [*RUNS, "jinja2"])],
         [
             (["runs", "ls"], [
-                *NEVER, "statemachine", "loopkit.app", "loopkit.agents.assignment",
+                *NEVER, "statemachine", "loopkit.app", "loopkit.agents.players",
                 "loopkit.checks", "loopkit.proof", "loopkit.drive.active", "loopkit.testing",
                 "loopkit.engine.macrostep",
             ]),

@@ -13,12 +13,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from loopkit.engine.findings import Answer
-from loopkit.language.severities import Severities
+from loopkit.language.facts import Severities
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text import end_of
-from loopkit.validators.command.lines import read_lines
-from loopkit.validators.command.reader import MAX_READ, Reading
+from loopkit.validators.command_reports import MAX_READ, Reading, read_lines
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

@@ -12,10 +12,17 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.language.load import load_text
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.testing import Coverage, Tally, load_suite, play
-from loopkit.testing.coverage import goal_line, goal_text, goals_of, impossible_goals
-from loopkit.testing.coverage.goals import way_to_goal, ways_to_states
+from loopkit.testing.coverage import (
+    goal_line,
+    goal_text,
+    goals_of,
+    impossible_goals,
+    way_to_goal,
+    ways_to_states,
+)
 from tests.support import ROOT, Desk
 from tests.support_node import run_node
 

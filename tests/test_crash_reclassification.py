@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.payloads import HumanAnswer
 from tests.crash.points import AGENT, SAME, killed_at_points
 
 MACHINE = f"""

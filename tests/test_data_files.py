@@ -10,8 +10,8 @@ from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load, load_resolved
-from loopkit.language.states.validate import ValidateState
-from loopkit.language.validators.plugin import PythonRule
+from loopkit.language.states.kinds import ValidateState
+from loopkit.language.validators import PythonRule
 from tests.support import Desk
 
 GLOSSARY = "tea: Tee\npot: {de: Kanne, file: other.yaml}\n"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from loopkit.drive.deadline import Begun, begin
+from loopkit.drive.calls import Begun, begin
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from loopkit.engine.state import RunState
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line
-from loopkit.views.diagram import Arrow, Drawing, Node, drawing, mermaid
-from loopkit.views.diagram.mermaid import label
+from loopkit.views.diagram.mermaid import label, mermaid
+from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
 from tests.recording import no_room
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 from tests.test_cli import HUMAN

@@ -14,11 +14,15 @@ from typing import Any
 import pytest
 
 from loopkit.engine.state import RunState
-from loopkit.language import ChildrenState, FinalState, Machine, ValidateState
 from loopkit.language.load import load, load_text
+from loopkit.language.machine import Machine
+from loopkit.language.states import FinalState
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line
-from loopkit.views.diagram import Drawing, drawing, mermaid
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import Drawing, drawing
 from tests.support import MACHINES, ROOT
 from tests.support_node import run_node
 

@@ -15,10 +15,9 @@ from loopkit.cli import invoke as run
 from loopkit.engine.state import RunState
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
-from loopkit.views.diagram import Drawing, drawing, svg
-from loopkit.views.diagram.layout import Box, Layout, layout
 from loopkit.views.diagram.mermaid import mermaid
-from loopkit.views.diagram.model import LIMIT
+from loopkit.views.diagram.model import LIMIT, Drawing, drawing
+from loopkit.views.diagram.svg import Box, Layout, layout, svg
 from tests.generated import generated
 from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 

@@ -16,27 +16,75 @@ import pytest
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from loopkit import language as d
-from loopkit import scenario as s
 from loopkit.agents.scripted import BROKEN, FAULTS
 from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
-from loopkit.cli import COMMANDS, exit_codes
-from loopkit.cli.driving import OUTPUTS
-from loopkit.document import read
-from loopkit.drive.repair.refusals import RAISABLE
-from loopkit.language.agents.command import JsonReply
+from loopkit.cli import COMMANDS, terminal
+from loopkit.cli.watching import OUTPUTS
+from loopkit.document.reading import read
+from loopkit.drive.repair import RAISABLE
+from loopkit.language.agents import CommandAgent, JsonReply, OutsideAgent
+from loopkit.language.agents.agent import KeepTurns, Workspace
+from loopkit.language.agents.calls import ErrorRule, Retry
+from loopkit.language.agents.model import Fallback, ModelAgent, Price
+from loopkit.language.agents.tools import CommandTool, McpServer, McpTool, PythonTool, ValidatorTool
 from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text
-from loopkit.language.noun import Noun
-from loopkit.language.states.children import ChildMachine
-from loopkit.language.states.each import After
-from loopkit.language.states.output import ExtractAll, ExtractCount, ExtractMatch, ExtractSection
-from loopkit.language.template.filters import FILTERS, TESTS
-from loopkit.language.validators.lookup import DataFile
-from loopkit.language.validators.pattern import Count
-from loopkit.language.validators.report_map import ReportCheck
+from loopkit.language.machine import Alert, Limits, Machine
+from loopkit.language.section import Emission, Noun
+from loopkit.language.states import STATE_KINDS, ChoiceState, FinalState
+from loopkit.language.states.each import After, ChildMachine, EachState, MachineState
+from loopkit.language.states.kinds import (
+    AgentState,
+    CommandState,
+    HumanState,
+    RenderState,
+    ValidateState,
+)
+from loopkit.language.states.state import (
+    AgentChoice,
+    ExtractAll,
+    ExtractCount,
+    ExtractMatch,
+    ExtractSection,
+    Output,
+    RenderOutput,
+)
+from loopkit.language.template.sandbox import FILTERS, TESTS
+from loopkit.language.transitions import ByOrigin, ErrorEdge, ErrorExit, ErrorTargets, Transition
+from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, Acyclic, Count, DataFile, Lookup
+from loopkit.language.validators.command import CommandError
+from loopkit.language.validators.judge import Score
+from loopkit.language.validators.report_map import (
+    ReportCheck,
+    ReportMap,
+    VerdictCounts,
+    VerdictReading,
+)
 from loopkit.language.validators.rule import RuleBase
+from loopkit.scenario.cases import (
+    Case,
+    Expect,
+    ExpectedArtifact,
+    ExpectedFeedback,
+    ExpectedFinding,
+    ExpectedPrompt,
+    Resume,
+    RunLimits,
+    Scenario,
+)
+from loopkit.scenario.script import (
+    CRASH,
+    ChildParts,
+    Played,
+    PlayedAnswer,
+    PlayedCommand,
+    PlayedFolder,
+    PlayedToolCall,
+    PlayedTry,
+    Reserved,
+    SpentTokens,
+)
 from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 
@@ -48,74 +96,74 @@ AGENT = "Keys of every agent"
 CALLED = "Keys of agents that are called"
 RULE = "Keys of every rule"
 OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
-    d.Machine: ("The file",),
-    d.Limits: ("Limits",),
-    d.Alert: ("Alerts",),
-    d.AgentState: ("agent", STATE),
-    d.CommandState: ("run", STATE),
-    d.RenderState: ("render", STATE),
-    d.ValidateState: ("validate", STATE),
-    d.HumanState: ("human", STATE),
-    d.ChoiceState: (STATE,),
-    d.MachineState: ("machine", STATE),
-    d.EachState: ("each", STATE),
+    Machine: ("The file",),
+    Limits: ("Limits",),
+    Alert: ("Alerts",),
+    AgentState: ("agent", STATE),
+    CommandState: ("run", STATE),
+    RenderState: ("render", STATE),
+    ValidateState: ("validate", STATE),
+    HumanState: ("human", STATE),
+    ChoiceState: (STATE,),
+    MachineState: ("machine", STATE),
+    EachState: ("each", STATE),
     After: ("each", "after."),
-    d.FinalState: ("final",),
-    d.Output: ("Output",),
-    d.RenderOutput: ("Output",),
+    FinalState: ("final",),
+    Output: ("Output",),
+    RenderOutput: ("Output",),
     ExtractSection: ("Fields of a text",),
     ExtractMatch: ("Fields of a text",),
     ExtractAll: ("Fields of a text",),
     ExtractCount: ("Fields of a text",),
-    d.Transition: ("Transitions",),
-    d.ErrorTargets: ("Errors and suspension",),
-    d.transitions.ByOrigin: ("Origins",),
-    d.ErrorEdge: ("Errors and suspension",),
-    d.ErrorExit: ("Errors and suspension",),
-    d.Emission: ("Events", "emit."),
-    d.ModelAgent: ("Model agent", CALLED, AGENT),
-    d.ValidatorTool: ("Tools",),
-    d.CommandTool: ("Tools",),
-    d.McpTool: ("Tools",),
-    d.PythonTool: ("Tools",),
-    d.McpServer: ("Tools of MCP servers",),
-    d.Price: ("Model agent", "price."),
-    d.Fallback: ("Fallbacks", "fallbacks[]."),
-    d.CommandAgent: ("Command agent", CALLED, AGENT),
-    d.OutsideAgent: ("Outside agent", AGENT),
-    d.AgentChoice: ("agent", "agent."),
-    d.KeepTurns: (AGENT, "session."),
-    d.Retry: (CALLED, "retry."),
-    d.ErrorRule: ("Command agent", "errors[]."),
+    Transition: ("Transitions",),
+    ErrorTargets: ("Errors and suspension",),
+    ByOrigin: ("Origins",),
+    ErrorEdge: ("Errors and suspension",),
+    ErrorExit: ("Errors and suspension",),
+    Emission: ("Events", "emit."),
+    ModelAgent: ("Model agent", CALLED, AGENT),
+    ValidatorTool: ("Tools",),
+    CommandTool: ("Tools",),
+    McpTool: ("Tools",),
+    PythonTool: ("Tools",),
+    McpServer: ("Tools of MCP servers",),
+    Price: ("Model agent", "price."),
+    Fallback: ("Fallbacks", "fallbacks[]."),
+    CommandAgent: ("Command agent", CALLED, AGENT),
+    OutsideAgent: ("Outside agent", AGENT),
+    AgentChoice: ("agent", "agent."),
+    KeepTurns: (AGENT, "session."),
+    Retry: (CALLED, "retry."),
+    ErrorRule: ("Command agent", "errors[]."),
     JsonReply: ("Command agent", "reply."),
-    d.Workspace: ("Workspaces",),
+    Workspace: ("Workspaces",),
     Count: ("Rules for text", "count."),
-    d.Lookup: ("Lookups", "lookup."),
-    d.Acyclic: ("Graphs", "acyclic."),
-    d.CommandError: ("command", "errors[]."),
-    d.Score: ("judge", "score."),
-    d.ReportMap: ("Reports of another shape", "map."),
+    Lookup: ("Lookups", "lookup."),
+    Acyclic: ("Graphs", "acyclic."),
+    CommandError: ("command", "errors[]."),
+    Score: ("judge", "score."),
+    ReportMap: ("Reports of another shape", "map."),
     ReportCheck: ("Reports of another shape", "map.checks.PATH."),
-    d.VerdictReading: ("Verdicts in text", "verdict."),
-    d.VerdictCounts: ("Verdicts in text", "verdict.counts."),
-    s.Scenario: ("The file",),
-    s.ChildParts: ("The file",),
-    s.Played: ("Attempts and calls",),
-    s.script.PlayedToolCall: ("Attempts and calls", "tool_calls[]."),
-    s.SpentTokens: ("Attempts and calls", "usage."),
-    s.PlayedCommand: ("Commands",),
-    s.PlayedFolder: ("Attempts and calls", "folder."),
-    s.Reserved: ("Attempts and calls", "reserved."),
-    s.PlayedTry: ("Commands",),
-    s.PlayedAnswer: ("Answers",),
-    s.Case: ("Cases",),
-    s.RunLimits: ("Cases", "limits."),
-    s.Resume: ("Cases", "resumes[]."),
-    s.Expect: ("What a case expects",),
-    s.ExpectedFinding: ("Expected findings",),
-    s.ExpectedFeedback: ("Expected feedback",),
-    s.ExpectedPrompt: ("Expected prompts",),
-    s.ExpectedArtifact: ("Expected artifacts",),
+    VerdictReading: ("Verdicts in text", "verdict."),
+    VerdictCounts: ("Verdicts in text", "verdict.counts."),
+    Scenario: ("The file",),
+    ChildParts: ("The file",),
+    Played: ("Attempts and calls",),
+    PlayedToolCall: ("Attempts and calls", "tool_calls[]."),
+    SpentTokens: ("Attempts and calls", "usage."),
+    PlayedCommand: ("Commands",),
+    PlayedFolder: ("Attempts and calls", "folder."),
+    Reserved: ("Attempts and calls", "reserved."),
+    PlayedTry: ("Commands",),
+    PlayedAnswer: ("Answers",),
+    Case: ("Cases",),
+    RunLimits: ("Cases", "limits."),
+    Resume: ("Cases", "resumes[]."),
+    Expect: ("What a case expects",),
+    ExpectedFinding: ("Expected findings",),
+    ExpectedFeedback: ("Expected feedback",),
+    ExpectedPrompt: ("Expected prompts",),
+    ExpectedArtifact: ("Expected artifacts",),
 }
 """The sections whose tables have the keys of nouns but rules, and what stands before their keys."""
 
@@ -203,7 +251,7 @@ def section_of(rule: type[RuleBase]) -> str:
 
 
 KEYS: Mapping[type[Noun], tuple[str, ...]] = OTHERS | {
-    rule: (section_of(rule), RULE) for rule in d.validators.RULE_NOUNS
+    rule: (section_of(rule), RULE) for rule in RULE_NOUNS
 }
 PAGE_OF = {
     noun: "scenarios" if noun.__module__.startswith("loopkit.scenario") else "language"
@@ -277,11 +325,11 @@ def test_every_case_in_the_docs_passes_with_the_machine_above_it(block: Block, d
 
 def test_the_docs_have_an_example_of_every_kind_of_state_and_rule() -> None:
     shown = "".join(block.text for block in blocks("loopkit: 1"))
-    kinds = {*d.states.STATE_KINDS, *d.validators.RULE_KINDS} - {"choice"}
+    kinds = {*STATE_KINDS, *RULE_KINDS} - {"choice"}
     assert {kind for kind in kinds if not re.search(rf"\b{kind}:", shown)} == set()
     plain = [read(block.text, block.page).plain() for block in blocks("loopkit: 1")]
     assert any(
-        d.states.STATE_KINDS.keys().isdisjoint(state)
+        STATE_KINDS.keys().isdisjoint(state)
         for machine in plain
         for state in machine["states"].values()
     )
@@ -293,7 +341,7 @@ def test_the_section_on_reports_has_every_fact_of_them(fact: str) -> None:
 
 
 def test_every_noun_of_the_language_has_a_section() -> None:
-    assert nouns_from(d.Machine) | nouns_from(s.Scenario) == set(KEYS)
+    assert nouns_from(Machine) | nouns_from(Scenario) == set(KEYS)
 
 
 @pytest.mark.parametrize("noun", KEYS)
@@ -344,13 +392,13 @@ def test_every_reserved_name_is_told() -> None:
 
 def test_the_faults_are_exactly_those_that_are_documented() -> None:
     named = set().union(*(code(cells[0]) for cells in rows(sections(page("scenarios"))["Faults"])))
-    assert named == {*FAULTS, *BROKEN, s.CRASH}
+    assert named == {*FAULTS, *BROKEN, CRASH}
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Each command with the title of its section."""
     for name, (module, _) in COMMANDS.items():
-        command: click.Command = importlib.import_module(module).command
+        command: click.Command = getattr(importlib.import_module(module), f"{name}_command")
         if isinstance(command, click.Group):
             context = click.Context(command)
             for sub in command.list_commands(context):
@@ -401,7 +449,7 @@ def test_the_help_of_each_command_ends_with_examples_that_it_takes(
 
 def test_the_exit_codes_are_exactly_those_that_commands_give() -> None:
     told = {cells[0] for cells in rows(sections(page("command-line"))["Exit codes"])}
-    known = {str(v) for k, v in vars(exit_codes).items() if k.isupper() and type(v) is int}
+    known = {str(v) for k, v in vars(terminal).items() if k.isupper() and type(v) is int}
     assert told == known
 
 

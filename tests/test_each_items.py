@@ -13,10 +13,10 @@ import pytest
 from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
-from loopkit.language import EachState, MachineState
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded, load
-from loopkit.language.template import FieldedText
+from loopkit.language.states.each import EachState, MachineState
+from loopkit.language.template.plain_data import FieldedText
 from loopkit.machine.inputs import (
     child_input,
     child_inputs,

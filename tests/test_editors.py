@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from loopkit.cli import invoke as run
-from loopkit.document import read
+from loopkit.document.reading import read
 from loopkit.engine.events import EVENTS
 from loopkit.views.schemas import SCHEMAS
 from tests.support import ROOT

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Artifact, Decided, Entered, Finished, Started, Worked
+from loopkit.engine.events import Decided, Entered, Finished, Started, Worked
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Artifact
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
+from loopkit.language.machine import Machine
 from loopkit.machine.compiler import NoEdge
 from loopkit.machine.program import Program
 from tests.reference import HOLDS, interpret

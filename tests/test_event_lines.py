@@ -12,8 +12,8 @@ from jsonschema import Draft7Validator
 
 from loopkit.cli import invoke
 from loopkit.testing import load_suite, play
-from loopkit.testing.family import FamilyRun
-from loopkit.views.event_lines import event_line
+from loopkit.testing.playing import FamilyRun
+from loopkit.views.console import event_line
 from tests.support import ROOT
 
 SCHEMA = json.loads((ROOT / "schemas/event.schema.json").read_text(encoding="utf-8"))

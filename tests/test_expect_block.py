@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.document import read
+from loopkit.document.reading import read
 from loopkit.engine.state import RunState
-from loopkit.scenario import ExpectedPrompt
+from loopkit.scenario.cases import ExpectedPrompt
 from loopkit.testing import CaseResult, load_suite, run_case
-from loopkit.testing.expectations.matching import matching_prompts
+from loopkit.testing.expectations import matching_prompts
 from loopkit.testing.trace import Asked, Trace
 from tests import test_children_cases as families
 from tests.support import Desk

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from loopkit.drive.fields import extract
+from loopkit.drive.replies import extract
 from loopkit.engine.events import Replied, Suspended
-from loopkit.language import Extract
+from loopkit.language.states.state import Extract
 from loopkit.text.patterns import (
     PatternError,
     PatternTimeout,

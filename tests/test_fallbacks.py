@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.assignment import with_models
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.players import with_models
+from loopkit.agents.port import NotRunnable
 from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.views.console import lines
-from loopkit.views.plan import plan_of, plan_text
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import plan_of
 from loopkit.views.progress import fit, status
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, QuickClock, progress_of, scenario

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from loopkit.language.guard import compile_guard
+from loopkit.language.guard.evaluate import compile_guard
 from loopkit.language.load import load_text
 from loopkit.machine.edges import Edge
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.folding import fold_inputs
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.test_large_machines import HERE
 
 FLAGS = "abcdefgh"

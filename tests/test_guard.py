@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.language import guard as g
-from loopkit.language.guard import Guard, GuardError, GuardProblem, GuardType
+from loopkit.language.guard.evaluate import compile_guard, parse_path, select
+from loopkit.language.guard.grammar import KEYWORDS, Guard, GuardError, GuardProblem, expand, parse
+from loopkit.language.guard.kleene import parse_requirement
+from loopkit.language.guard.type_check import GuardType, check
 
 NAMES = {
     "valid": GuardType("bool"),
@@ -47,12 +49,12 @@ FACTS = {
 
 def refusal(text: str) -> GuardProblem:
     with pytest.raises(GuardError) as caught:
-        g.parse(text)
+        parse(text)
     return caught.value.problem
 
 
 def problems(text: str) -> list[GuardProblem]:
-    return g.check(g.parse(text), NAMES)
+    return check(parse(text), NAMES)
 
 
 def problem(text: str) -> GuardProblem:
@@ -65,9 +67,9 @@ def marked(text: str, found: GuardProblem) -> str:
 
 
 def holds(text: str) -> bool:
-    guard = g.parse(text)
-    assert g.check(guard, NAMES) == []
-    return g.compile_guard(guard)(FACTS)
+    guard = parse(text)
+    assert check(guard, NAMES) == []
+    return compile_guard(guard)(FACTS)
 
 
 # Meaning
@@ -113,12 +115,12 @@ def test_a_guard_means_what_it_says(text: str, expected: bool):
 
 
 def test_escapes_in_quoted_text_stand_for_their_characters():
-    guard = g.parse(r"""comment == "a\"b\\c\nd\te" """)
-    assert g.compile_guard(guard)({"comment": 'a"b\\c\nd\te'})
+    guard = parse(r"""comment == "a\"b\\c\nd\te" """)
+    assert compile_guard(guard)({"comment": 'a"b\\c\nd\te'})
 
 
 def test_the_names_of_a_guard_are_dotted_ones_whole():
-    guard = g.parse("valid and input.max_revisions < 3 and not valid")
+    guard = parse("valid and input.max_revisions < 3 and not valid")
     assert guard.names == {"valid", "input.max_revisions"}
 
 
@@ -165,9 +167,9 @@ def test_a_guard_agrees_with_python_on_the_same_expression(
         "x": GuardType("int"),
         "t": GuardType("str", ("p", "q", "r")),
     }
-    guard = g.parse(pair[0])
-    assert g.check(guard, types) == []
-    assert g.compile_guard(guard)(facts) is eval(pair[1], {}, facts)
+    guard = parse(pair[0])
+    assert check(guard, types) == []
+    assert compile_guard(guard)(facts) is eval(pair[1], {}, facts)
 
 
 # What is no guard
@@ -244,7 +246,7 @@ def test_an_empty_guard_is_refused(text: str):
 
 
 def test_a_guard_has_at_most_a_thousand_characters():
-    assert g.parse("valid" + " " * 995)
+    assert parse("valid" + " " * 995)
     assert "at most 1,000" in refusal("valid" + " " * 996).message
 
 
@@ -264,11 +266,11 @@ def test_no_warning_comes_out_of_a_guard():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for text in ('"a" == "a"', "1 == 1.0", "true == false", '"a" in ["a"]', "1 < 2"):
-            g.compile_guard(g.parse(text))({})
+            compile_guard(parse(text))({})
 
 
 def test_a_keyword_is_no_name():
-    assert {"and", "or", "not", "in", "true", "false", "none", "is", "if"} <= g.KEYWORDS
+    assert {"and", "or", "not", "in", "true", "false", "none", "is", "if"} <= KEYWORDS
 
 
 FRAGMENTS = st.sampled_from(
@@ -285,7 +287,7 @@ SOUP = st.lists(FRAGMENTS, max_size=14).map(" ".join) | st.lists(FRAGMENTS, max_
 
 def refused(text: str) -> GuardProblem | None:
     try:
-        g.parse(text)
+        parse(text)
     except GuardError as error:
         return error.problem
     return None
@@ -303,7 +305,7 @@ def test_any_text_is_a_guard_or_refused_at_a_place_in_it(text: str):
 
 def test_an_error_reads_as_its_message():
     with pytest.raises(GuardError, match="guards have no `&&`"):
-        g.parse("valid && flag")
+        parse("valid && flag")
 
 
 @given(SOUP, st.booleans(), st.sampled_from([None, "t", "q"]), st.sampled_from([None, 1, 2.5]))
@@ -318,10 +320,10 @@ def test_a_checked_guard_gives_true_or_false_on_any_facts_of_its_types(
     }
     if refused(text):
         return
-    guard = g.parse(text)
-    if g.check(guard, types) == []:
+    guard = parse(text)
+    if check(guard, types) == []:
         facts = {"valid": valid, "input.x": name, "count": count, "codes": ["t"]}
-        assert type(g.compile_guard(guard)(facts)) is bool
+        assert type(compile_guard(guard)(facts)) is bool
 
 
 # Names and types
@@ -438,33 +440,33 @@ def test_all_problems_of_a_guard_are_reported_in_its_order():
 
 
 def named(**texts: str) -> dict[str, Guard]:
-    return {name: g.parse(text) for name, text in texts.items()}
+    return {name: parse(text) for name, text in texts.items()}
 
 
 def test_named_guards_are_put_in_and_keep_together():
     guards = named(ready="valid or flag == true", late="not ready")
-    guard = g.expand(g.parse("late and ready"), guards)
+    guard = expand(parse("late and ready"), guards)
     assert guard.names == {"valid", "flag"}
-    ready = g.compile_guard(g.expand(g.parse("ready and false"), guards))
+    ready = compile_guard(expand(parse("ready and false"), guards))
     assert ready({"valid": True, "flag": None}) is False
 
 
 def test_problems_inside_a_named_guard_are_reported_at_its_name():
     guards = named(ready='choice == "x" and zzz')
     text = "valid and ready"
-    found = g.check(g.expand(g.parse(text), guards), NAMES)
+    found = check(expand(parse(text), guards), NAMES)
     assert [marked(text, one) for one in found] == ["ready", "ready"]
 
 
 def test_expanding_leaves_the_named_guards_as_they_are():
     guards = named(ready="not valid")
-    g.expand(g.parse("valid and ready"), guards)
+    expand(parse("valid and ready"), guards)
     assert (guards["ready"].tree.col_offset, guards["ready"].names) == (0, {"valid"})
 
 
 def test_a_guard_without_named_guards_stays_the_same_one():
-    guard = g.parse("valid")
-    assert g.expand(guard, named(ready="valid")) is guard
+    guard = parse("valid")
+    assert expand(guard, named(ready="valid")) is guard
 
 
 @pytest.mark.parametrize(
@@ -479,7 +481,7 @@ def test_named_guards_in_a_circle_are_refused_with_the_way_round(
     guards: dict[str, str], circle: str
 ):
     with pytest.raises(GuardError) as caught:
-        g.expand(g.parse("valid and a"), named(**guards))
+        expand(parse("valid and a"), named(**guards))
     found = caught.value.problem
     assert found.message == f"named guards use each other in a cycle: {circle}"
     assert (found.column, found.length, found.code) == (11, 1, "named-guard")
@@ -488,31 +490,31 @@ def test_named_guards_in_a_circle_are_refused_with_the_way_round(
 def test_a_chain_of_named_guards_that_doubles_is_refused_at_once():
     guards = named(g0="valid", **{f"g{n}": f"g{n - 1} and g{n - 1}" for n in range(1, 60)})
     with pytest.raises(GuardError, match="more than 2,000 parts"):
-        g.expand(g.parse("g40"), guards)
+        expand(parse("g40"), guards)
 
 
 @pytest.mark.parametrize("step", ["g{}", "not g{}"])
 def test_a_chain_of_thousands_of_named_guards_is_refused(step: str):
     guards = named(g0="valid", **{f"g{n}": step.format(n - 1) for n in range(1, 3000)})
     with pytest.raises(GuardError, match="nested more than 100 deep"):
-        g.expand(g.parse("g2999"), guards)
+        expand(parse("g2999"), guards)
     with pytest.raises(GuardError, match="nested more than 100 deep"):
-        g.expand(g.parse(" or ".join(f"g{n}" for n in range(0, 140, 2))), guards)
+        expand(parse(" or ".join(f"g{n}" for n in range(0, 140, 2))), guards)
 
 
 def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():
-    deep = g.parse("(a and ".join([""] * 30) + "a" + ")" * 29)
-    guard = g.expand(g.parse("not (x or y)"), {"x": deep})
+    deep = parse("(a and ".join([""] * 30) + "a" + ")" * 29)
+    guard = expand(parse("not (x or y)"), {"x": deep})
     types = {"a": GuardType("bool"), "y": GuardType("bool")}
-    assert g.check(guard, types) == []
-    assert g.compile_guard(guard)({"a": False, "y": False}) is True
+    assert check(guard, types) == []
+    assert compile_guard(guard)({"a": False, "y": False}) is True
 
 
 # Cost
 
 
 def test_evaluating_a_guard_takes_as_many_instructions_as_the_same_python() -> None:
-    compiled = g.compile_guard(g.parse('choice == "approve" and revisions < input.max_revisions'))
+    compiled = compile_guard(parse('choice == "approve" and revisions < input.max_revisions'))
 
     def written(facts: dict[str, object]) -> bool:
         return facts["choice"] == "approve" and facts["revisions"] < facts["input.max_revisions"]
@@ -612,11 +614,11 @@ AROUND = {"item": {"id": 7}, "index": 4, "artifact": {"nodes": [1, 2]}, "input":
     ],
 )
 def test_a_requirement_means_the_same_on_whatever_data_there_is(text: str, expected: bool):
-    assert g.parse_requirement(text).holds(DATA, AROUND) is expected
+    assert parse_requirement(text).holds(DATA, AROUND) is expected
 
 
 def test_a_scalar_item_is_reached_as_item():
-    requirement = g.parse_requirement("item > 2 and index == 0")
+    requirement = parse_requirement("item > 2 and index == 0")
     assert requirement.holds(3, {"item": 3, "index": 0})
 
 
@@ -635,7 +637,7 @@ def test_a_scalar_item_is_reached_as_item():
 )
 def test_a_requirement_that_no_data_can_meet_is_refused(text: str, said: str):
     with pytest.raises(GuardError) as caught:
-        g.parse_requirement(text)
+        parse_requirement(text)
     assert caught.value.problem.message == said
 
 
@@ -652,7 +654,7 @@ JSON = st.recursive(
 @given(SOUP, JSON, JSON)
 def test_a_requirement_is_true_or_false_on_any_data(text: str, value: object, item: object):
     try:
-        requirement = g.parse_requirement(text)
+        requirement = parse_requirement(text)
     except GuardError:
         return
     assert type(requirement.holds(value, {"item": item, "input": item})) is bool
@@ -660,8 +662,8 @@ def test_a_requirement_is_true_or_false_on_any_data(text: str, value: object, it
 
 @given(JSON, st.sampled_from(["x", "input.x", "codes.count", "1", '"t"', "none"]))
 def test_not_equal_is_the_opposite_of_equal_on_any_data(value: object, other: str):
-    equal = g.parse_requirement(f"x == {other}").holds(value, {})
-    assert g.parse_requirement(f"x != {other}").holds(value, {}) is not equal
+    equal = parse_requirement(f"x == {other}").holds(value, {})
+    assert parse_requirement(f"x != {other}").holds(value, {}) is not equal
 
 
 # Paths
@@ -682,20 +684,20 @@ def test_not_equal_is_the_opposite_of_equal_on_any_data(value: object, other: st
     ],
 )
 def test_a_path_leads_to_values_with_their_places(path: str, expected: list[tuple[str, object]]):
-    assert g.select(path, DATA) == expected
+    assert select(path, DATA) == expected
 
 
 def test_brackets_alone_are_the_items_of_a_list_at_the_root():
-    assert g.select("[]", [1, 2]) == [("[0]", 1), ("[1]", 2)]
-    assert g.select("[].id", [{"id": 1}]) == [("[0].id", 1)]
-    assert g.select("[][]", [[1], [2, 3]]) == [("[0][0]", 1), ("[1][0]", 2), ("[1][1]", 3)]
-    assert g.select("[]", {"id": 1}) == [("id", 1)]
-    assert g.select("tasks[].id", {"tasks": {"a": {"id": 1}}}) == [("tasks.a.id", 1)]
-    assert g.select("[]", 1) == []
+    assert select("[]", [1, 2]) == [("[0]", 1), ("[1]", 2)]
+    assert select("[].id", [{"id": 1}]) == [("[0].id", 1)]
+    assert select("[][]", [[1], [2, 3]]) == [("[0][0]", 1), ("[1][0]", 2), ("[1][1]", 3)]
+    assert select("[]", {"id": 1}) == [("id", 1)]
+    assert select("tasks[].id", {"tasks": {"a": {"id": 1}}}) == [("tasks.a.id", 1)]
+    assert select("[]", 1) == []
 
 
 def test_a_path_is_its_steps():
-    assert g.parse_path("nodes[].file-path") == ("nodes", "[]", "file-path")
+    assert parse_path("nodes[].file-path") == ("nodes", "[]", "file-path")
 
 
 @pytest.mark.parametrize(
@@ -704,7 +706,7 @@ def test_a_path_is_its_steps():
 )
 def test_a_malformed_path_is_refused_where_it_goes_wrong(path: str, column: int):
     with pytest.raises(GuardError) as caught:
-        g.parse_path(path)
+        parse_path(path)
     assert caught.value.problem.column == column
     assert "nodes[].id" in caught.value.problem.help
 
@@ -712,7 +714,7 @@ def test_a_malformed_path_is_refused_where_it_goes_wrong(path: str, column: int)
 @given(st.text(alphabet="ab.[]-1 é", max_size=12), JSON)
 def test_any_path_selects_or_is_refused(path: str, data: object):
     try:
-        found = g.select(path, data)
+        found = select(path, data)
     except GuardError:
         return
     assert all(isinstance(place, str) for place, _ in found)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.catalogue import near_model
+from loopkit.agents.model.pricing import near_model
 from loopkit.cli import invoke as run
-from loopkit.cli.wrapping import wrap
+from loopkit.cli.terminal import wrap
 from loopkit.drive.limits import LimitReached
-from loopkit.engine.events import RefusedCall, Usage
+from loopkit.engine.records import RefusedCall, Usage
 from tests.test_cli import only_run
 
 LINE = re.compile(r"loopkit resume .*")

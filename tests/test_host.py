@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import HumanAnswer
+from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.errors import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from loopkit.cli import invoke as run
-from loopkit.language.json_schema import NotJudged, schema_faults, schema_problem
+from loopkit.language.json_schema import schema_faults, schema_problem
+from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.json_schema.validation import errors
 from tests.support import Desk, scenario
 

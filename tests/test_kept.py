@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke
+from loopkit.engine.best_version import attempts_at
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Decided, Emitted, Kept, Worked
-from loopkit.engine.keeping import is_kept
-from loopkit.engine.versions import attempts_at
+from loopkit.engine.macrostep import is_kept
 from loopkit.language.load import load, load_text
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
-from loopkit.proof.bounds import Analysis, explore
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.views.console import lines
-from loopkit.views.diagram import drawing, mermaid
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import drawing
 from tests.recording import assert_same, taped
 from tests.support import Desk, Played, fails, progress_of, scenario
 

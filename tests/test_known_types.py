@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from loopkit.language.datatypes import (
+from loopkit.language.datatypes.datatype import (
+    PYTHON_TYPES,
     DataType,
     NotationError,
     conform,
     facts_of,
-    parse_type,
     single_values,
 )
-from loopkit.language.datatypes.datatype import PYTHON_TYPES
-from loopkit.language.json_schema import NotJudged
+from loopkit.language.datatypes.notation import parse_type
+from loopkit.language.json_schema.equality import NotJudged
 
 NAMES = ("a", "b", "c.d")
 NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, 2.0, 2.5)

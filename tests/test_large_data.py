@@ -13,13 +13,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from loopkit.engine.findings import Answer
-from loopkit.language.severities import Severities
+from loopkit.language.facts import Severities
 from loopkit.language.validators import Rules
 from loopkit.text.json_text import NoJson, extract_json, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.command.junit import read_junit
-from loopkit.validators.command.reader import Reading, Unreadable
-from loopkit.validators.command.sarif import read_sarif
+from loopkit.validators.command_reports import Reading, Unreadable, read_junit, read_sarif
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.hostile.forked import within

@@ -21,13 +21,16 @@ from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load_text
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds import Analysis, Bounds, Stuck, explore
 from loopkit.proof.bounds.agent_calls import Asking
 from loopkit.proof.bounds.configurations import Explorer
+from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.result import Bounds, Stuck
 from loopkit.proof.bounds.variables import Variables
-from loopkit.views.plan import plan_of, plan_text
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import plan_of
 from tests.replay import Paths, Replay
 
 HERE = Path(__file__).parent
@@ -511,8 +514,9 @@ def test_means_say_which_part_of_the_runs_was_left_out() -> None:
 LONG = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from loopkit.proof.bounds import Analysis, explore
-from loopkit.language import Machine
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.bounds.exploring import explore
+from loopkit.language.machine import Machine
 raw = {"loopkit": 1, "name": "m", "agents": {"writer": {"model": "a/w"}}, "states": {}}
 count = int(sys.argv[1])
 for n in range(count):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.text.line_diff import hunks
+from loopkit.text.editing import hunks
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", " x", "d\r", "e\u2028f"]), max_size=12)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))

@@ -14,8 +14,8 @@ import pytest
 import loopkit
 from loopkit.cli import invoke
 from loopkit.engine.events import EVENTS, Event
-from loopkit.observability import JsonLines, observers
-from loopkit.observability.logs import AREAS, FIELDS, LEVELS, STANDARD
+from loopkit.observability import observers
+from loopkit.observability.logs import AREAS, FIELDS, LEVELS, STANDARD, JsonLines
 from tests.support import ROOT, Desk, scenario
 from tests.test_event_lines import PARENT, TASK
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loopkit.engine.findings import Answer
-from loopkit.language import LookupRule
 from loopkit.language.load import load
+from loopkit.language.validators import LookupRule
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.judging import judge_deterministic

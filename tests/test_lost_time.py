@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.drive.lost_time import last_counted, seconds_in, spans_of
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import ChildEnded, Claimed, Suspended, Usage
+from loopkit.drive.stored_runs import Stored, last_counted, seconds_in, spans_of
+from loopkit.engine.events import ChildEnded, Claimed, Suspended
+from loopkit.engine.records import Usage
 
 
 def test_the_time_between_two_processes_is_nobodys_work() -> None:

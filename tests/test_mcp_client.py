@@ -20,7 +20,7 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 from loopkit.cli import invoke as run
-from loopkit.outside.mcp import Connection, Program, ServerFailed, Website
+from loopkit.outside.mcp.connection import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
 from tests.waiting import LONG_S
 
@@ -315,7 +315,7 @@ async def test_servers_end_with_a_loopkit_that_is_killed(tmp_path: Path) -> None
 import asyncio, sys
 from pathlib import Path
 from loopkit.cli import invoke as run
-from loopkit.outside.mcp import Connection, Program
+from loopkit.outside.mcp.connection import Connection, Program
 from loopkit.outside.processes import command_environment
 from tests.waiting import LONG_S
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from loopkit.serving.mcp.streamable import MOST_SESSIONS
-from loopkit.serving.tools.toolbox import Caller, ServedTool
+from loopkit.serving.mcp import MOST_SESSIONS
+from loopkit.serving.tools.arguments import Caller, ServedTool
 from tests.http_site import TOKEN
 from tests.mcp_http import (
     ACCEPTED,

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 
 import loopkit
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host
-from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.run_progress import RunProgress
-from loopkit.serving.tools.toolbox import (
+from loopkit.serving.tools.arguments import (
     NOBODY,
     Caller,
     CallRefused,
@@ -28,6 +26,7 @@ from loopkit.serving.tools.toolbox import (
     UserAsked,
     UserReply,
 )
+from loopkit.serving.tools.machines import MachineToolbox, RunProgress
 from tests.warm import Process
 
 NOTE = """
@@ -570,8 +569,8 @@ def test_without_the_library_it_is_said_how_to_install_it(
     write("plain.yaml", PLAIN)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("library", "server", "stdio"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.mcp.{name}", raising=False)
+    for name in ("mcp", "mcp_library"):
+        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
     assert invoke(["mcp", "machines"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err
     assert files_open() == []

@@ -14,7 +14,7 @@ import pytest
 from mcp import types
 
 from loopkit.app import App
-from loopkit.views.summary import status_of
+from loopkit.views.run_data import status_of
 from tests.mcp_client import ABOUT, McpServer, RawServer
 from tests.waiting import until
 from tests.warm import command

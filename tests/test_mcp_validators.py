@@ -344,7 +344,7 @@ def test_without_the_library_it_is_said_how_to_install_it(
     monkeypatch.chdir(folder)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("library", "server", "stdio"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.mcp.{name}", raising=False)
+    for name in ("mcp", "mcp_library"):
+        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
     assert run(["mcp", "validators", "words.yaml"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err

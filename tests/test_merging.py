@@ -12,9 +12,18 @@ from weakref import finalize
 import pytest
 
 from loopkit.journal.contents import Contents
-from loopkit.outside.trees.isolation import CannotIsolate, Isolation, drop, is_in_git, make
-from loopkit.outside.trees.merging import Conflicts, merge_trees, write_tree
-from loopkit.outside.trees.tree import Tree, read_tree
+from loopkit.outside.trees import (
+    CannotIsolate,
+    Conflicts,
+    Isolation,
+    Tree,
+    drop,
+    is_in_git,
+    make,
+    merge_trees,
+    read_tree,
+    write_tree,
+)
 
 TEN = "".join(f"line {n}\n" for n in range(10))
 

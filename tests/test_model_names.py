@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from loopkit.agents.assignment import with_models
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.players import with_models
+from loopkit.agents.port import NotRunnable
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Intended
-from loopkit.language import ModelAgent
+from loopkit.language.agents.model import ModelAgent
 from loopkit.language.load import load, load_resolved
-from loopkit.views.plan import plan_of
+from loopkit.views.plan.planned import plan_of
 from tests.support import PASS, Desk, Played, fails, scenario
 
 MACHINE = """

@@ -15,23 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from loopkit.agents.model.catalogue import TABLE, known_model
+from loopkit.agents.model.agent import arguments, is_closed
 from loopkit.agents.model.pricing import (
+    TABLE,
     Used,
     assumed_window,
     cost,
     dearest_call,
     input_bound,
     is_priced,
+    known_model,
     listed_cost,
     quote,
 )
 from loopkit.agents.model.reply import read_reply
-from loopkit.agents.model.request import arguments, is_closed
 from loopkit.agents.port import AgentError, Message, Request
-from loopkit.language import ModelAgent
-from loopkit.language.agents.providers import is_listed, known_providers
-from loopkit.language.datatypes import parse_fields
+from loopkit.language.agents import is_listed, known_providers
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.datatypes.notation import parse_fields
 
 MINI = "openai/gpt-4o-mini"
 CLAUDE = "anthropic/claude-sonnet-4-5"
@@ -103,9 +104,9 @@ def test_the_longest_answer_is_not_taken_for_the_window(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (package / TABLE).write_text(json.dumps({"gemini/silent": silent}), encoding="utf-8")
     program = """
-from loopkit.agents.model.catalogue import known_model
+from loopkit.agents.model.pricing import known_model
 from loopkit.agents.model.pricing import assumed_window, dearest_call
-from loopkit.language import ModelAgent
+from loopkit.language.agents.model import ModelAgent
 agent = ModelAgent(model=("gemini/silent",), price=1)
 print(known_model("gemini/silent").max_output, assumed_window(agent, "gemini/silent"))
 print(dearest_call(agent))

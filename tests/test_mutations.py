@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
-from loopkit.document import read
 from loopkit.document.problems import ProblemsFound, render
+from loopkit.document.reading import read
 from loopkit.language.load import load_text
 from tests.support import MACHINES
 from tests.test_bounds import replayed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.journal.errors import RunExists
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import load

@@ -22,10 +22,8 @@ from loopkit.cli import invoke
 from loopkit.observability import observers, observers_within
 from loopkit.observability.otel.conventions import model_name, provider_of
 from loopkit.observability.otel.library import Emitter
-from loopkit.observability.otel.measures import measures_of_span
-from loopkit.observability.otel.observer import TelemetryObserver
-from loopkit.observability.otel.run_spans import RunSpans
-from loopkit.observability.otel.spans import Span, Trace
+from loopkit.observability.otel.observer import RunSpans, TelemetryObserver
+from loopkit.observability.otel.spans import Span, Trace, measures_of_span
 from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
 from tests.support import ROOT, Desk, sound

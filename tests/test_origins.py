@@ -8,8 +8,8 @@ from loopkit.checks import check
 from loopkit.engine.events import ChildStarted, Decided, Waiting
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
-from loopkit.proof.outcomes import Analysis
-from loopkit.proof.outcomes.panel import Panel
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import Panel
 from tests.support import PASS, Desk, Played, scenario
 
 PHASES = """

@@ -13,14 +13,14 @@ import pytest
 
 import loopkit
 from loopkit import AnswerRefused, NotRunnable, Result
-from loopkit.cli import exit_codes
-from loopkit.cli.plan import command as plan_command
-from loopkit.cli.reply import command as reply_command
-from loopkit.cli.run import command as run_command
-from loopkit.cli.runs import command as runs_command
+from loopkit.cli import terminal
+from loopkit.cli.answer import reply_command
+from loopkit.cli.plan import plan_command
+from loopkit.cli.run import run_command
+from loopkit.cli.runs import runs_command
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Waiting
 from loopkit.language.load import load
-from loopkit.views.diagram.labels import state_texts
+from loopkit.views.diagram.model import state_texts
 from tests.support import PLAN_REVIEW, ROOT, Desk, QuickClock, plan, scenario
 from tests.warm import ran_loopkit
 
@@ -372,8 +372,8 @@ def call(command: Any, *arguments: str) -> int:
     code = 0
     try:
         code = command.main(args=list(arguments), standalone_mode=False) or 0
-    except exit_codes.Stop as stop:
-        exit_codes.say(str(stop))
+    except terminal.Stop as stop:
+        terminal.say(str(stop))
         code = stop.code
     return code
 

@@ -16,12 +16,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import loopkit
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
+from loopkit.serving.tools.arguments import NOBODY, Caller, CallRefused, Progress
 from loopkit.serving.tools.machines import MachineToolbox
 from loopkit.serving.tools.outside_agent import MOST_LISTED, has_outside_agents
-from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, Progress
 from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan

@@ -7,9 +7,9 @@ import pytest
 
 from loopkit.language.load import load, load_text
 from loopkit.machine.edges import Edge
-from loopkit.proof.bounds.packing import Packing, live
+from loopkit.proof.bounds.plans import Packing, live
 from loopkit.proof.bounds.variables import FOUND, Variables
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.outcomes.analysis import Analysis
 
 ROOT = Path(__file__).parent.parent
 MACHINES = sorted(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from loopkit.language.datatypes import parse_record
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.text import printable
 from loopkit.text.editing import apply_edit, editable, plain_ends
 from loopkit.views.page.fields import FormField, Typed, form_fields, read_fields

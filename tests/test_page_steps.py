@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.views.page.steps import steps_of
+from loopkit.views.page.run_page import steps_of
 from tests.support import Desk, scenario
 
 CHILD = """

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from loopkit.engine.events import Decided, Entered, Event, Intended, Kept, Worked
 from loopkit.engine.telemetry import Figures
 from loopkit.language.load import load
-from loopkit.proof.bounds import explore
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.support import ROOT, Desk, Played
 
 MACHINE = ROOT / "machines/phase_feedback.yaml"

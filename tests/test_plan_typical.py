@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from loopkit.language import Machine
 from loopkit.language.load import load
+from loopkit.language.machine import Machine
 from loopkit.machine.program import Program
-from loopkit.proof.bounds import Analysis, explore
-from loopkit.views.plan import plan_of, plan_text
-from loopkit.views.plan.sizes import Sizes
-from loopkit.views.plan.typical import Typically
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import Sizes, Typically, plan_of
 from tests.support import PASS, Desk, fails, scenario
 from tests.warm import ran_loopkit
 

@@ -12,8 +12,8 @@ from loopkit.checks import check
 from loopkit.engine.events import Emitted, Intended, Replied
 from loopkit.engine.findings import Finding
 from loopkit.language.load import load
-from loopkit.proof.bounds import explore
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.planner import MACHINE, PLAN, draft, play, validated, without_tools
 from tests.support import Desk, Played, QuickClock
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from loopkit.engine.findings import Answer
-from loopkit.language import PythonRule
+from loopkit.language.facts import Severities
 from loopkit.language.load import load
-from loopkit.language.severities import Severities
+from loopkit.language.validators import PythonRule
 from loopkit.outside.redaction import redactor
-from loopkit.proof.outcomes import Analysis, faults_of
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import faults_of
 from loopkit.testing import load_suite, run_case
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.rates import Dearest, Options, Rates
+from loopkit.agents.model.pricing import Dearest, Options, Rates, known_model
 
 MODES = frozenset({"chat", "responses", "completion"})
 GLOBAL = Options(location="global")
@@ -312,7 +311,7 @@ def test_a_part_of_an_entry_that_nobody_knows_yet_is_passed_over() -> None:
 def test_the_list_is_read_without_importing_litellm() -> None:
     code = (
         "import sys\n"
-        "from loopkit.agents.model.catalogue import known_model\n"
+        "from loopkit.agents.model.pricing import known_model\n"
         "assert known_model('bedrock/amazon.nova-pro-v1:0').rates.dearest()\n"
         "assert 'litellm' not in sys.modules\n"
     )

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.outside.groups import Groups
 from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
+    Groups,
     command_environment,
     run_command,
 )

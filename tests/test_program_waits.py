@@ -15,7 +15,7 @@ from loopkit.engine.events import Failed, Suspended
 from loopkit.language.load import load_text
 from loopkit.outside.processes import CommandResult
 from loopkit.text.moments import LONGEST_S, wait_in
-from loopkit.validators.command.errors import ending_of
+from loopkit.validators.command import ending_of
 from tests.support import ROOT, Desk, Played
 
 NOW = datetime(2026, 11, 22, 19, 30, tzinfo=timezone(timedelta(hours=1)))

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied, Usage
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied
+from loopkit.engine.records import Usage
 from loopkit.views.amounts import usage_suffix, usage_text
 from loopkit.views.console import lines
-from loopkit.views.plan.figures import usd
+from loopkit.views.plan.plan_as_text import usd
 from loopkit.views.progress import Progress, fit, status
 from tests.support import PASS, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal

@@ -7,12 +7,14 @@ import random
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
 from loopkit.engine.events import Resumed
-from loopkit.language import Machine
 from loopkit.language.load import load_text
-from loopkit.proof.bounds import Analysis, explore, present_of
+from loopkit.language.machine import Machine
+from loopkit.proof.bounds.configurations import present_of
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.generated import generated
 from tests.replay import Replay, price
 from tests.support import Desk, scenario

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.engine.events import Considered, Decided, HumanAnswer, Worked
+from loopkit.drive.answers import AnswerRefused
+from loopkit.engine.events import Decided, Worked
+from loopkit.engine.payloads import Considered, HumanAnswer
 from tests.support import Desk, Played, scenario
 from tests.test_origins import PHASES, told
 

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.document import read, to_yaml
-from loopkit.drive.breaker import Breakers
+from loopkit.document.reading import read
+from loopkit.document.writing import to_yaml
+from loopkit.drive.retries import Breakers
 from loopkit.engine.events import Event, Held, Replied, Suspended
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import NotRecordable, record, target
-from loopkit.testing.run_comparison import difference
 from loopkit.testing.suites import Machines
+from loopkit.testing.trace import difference
 from tests.recording import Shell, assert_same, no_room, taped
 from tests.support import PASS, ROOT, Desk, fails, scenario
 

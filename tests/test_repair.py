@@ -7,24 +7,23 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.inbox import Posting
-from loopkit.drive.repair import Mend
-from loopkit.drive.repair.spent import overspent
+from loopkit.drive.repair import Mend, overspent
 from loopkit.engine.events import (
     Baselined,
-    HumanAnswer,
     InDoubt,
     Intended,
     Refused,
     Repaired,
     Replied,
     Suspended,
-    Usage,
     Waiting,
 )
+from loopkit.engine.payloads import HumanAnswer
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.testing import load_suite, run_case

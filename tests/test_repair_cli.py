@@ -10,10 +10,10 @@ import pytest
 
 from loopkit import load
 from loopkit import resume as resume_in_python
-from loopkit.agents.assignment import with_params
+from loopkit.agents.players import with_params
 from loopkit.cli import invoke as run
-from loopkit.cli.mending import options_by_agent
-from loopkit.language import ModelAgent
+from loopkit.cli.machine import options_by_agent
+from loopkit.language.agents.model import ModelAgent
 from tests.test_cli import only_run
 
 MACHINE = """

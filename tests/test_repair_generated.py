@@ -16,12 +16,11 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.repair.edges import counters_of_route, same_edges
-from loopkit.drive.repair.fitting import NotFitting, fit
+from loopkit.drive.repair import NotFitting, counters_of_route, fit, same_edges
 from loopkit.engine.changes import apply
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
 from loopkit.language.load import load_text
+from loopkit.language.machine import Machine
 from loopkit.machine.graph import Graph, cap_value
 from tests.generated import generated
 from tests.replay import Replay, TooLong

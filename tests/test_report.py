@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 import loopkit
 from loopkit.cli import invoke as run
 from loopkit.views.page.facts import RunFacts
-from loopkit.views.page.report import csp_hash, html_report, markdown_report
-from loopkit.views.page.run_page import RunPage
+from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
 
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"

@@ -12,8 +12,9 @@ import pytest
 
 from loopkit.agents.port import Reply, Request
 from loopkit.app import App
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import Usage, Worked
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import Worked
+from loopkit.engine.records import Usage
 from loopkit.language.load import load
 
 ROUNDS = 120

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.language.guard import parse
-from loopkit.proof.outcomes.row_regions import Space, Split
+from loopkit.language.guard.grammar import parse
+from loopkit.proof.outcomes.table import Space, Split
 
 A = ({"a": False}, {"a": True})
 B = ({"b": False}, {"b": True})

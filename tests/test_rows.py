@@ -8,11 +8,14 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import Problem
-from loopkit.language.datatypes import parse_record
-from loopkit.language.guard import GuardType, parse
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.guard.grammar import parse
+from loopkit.language.guard.type_check import GuardType
 from loopkit.language.load import Loaded, load_text
-from loopkit.proof.bounds import Analysis, Bounds, explore
-from loopkit.proof.outcomes.domains import domains
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.table import domains
 from tests.test_bounds import replayed
 
 HERE = Path(__file__).parent

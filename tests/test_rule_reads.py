@@ -8,7 +8,7 @@ import pytest
 
 from loopkit.language.load import load
 from loopkit.language.validators import rules_of
-from loopkit.machine.rule_reads import inputs_read, others_read
+from loopkit.machine.scope import inputs_read, others_read
 
 MACHINE = """
 loopkit: 1

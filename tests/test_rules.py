@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.document import read
-from loopkit.language import FixedRule, JudgeRule, Rule
+from loopkit.document.reading import read
 from loopkit.language.load import load
-from loopkit.language.validators import RULE_KINDS, RULE_NOUNS
-from loopkit.language.validators.rule import RuleBase
-from loopkit.proof.outcomes import Analysis
-from loopkit.proof.outcomes.severity import levels_at, may_warn
-from loopkit.validators.fixed_rules import check_of
+from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, Rule
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.rule import FixedRule, RuleBase
+from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_warn
+from loopkit.validators.fixed_rules import CHECKS
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, Played
 from tests.test_docs import section_of
@@ -107,7 +106,7 @@ def test_the_published_schema_knows_every_rule(noun: type[RuleBase]) -> None:
 
 @pytest.mark.parametrize("noun", FIXED, ids=lambda noun: noun.kind)
 def test_every_rule_that_needs_no_model_has_its_check(noun: type[FixedRule]) -> None:
-    assert check_of(noun).__name__ == f"check_{noun.kind}"
+    assert CHECKS[noun.kind].__name__ == f"check_{noun.kind}"
 
 
 def test_of_all_rules_only_judges_need_a_model() -> None:

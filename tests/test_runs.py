@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.engine.events import Usage
+from loopkit.engine.records import Usage
 from loopkit.views.amounts import cost
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until

@@ -15,8 +15,9 @@ from loopkit.app import App, Script
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.engine.findings import Answer
 from loopkit.journal.journal import open_journal
-from loopkit.language.load import Loaded, digest_of, load_text
-from loopkit.scenario import read_resolved
+from loopkit.language.inclusion import digest_of
+from loopkit.language.load import Loaded, load_text
+from loopkit.scenario.cases import read_resolved
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines
 from tests.support import PASS, Desk, Played, QuickClock, fails, progress_of, scenario, warns

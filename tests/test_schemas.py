@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.document import read_file
+from loopkit.document.reading import read_file
 from loopkit.language.inclusion import INCLUDING
 from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT

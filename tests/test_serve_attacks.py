@@ -20,7 +20,7 @@ import pytest
 
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord
-from loopkit.serving.http.connections import Room
+from loopkit.serving.http.server import Room
 from tests.created import created
 from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
 from tests.warm import ran_loopkit

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from loopkit.language.load import load_text
-from loopkit.proof.bounds import Bounds, explore
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.outcomes.analysis import Analysis
 from tests.support import ROOT
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from loopkit.cli import invoke
 from tests.terminal import Terminal
-from tests.test_cli import only_run, run
+from tests.test_cli import only_run
 from tests.test_processes import HOLD, alive
 from tests.test_progress import left_on
 
@@ -95,7 +96,7 @@ def assert_resumable(terminal: Terminal) -> None:
     left = left_on(terminal)
     assert left[-2] == f"aborted; resume with: loopkit resume {only_run()}"
     assert re.findall(r"\x1b\[\?7[lh]", terminal.output)[-1] == "\x1b[?7h"
-    assert run(["runs", "show", only_run()]) == 0
+    assert invoke(["runs", "show", only_run()]) == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -138,7 +139,7 @@ def test_signals_while_a_person_is_asked_leave_the_question_open() -> None:
     terminal = begun(PERSON, "Your choice: ")
     # The first one is enough; the second may come when the handlers are gone.
     assert ended(terminal, signal.SIGTERM) in (143, -signal.SIGTERM)
-    assert run(["answer", only_run(), "yes"]) == 0
+    assert invoke(["answer", only_run(), "yes"]) == 0
 
 
 NOTICED_LATE = """
@@ -163,7 +164,7 @@ main()
 def test_a_signal_right_before_a_person_is_waited_for_leaves_the_question_open() -> None:
     terminal = begun(PERSON, "Your choice: ", NOTICED_LATE.replace("WHERE", "'_line'"))
     assert terminal.end() == 130
-    assert run(["answer", only_run(), "yes"]) == 0
+    assert invoke(["answer", only_run(), "yes"]) == 0
 
 
 def test_a_signal_right_before_a_program_is_waited_for_is_noticed_at_once() -> None:
@@ -174,7 +175,7 @@ def test_a_signal_right_before_a_program_is_waited_for_is_noticed_at_once() -> N
     terminal.wait_for("is finished first")
     terminal.signal(signal.SIGINT)
     assert terminal.end() == 130
-    assert run(["runs", "show", only_run()]) == 0
+    assert invoke(["runs", "show", only_run()]) == 0
 
 
 INTERRUPTED = """

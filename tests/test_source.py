@@ -10,14 +10,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from loopkit.document import (
-    MAX_BYTES,
-    Node,
-    looks_like_unquoted_colon,
-    read,
-    read_file,
-)
-from loopkit.document.problems import ProblemsFound, Span, render
+from loopkit.document.document import Node, looks_like_unquoted_colon
+from loopkit.document.problems import MAX_BYTES, ProblemsFound, Span, render
+from loopkit.document.reading import read, read_file
 
 # Time limits would measure the machine that the tests run on.
 patient = settings(

@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.drive.states import work_of
+from loopkit.drive.states.performers import work_of
 from loopkit.engine.events import Intended
 from loopkit.engine.template_values import plain_report
-from loopkit.language import AuthorState, ChildrenState, WorkingState
-from loopkit.language.load import INCLUDING, load
-from loopkit.language.noun import INCLUDED_SCHEMA
+from loopkit.language.inclusion import INCLUDING
+from loopkit.language.load import load
+from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
-from loopkit.language.states.author import TemplateState
-from loopkit.language.states.state import StateBase
-from loopkit.machine.codes import fault_codes
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.state import AuthorState, StateBase, TemplateState, WorkingState
+from loopkit.machine.choosing import fault_codes
 from loopkit.machine.graph import Graph
-from loopkit.machine.guard_names import own_names
-from loopkit.machine.scope import REPORT, Scope
-from loopkit.proof.outcomes import Analysis, faults_of, table_of
-from loopkit.views.diagram import drawing, mermaid
+from loopkit.machine.scope import REPORT, Scope, own_names
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import faults_of, table_of
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import drawing
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, Played, scenario
 from tests.test_docs import KEYS, page

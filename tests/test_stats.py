@@ -18,12 +18,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.agents.function import Messages
+from loopkit.agents.players import Messages
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.language.load import load
+from loopkit.views.plot import Point, plot, spans_of
 from loopkit.views.schemas import SCHEMAS
-from loopkit.views.stats.plot import Point, plot, spans_of
 from tests.support import PASS, Desk, fails, scenario, warns
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke
-from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
-from loopkit.language import Machine
+from loopkit.document.reading import read
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
+from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input
 from tests.support import ROOT
 

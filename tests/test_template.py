@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.language import template as t
-from loopkit.language.template import Anything, FieldedText, Fields, Items, Scalar, TemplateError
-from loopkit.language.template.filters import FILTERS, TESTS, fence_as_data, mark_of
-from loopkit.language.template.rendering import _compile
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.grammar import Anything, Fields, Items, Scalar
+from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.rendering import _compile, check, parse
+from loopkit.language.template.sandbox import FILTERS, TESTS, fence_as_data, mark_of
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
 SHAPES = {
@@ -39,12 +40,12 @@ DATA = {
 
 
 def rendered(text: str, /, **names: object) -> str:
-    return t.parse(text).render({**DATA, **names})
+    return parse(text).render({**DATA, **names})
 
 
 def refused(text: str) -> TemplateError:
     with pytest.raises(TemplateError) as caught:
-        t.parse(text)
+        parse(text)
     return caught.value
 
 
@@ -55,7 +56,7 @@ def failed(text: str, /, **names: object) -> TemplateError:
 
 
 def problems(text: str) -> list[TemplateError]:
-    return t.check(t.parse(text), SHAPES)
+    return check(parse(text), SHAPES)
 
 
 def marked(text: str, error: TemplateError) -> str:
@@ -171,9 +172,9 @@ def test_filters_and_tests_work_on_plain_data(text: str, expected: str):
 
 def test_every_filter_and_test_of_the_language_compiles():
     for name in FILTERS:
-        _compile(t.parse(f"{{{{ x | {name} }}}}").text)
+        _compile(parse(f"{{{{ x | {name} }}}}").text)
     for name in TESTS:
-        _compile(t.parse(f"{{{{ x is {name} }}}}").text)
+        _compile(parse(f"{{{{ x is {name} }}}}").text)
 
 
 def test_braces_in_inserted_text_are_inert():
@@ -186,12 +187,12 @@ def test_braces_in_inserted_text_are_inert():
 def test_the_names_given_are_not_changed():
     names = {"xs": [3, 1], "d": {"k": [1]}}
     before = copy.deepcopy(names)
-    t.parse("{% set xs = xs + [2] %}{{ xs | sort | reverse | list }}{{ d.k }}").render(names)
+    parse("{% set xs = xs + [2] %}{{ xs | sort | reverse | list }}{{ d.k }}").render(names)
     assert names == before
 
 
 def test_the_same_text_is_parsed_once():
-    assert t.parse("{{ same }}") is t.parse("{{ same }}")
+    assert parse("{{ same }}") is parse("{{ same }}")
 
 
 # Texts with fields
@@ -265,7 +266,7 @@ def test_no_method_and_no_attribute_of_an_object_can_be_reached(path: str):
         "number": 3,
         "fielded": FieldedText("abc", {"a": 1}),
     }
-    assert t.parse(f"{{{{ {path} is defined }}}}").render(names) == "false"
+    assert parse(f"{{{{ {path} is defined }}}}").render(names) == "false"
     assert failed(f"{{{{ {path} }}}}", **names).code == "missing-value"
 
 
@@ -494,7 +495,7 @@ def test_text_and_data_cannot_grow_without_end(way: str):
 
 
 def refused_at_less_than_50_mb(text: str) -> TemplateError:
-    template = t.parse(text)
+    template = parse(text)
     _compile(text)
     tracemalloc.start()
     try:
@@ -545,7 +546,7 @@ COSTLY = {
 
 @pytest.mark.parametrize("way", COSTLY)
 def test_no_template_takes_much_time(way: str):
-    template = t.parse(COSTLY[way])
+    template = parse(COSTLY[way])
     _compile(template.text)
     started = time.process_time()
     with pytest.raises(TemplateError) as caught:
@@ -620,7 +621,7 @@ def test_what_people_write_is_far_from_the_bounds():
 
 
 def test_a_template_has_at_most_100_000_characters():
-    assert t.parse("x" * 100_000)
+    assert parse("x" * 100_000)
     assert "at most 100,000" in refused("x" * 100_001).message
 
 
@@ -701,7 +702,7 @@ def test_data_nested_thousands_deep_cannot_be_printed_and_breaks_nothing():
     ],
 )
 def test_a_template_knows_what_it_reads(text: str, names: set[str], paths: set[tuple[str, ...]]):
-    template = t.parse(text)
+    template = parse(text)
     assert (template.names, template.paths) == (names, paths)
 
 
@@ -721,7 +722,7 @@ def test_a_template_knows_what_it_reads(text: str, names: set[str], paths: set[t
     ],
 )
 def test_one_expression_and_nothing_else_is_known_as_such(text: str, whole: tuple[str, ...] | None):
-    assert t.parse(text).whole == whole
+    assert parse(text).whole == whole
 
 
 # What is checked before
@@ -938,7 +939,7 @@ NOISE = st.lists(
 
 def outcome(text: str) -> str | TemplateError:
     try:
-        template = t.parse(text)
+        template = parse(text)
         _compile(text)
         return template.render({**DATA, "big": BIG})
     except TemplateError as error:

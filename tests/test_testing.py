@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.scenario import GAP
-from loopkit.testing import NotAnExpression, scenario_files, selection
-from loopkit.testing.sequences import align, diff, fit
+from loopkit.scenario.cases import GAP
+from loopkit.testing import NotAnExpression, scenario_files
+from loopkit.testing.selection import selection
+from loopkit.testing.trace import align, diff, fit
 from tests.support import Desk
 from tests.warm import ran, ran_loopkit
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.scenario import load_scenario
+from loopkit.scenario.cases import load_scenario
 from loopkit.testing import load_suite, play, run_case
 from tests.support import Desk
 from tests.test_testing import loopkit

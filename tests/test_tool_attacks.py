@@ -11,7 +11,7 @@ import pytest
 
 from loopkit.agents.port import Reply
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import Intended, Replied
 from tests.support import Desk, Played, scenario
 from tests.tool_talks import Model, Talks, calls, refuse_orphans

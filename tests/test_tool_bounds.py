@@ -10,8 +10,11 @@ import pytest
 
 from loopkit.engine.events import Intended
 from loopkit.language.load import load
-from loopkit.proof.bounds import Analysis, Bounds, explore
-from loopkit.views.plan import Plan, plan_of, plan_text
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import Plan, plan_of
 from tests.support import Desk, Played, scenario
 
 MACHINE = """

@@ -16,7 +16,8 @@ from loopkit.engine.telemetry import Figures
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.views.amounts import usage_text
-from loopkit.views.diagram import drawing, mermaid
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import drawing
 from tests.support import Desk, Played, progress_of, scenario, sound
 from tests.test_progress import shown, told, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.outside.trees.tree import files_digest
+from loopkit.outside.trees import files_digest
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -12,17 +12,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from loopkit.cli import invoke
-from loopkit.document import to_yaml
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.document.writing import to_yaml
+from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import Replied
-from loopkit.language.datatypes import (
-    NotationError,
-    conform,
-    describe_type,
-    parse_fields,
-    parse_type,
-    single_values,
-)
+from loopkit.language.datatypes.datatype import NotationError, conform, describe_type, single_values
+from loopkit.language.datatypes.notation import parse_fields, parse_type
 from loopkit.language.load import load
 from tests.support import ROOT, Desk, scenario
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.language import VerdictReading
-from loopkit.language.severities import Severities
-from loopkit.text.transcript import assistant_texts, events_of, messages_of
-from loopkit.validators.judges.text import NoVerdict, TextVerdict, read_verdict
-from loopkit.validators.judges.text_form import TextForm
+from loopkit.language.facts import Severities
+from loopkit.language.validators.report_map import VerdictReading
+from loopkit.text.editing import assistant_texts, events_of, messages_of
+from loopkit.validators.judges.text import NoVerdict, TextForm, TextVerdict, read_verdict
 
 WORDS = ("PASS", "WARN", "FAIL")
 DEFAULT = Severities()

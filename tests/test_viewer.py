@@ -14,8 +14,7 @@ import pytest
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
-from loopkit.serving.run_pages import RunPages
-from loopkit.serving.shown_runs import ShownRuns
+from loopkit.serving.shown_runs import RunPages, ShownRuns
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, LETTERS, TOKEN, Served, served
 

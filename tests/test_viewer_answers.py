@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from loopkit.app import App
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.payloads import HumanAnswer
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, TOKEN, Served, served
 from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN

@@ -11,7 +11,8 @@ from loopkit.agents.port import Crashed, Reply, Request
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import may_fit
 from loopkit.engine.changes import apply
-from loopkit.engine.events import Failed, Intended, Replied, Suspended, Usage
+from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from tests.support import PASS, Desk, Played, fails, scenario
 

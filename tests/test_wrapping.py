@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from loopkit.cli.wrapping import wrap
+from loopkit.cli.terminal import wrap
 from tests.support import ROOT
 from tests.terminal import Terminal
 

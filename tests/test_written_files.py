@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.document.replacing import NotWritable, add_to_file, replace_file, size_of
+from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.engine.events import Adding
 from tests.crash.points import killed_at_points
 from tests.support import Desk

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.document import read
-from loopkit.language.load import DocPath
+from loopkit.document.document import DocPath
+from loopkit.document.reading import read
 from loopkit.testing.yaml_edits import NotWritten, YamlEditor, apply_edits
 
 

@@ -13,8 +13,9 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.app import App
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import AS_IT_IS, Mend
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import ToolCall, Usage
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.payloads import ToolCall
+from loopkit.engine.records import Usage
 from tests.support import Played, sound
 
 

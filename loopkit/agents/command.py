@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.engine.events import Role, Usage
-from loopkit.engine.usage import MOST_USD
-from loopkit.language import CommandAgent
-from loopkit.language.agents.command import JsonReply
-from loopkit.language.noun import INPUT_FILE
-from loopkit.language.template import parse
-from loopkit.outside.input_files import input_file, without_folders
+from loopkit.engine.events import Role
+from loopkit.engine.records import MOST_USD, Usage
+from loopkit.language.agents import CommandAgent, JsonReply
+from loopkit.language.section import INPUT_FILE
+from loopkit.language.template.rendering import parse
 from loopkit.outside.processes import (
     CommandNotStarted,
     CommandResult,
@@ -23,10 +21,11 @@ from loopkit.outside.processes import (
     command_environment,
     run_command,
 )
+from loopkit.outside.workspace import input_file, without_folders
+from loopkit.text.editing import assistant_texts, events_of, result_of
 from loopkit.text.json_text import text_or_json
 from loopkit.text.patterns import PatternTimeout
-from loopkit.text.transcript import assistant_texts, events_of, result_of
-from loopkit.validators.command.errors import Ending, ending_of
+from loopkit.validators.command import Ending, ending_of
 
 STDERR_TAIL = 500
 MAX_JUDGE_CHARS = 1_000_000

@@ -1,19 +1,50 @@
-"""Players: who plays the agents, the commands and the person of a run, prepared once."""
+"""Players: who plays the agents, the commands and the person of a run, prepared once.
+
+The agents of a machine, by name: a scenario, a function, a program or a model plays each.
+
+Function agents: functions of the program that uses loopkit as a library.
+
+Refusals: why a machine can't be started with its players, or with those of its children.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
+from typing import Any, TypeAlias
 
-from loopkit.agents.assignment import Functions, assign_agents, can_call_models
-from loopkit.agents.port import AgentPort, Person, PlayedCommands
-from loopkit.agents.scripted import PlayedResults, ScriptedPerson, Timekeeper
-from loopkit.language import Machine
-from loopkit.language.states.children import ChildrenState
+from loopkit.agents.command import CommandAgentPort
+from loopkit.agents.model.agent import ModelAgentPort
+from loopkit.agents.model.pricing import longest_answer, missing_prices
+from loopkit.agents.port import (
+    AgentError,
+    AgentPort,
+    NotRunnable,
+    OutsideAgentPort,
+    Person,
+    PlayedCommands,
+    Reply,
+    Request,
+)
+from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson, Sleep, Timekeeper
+from loopkit.document.problems import closest, did_you_mean
+from loopkit.engine.records import Usage
+from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
+from loopkit.language.agents.model import Fallback, ModelAgent
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
+from loopkit.machine.program import validators_of
 from loopkit.outside.redaction import Redact, redactor
-from loopkit.scenario import Scenario
+from loopkit.scenario.cases import Scenario
+from loopkit.scenario.script import ANY, ChildParts, Parts
+from loopkit.text.run_ids import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +92,358 @@ def _asks_below(machine: Machine, functions: Functions) -> bool:
         not child.model_agents.keys() <= functions.keys() or _asks_below(child, functions)
         for child in below
     )
+
+
+PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
+    ModelAgent.kind: ModelAgentPort,
+    CommandAgent.kind: CommandAgentPort,
+    OutsideAgent.kind: OutsideAgentPort,
+}
+"""The port for each kind of agent that neither a scenario nor a function plays."""
+
+Messages: TypeAlias = list[dict[str, str]]
+"""The conversation that ends with the prompt: each with `role` and `content`."""
+Returned: TypeAlias = str | Mapping[str, Any] | list[Any]
+"""A text, or data for an agent with a `schema`."""
+AgentFunction: TypeAlias = Callable[[str, Messages], Returned | Awaitable[Returned]]
+
+Functions = Mapping[str, AgentFunction]
+"""Functions, by the name of the agent that each plays."""
+
+
+def assign_agents(
+    machine: Machine,
+    scenario: Scenario | None,
+    functions: Functions,
+    sleep: Sleep = asyncio.sleep,
+) -> dict[str, AgentPort]:
+    """The port of each agent: a scenario, a function, its program or its model plays it.
+
+    `sleep` waits for the delays of the scenario.
+    """
+    ports: dict[str, AgentPort] = {}
+    for name, agent in machine.agents.items():
+        if scenario is not None and name in scenario.agents:
+            is_model, part = bool(agent.models), scenario.agents[name]
+            ports[name] = ScriptedAgent(
+                name, part, sleep, is_model=is_model, without_tools=agent.without_tools
+            )
+        elif name in functions:
+            ports[name] = FunctionAgentPort(name, agent, functions[name])
+        else:
+            ports[name] = PORTS[agent.kind](agent)
+    return ports
+
+
+def can_call_models(ports: Mapping[str, AgentPort]) -> bool:
+    """Whether a run can ask a real model."""
+    return any(isinstance(port, ModelAgentPort) for port in ports.values())
+
+
+def with_models(
+    machine: Machine, models: Mapping[str, str], prices: Mapping[str, float]
+) -> Machine:
+    """The machine with other models for some agents, without fallbacks; raises NotRunnable."""
+    agents, known = dict(machine.agents), machine.model_agents
+    _refuse_no_models(machine, {"--model": models, "--price": prices})
+    for name, given in models.items():
+        model = machine.models.get(given, given)
+        if meant := meant_model(model):
+            message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"
+            raise NotRunnable(f"`--model {name}={model}`: {message}; did you mean `{meant}`?")
+        agents[name] = changed = known[name].with_model_of(Fallback(model=(model,)))
+        # At some addresses LiteLLM knows who answers.
+        if changed.base_url is None and has_no_provider(model):
+            raise NotRunnable(_no_provider(name, model, machine.models))
+    for name, price in prices.items():
+        if not 0 <= price < inf:
+            raise NotRunnable(f"`--price {name}={price:g}` is not a price")
+        agents[name] = agents[name].model_copy(update={"price": price})
+    return machine.model_copy(update={"agents": agents})
+
+
+def with_params(machine: Machine, params: Mapping[str, Mapping[str, Any]]) -> Machine:
+    """The machine with other options for some agents; None takes one away. Raises NotRunnable."""
+    agents, known = dict(machine.agents), machine.model_agents
+    _refuse_no_models(machine, {"--param": params})
+    for name, options in params.items():
+        changed = dict(known[name].params)
+        for dotted, value in options.items():
+            changed = _with_option(changed, dotted.split("."), value)
+        agents[name] = known[name].model_copy(update={"params": changed})
+    return machine.model_copy(update={"agents": agents})
+
+
+def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:
+    first, *rest = path
+    if rest:
+        inner = options.get(first)
+        value = _with_option(inner if isinstance(inner, Mapping) else {}, rest, value)
+    kept = {name: known for name, known in options.items() if name != first}
+    return kept if value is None else {**kept, first: value}
+
+
+def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> None:
+    known = machine.model_agents
+    for option, names in named.items():
+        for name in names:
+            if name not in known:
+                raise NotRunnable(_no_model(option, name, machine, known))
+
+
+def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
+    near = closest(model, aliases)
+    remedy = (
+        f"did you mean `{near}`?" if near else "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+    )
+    return f"`--model {name}={model}`: LiteLLM knows no provider for the model `{model}`; {remedy}"
+
+
+def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
+    if name in machine.agents:
+        kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
+        return f"`{option} {name}=…`: `{name}` is {kind}, not a model"
+    hint = did_you_mean(name, known) or "none of the machine's agents is a model"
+    return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
+
+
+class FunctionAgentPort:
+    """A plain or async function as an agent. Its calls are counted; what it spends is unknown."""
+
+    def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
+        self._name = name
+        self._price = definition.call_usd
+        self._most = Usage(agent_calls=1, cost_usd=self._price or 0.0)
+        self._function = function
+        self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
+        if inspect.iscoroutinefunction(function):
+            self._call = function
+
+    async def ready(self) -> None:
+        return None
+
+    def quote(self, _: Request) -> Usage:
+        return self._most
+
+    async def ask(self, request: Request) -> Reply:
+        """Return what the function returns; whatever it raises becomes an AgentError."""
+        messages = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+        try:
+            returned = await self._call(request.prompt, messages)
+        except Exception as error:
+            # The function did not reach a server; the next try may.
+            is_transient = isinstance(error, ConnectionError | TimeoutError)
+            message = f"agent `{self._name}` raised {type(error).__name__}: {error}"
+            raise AgentError("transient" if is_transient else "fatal", message) from error
+        if returned is None:
+            what = f"agent `{self._name}` returned None"
+            raise AgentError("fatal", f"{what}, neither text nor data: is a `return` missing?")
+        text = returned if isinstance(returned, str) else self._as_json(returned)
+        return Reply(text, cost_usd=self._price, has_no_tools=True)
+
+    async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
+        # It may wait for a server, and other runs must go on meanwhile.
+        returned = await asyncio.to_thread(self._call_function, prompt, messages)
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def _call_function(self, prompt: str, messages: Messages) -> object:
+        try:
+            return self._function(prompt, messages)
+        except StopIteration as error:
+            # A future refuses StopIteration and would never end. Coroutines raise RuntimeError too.
+            raise RuntimeError("the function raised StopIteration") from error
+
+    def _as_json(self, returned: object) -> str:
+        try:
+            return json.dumps(returned, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            what = f"agent `{self._name}` returned {type(returned).__name__}"
+            raise AgentError("fatal", f"{what}, neither text nor data: {error}") from error
+
+
+OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
+"""Providers that LiteLLM takes for OpenAI itself if no address is given."""
+NOBODY = ChildParts()
+
+
+def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
+    """Raise NotRunnable where a scenario plays something that the machine does not have."""
+    judges = machine.states_of(ValidateState).values()
+    rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
+    agents = machine.agents.items()
+    tools = [f"{name}.{tool}" for name, agent in agents for tool in agent.callable_tools]
+    commands = [*machine.states_of(CommandState), *machine.validators, *rules, *tools]
+    running = machine.states_of(ChildrenState)
+    for section, played, known in (
+        ("agents", scenario.agents, list(machine.agents)),
+        ("commands", scenario.commands, commands),
+        ("answers", scenario.answers, list(machine.states_of(HumanState))),
+        ("children", scenario.children, list(running)),
+    ):
+        for name in played:
+            if name not in known:
+                hint = did_you_mean(name, known) or "the machine has none"
+                raise NotRunnable(
+                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
+                )
+    for name, part in scenario.children.items():
+        if fault := shape_fault(name, running[name], part):
+            raise NotRunnable(f"the scenario's `children`: {'; '.join(fault)}")
+    for child in scenario.in_children:
+        with _name_child(child.called):
+            refuse_misnamed(running[child.state].child, child.said)
+
+
+def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
+    """What is wrong with how the children of a state are named, and the remedy; else None."""
+    if not part or state.has_keys == isinstance(part, Mapping):
+        return None
+    if state.has_keys:
+        remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
+        return f"`{name}` runs a child for each item, and no item is named", remedy
+    remedy = f"write what belongs to it directly below `{name}:`"
+    return f"`{name}` runs one child, which has no key", remedy
+
+
+@contextmanager
+def _name_child(called: str) -> Iterator[None]:
+    """Prefix a NotRunnable from inside with the name of the child, if it has one."""
+    try:
+        yield
+    except NotRunnable as error:
+        raise NotRunnable(f"in `{called}`: {error}" if called else str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """The players in one run of a family."""
+
+    called: str
+    """The child; empty for the root."""
+    machine: Machine
+    said: Parts
+    limited: frozenset[str]
+    """The limits on calls that hold for it, whichever machine of its family declares them."""
+
+    @property
+    def unplayed(self) -> dict[str, Agent]:
+        agents = self.machine.agents.items()
+        return {name: agent for name, agent in agents if name not in self.said.agents}
+
+
+def refuse_unplayable(
+    machine: Machine, scenario: Parts | None, functions: Functions, limits: Mapping[str, Any]
+) -> None:
+    """Raise NotRunnable where a call would be unexpected, or a limit could not be kept."""
+    limited = frozenset(name for name, limit in limits.items() if limit is not None)
+    casts = list(_casts("", machine, scenario or NOBODY, limited))
+    _refuse_unknown_functions(casts, functions)
+    is_played = any(cast.said.agents for cast in casts)
+    for cast in casts:
+        with _name_child(cast.called):
+            _refuse(cast, functions, is_played=is_played)
+
+
+def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
+    """The casts of a run, and of each kind of child that the scenario tells apart."""
+    own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
+    limited |= {name for name, limit in own.items() if limit is not None}
+    yield _Cast(called, machine, said, limited)
+    children = list(said.in_children)
+    for name, state in machine.states_of(ChildrenState).items():
+        others = ANY if state.has_keys else ""
+        known = [(child.key, child.said) for child in children if child.state == name]
+        if others not in (key for key, _ in known):
+            known.append((others, NOBODY))
+        for key, parts in known:
+            yield from _casts(place_of(name, key, called), state.child, parts, limited)
+
+
+def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
+    unplayed = cast.unplayed
+    real = {name: agent for name, agent in unplayed.items() if name not in functions}
+    models = {name: one for name, one in cast.machine.model_agents.items() if name in real}
+    if is_played:
+        _refuse_unplayed(models)
+    if real:
+        _refuse_keyless(real)
+        _refuse_astray(models)
+    if "cost_usd" in cast.limited:
+        _refuse_unpriced(real)
+        _refuse_uncounted("cost_usd", unplayed, functions)
+    if "tokens" in cast.limited:
+        _refuse_endless(models)
+        _refuse_uncounted("tokens", unplayed, functions)
+
+
+def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
+    known = dict.fromkeys(name for cast in casts for name in cast.machine.agents)
+    for name, function in functions.items():
+        if not callable(function):
+            kind = type(function).__name__
+            raise NotRunnable(f"a function has to play agent `{name}`, not {kind}")
+        if name not in known:
+            hint = did_you_mean(name, known) or "the machine has none"
+            raise NotRunnable(f"the machine has no agent `{name}`; {hint}")
+
+
+def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
+    """Refuse a limit on what a function spends; only the price of the program it plays is known."""
+    for name in functions.keys() & agents.keys():
+        if not agents[name].is_called:
+            continue
+        if limit != "cost_usd" or agents[name].call_usd is None:
+            raise NotRunnable(
+                f"`limits.{limit}` can't be kept: a function plays agent `{name}`, and what it "
+                "spends is not known; limit `agent_calls` instead"
+            )
+
+
+def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
+    if models:
+        listed = ", ".join(f"`{name}`" for name in models)
+        raise NotRunnable(
+            f"the scenario plays some agents, but not {listed}, so that a real model "
+            "would be called; let it play them too, or none"
+        )
+
+
+def _refuse_keyless(real: Mapping[str, Agent]) -> None:
+    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
+        variable = one.key_env
+        if variable is not None and not os.environ.get(variable):
+            raise NotRunnable(
+                f"{who} takes its key from the environment variable `{variable}`, which is not set"
+            )
+
+
+def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
+    """Refuse a model on the user's own server without an address: prompts would go elsewhere."""
+    for who, one in _models_in_turn(models):
+        rungs = one.model if one.base_url is None else ()
+        for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
+            if not os.environ.get(f"{provider.upper()}_API_BASE"):
+                raise NotRunnable(
+                    f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
+                )
+
+
+def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
+    """Every model that may be asked, each with its name in messages."""
+    return (asked for name, agent in models.items() for asked in agent.labelled_in_turn(name))
+
+
+def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
+    for name, agent in real.items():
+        for who, what, remedy in missing_prices(name, agent, is_limited=True):
+            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
+
+
+def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
+    for who, one in _models_in_turn(models):
+        lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
+        if None in lengths:
+            raise NotRunnable(
+                f"`limits.tokens` can't be kept: {who} may answer at any length; "
+                "add `max_tokens` to its `params:`"
+            )

@@ -1,4 +1,9 @@
-"""The port to agents: requests, replies, errors, and command results that a scenario prepares."""
+"""The port to agents: requests, replies, errors, and command results that a scenario prepares.
+
+The error of machines and runs that can't go on with what they were given.
+
+Outside agents: they can't be called; the run waits until their artifact is delivered.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from loopkit.engine.events import HumanAnswer, LeftFolder, Ran, Role, TokenUse, ToolCall, Usage
+from loopkit.engine.events import Role
+from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
+from loopkit.engine.records import Usage
+from loopkit.language.agents import OutsideAgent
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.values import NOTHING, Mutable, Value
 
@@ -216,3 +224,25 @@ class Person(Protocol):
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         """The answer to the run's open question, or None: then the run waits without a process."""
         ...
+
+
+class NotRunnable(Exception):
+    """A machine or a run that can't be started like this; the message says what to do."""
+
+
+class OutsideAgentPort:
+    """An agent that is played from outside."""
+
+    def __init__(self, definition: OutsideAgent) -> None:
+        self.definition = definition
+
+    async def ready(self) -> None:
+        return None
+
+    def quote(self, _: Request) -> Usage:
+        return Usage()
+
+    async def ask(self, request: Request) -> Reply:
+        """Raise AgentError, because there is nothing to call."""
+        message = f"agent `{request.agent}` is played from outside and can't be called"
+        raise AgentError("fatal", message)

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loopkit.agents.port import CUT_OFF, AgentError, Crashed, Person, Reply, Request
-from loopkit.engine.events import HumanAnswer, LeftFolder, TokenUse, ToolCall, Usage, Waiting
+from loopkit.engine.events import Waiting
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
-from loopkit.scenario import (
+from loopkit.scenario.script import (
     CRASH,
     Attempts,
     Played,

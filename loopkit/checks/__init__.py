@@ -5,65 +5,90 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from weakref import WeakSet
 
-from loopkit.checks.agent_choices import check_agent_choices
-from loopkit.checks.agent_files import check_agent_files
-from loopkit.checks.artifacts import check_judged, check_shown
-from loopkit.checks.baselines import check_baselines
-from loopkit.checks.best_version import check_from_best
-from loopkit.checks.child_content import check_child_content
-from loopkit.checks.child_inputs import check_child_inputs
-from loopkit.checks.child_runs import check_child_runs
-from loopkit.checks.collisions import check_fields, check_ids, check_named_guards
-from loopkit.checks.content import check_content
-from loopkit.checks.exits import check_exits
-from loopkit.checks.explored import confirm_by_exploring
-from loopkit.checks.feedback import check_feedback
-from loopkit.checks.fields_as_data import check_fields_as_data
-from loopkit.checks.finding_keys import check_finding_keys
-from loopkit.checks.folders import check_best_folders, check_folders
-from loopkit.checks.guards import check_guards, check_named
-from loopkit.checks.infeasible import check_infeasible
-from loopkit.checks.infeasible_success import check_infeasible_success
-from loopkit.checks.item_paths import check_item_paths
-from loopkit.checks.judged_before import check_judged_before
-from loopkit.checks.judged_elsewhere import check_judged_elsewhere
-from loopkit.checks.limits import check_bounds, check_limit_target
-from loopkit.checks.lookups import check_lookups
-from loopkit.checks.models import check_models, check_providers
-from loopkit.checks.needs import check_needs
-from loopkit.checks.never_binds import check_never_binds
-from loopkit.checks.no_effect import check_errors, check_opinions, check_outputs
-from loopkit.checks.origins import check_origins
-from loopkit.checks.outside_agents import check_outside_agents
-from loopkit.checks.patterns import check_counts, check_patterns
-from loopkit.checks.plain_texts import check_plain_texts
-from loopkit.checks.plugins import check_plugins
-from loopkit.checks.questions import check_questions
-from loopkit.checks.reachability import check_reachability
+from loopkit.checks.artifacts import (
+    check_best_folders,
+    check_content,
+    check_folders,
+    check_judged,
+    check_judged_before,
+    check_judged_elsewhere,
+    check_shown,
+)
+from loopkit.checks.child_runs import (
+    check_child_content,
+    check_child_inputs,
+    check_child_runs,
+    check_item_paths,
+)
+from loopkit.checks.collisions import (
+    check_counting,
+    check_fields,
+    check_finding_keys,
+    check_ids,
+    check_named_guards,
+    check_origins,
+    check_severities,
+)
+from loopkit.checks.exits import (
+    check_cycles,
+    check_exits,
+    check_reachability,
+    check_resets,
+    check_revise_targets,
+    confirm_by_exploring,
+)
+from loopkit.checks.guards import check_guards, check_named, check_requirements
+from loopkit.checks.limits import (
+    check_bounds,
+    check_from_best,
+    check_limit_target,
+    check_never_binds,
+    check_tight_limits,
+)
+from loopkit.checks.lookups import check_fields_as_data, check_lookups, check_tools
 from loopkit.checks.references import (
+    check_agent_choices,
+    check_agent_files,
     check_agents,
     check_best_of,
     check_budgets,
     check_feedback_names,
+    check_models,
+    check_outside_agents,
+    check_plugins,
+    check_providers,
+    check_questions,
+    check_servers,
+    check_targets,
     check_validators,
 )
-from loopkit.checks.report_maps import check_report_maps
-from loopkit.checks.report_schemas import check_report_schemas
-from loopkit.checks.requirements import check_requirements
-from loopkit.checks.sees import check_sees
-from loopkit.checks.servers_named import check_servers
-from loopkit.checks.severities import check_counting, check_severities
-from loopkit.checks.silent_schemas import check_silent_schemas
+from loopkit.checks.report_maps import (
+    check_counts,
+    check_patterns,
+    check_report_maps,
+    check_report_schemas,
+    check_silent_schemas,
+    check_verdict_readings,
+)
 from loopkit.checks.subject import Subject
-from loopkit.checks.targets import check_targets
-from loopkit.checks.templates import check_templates
-from loopkit.checks.termination import check_cycles, check_resets, check_revise_targets
-from loopkit.checks.tight_limits import check_tight_limits
-from loopkit.checks.tools import check_tools
-from loopkit.checks.unread_verdict import check_unread_verdict
-from loopkit.checks.unused import check_unused
-from loopkit.checks.unused_fields import check_unused_fields
-from loopkit.checks.verdict_readings import check_verdict_readings
+from loopkit.checks.templates import (
+    check_baselines,
+    check_feedback,
+    check_needs,
+    check_plain_texts,
+    check_sees,
+    check_templates,
+)
+from loopkit.checks.unused import (
+    check_errors,
+    check_infeasible,
+    check_infeasible_success,
+    check_opinions,
+    check_outputs,
+    check_unread_verdict,
+    check_unused,
+    check_unused_fields,
+)
 from loopkit.document.problems import Problem, ProblemsFound, Span, place_of
 from loopkit.language.load import Loaded
 

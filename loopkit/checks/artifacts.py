@@ -1,15 +1,36 @@
-"""`unknown-artifact`, `may-be-missing`: an artifact is used that not every path has written."""
+"""`unknown-artifact`, `may-be-missing`: an artifact is used that not every path has written.
+
+`content-unhandled`: an empty or unreadable answer of an agent goes on without being judged.
+
+`folder-as-text`, `not-isolated`: folders as artifacts where they can't be, or can't go back.
+
+`judged-before`: a rule finds nothing, because an earlier state already enforces it.
+
+`judged-elsewhere`: programs judge in another folder than the tree in which the author works.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 
 from loopkit.checks import state_paths
+from loopkit.checks.limits import from_path, rewriting_authors
 from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.facts import VERDICT, of_verdict
+from loopkit.language.guard.grammar import Guard
+from loopkit.language.guard.kleene import truth
+from loopkit.language.states.kinds import RenderState, ValidateState
+from loopkit.language.validators import Rule, rules_of
+from loopkit.language.validators.command import CommandRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.scope import own_names
+from loopkit.proof.outcomes.analysis import levels_at
 
 REPORT = "report"
 """In `show:`, the last report instead of an artifact."""
@@ -88,3 +109,231 @@ def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
         message = f"no state writes an artifact `{artifact}`"
         remedy = did_you_mean(artifact, written)
     return subject.source.problem(path, "unknown-artifact", message, help=remedy)
+
+
+CODE = "content-unhandled"
+
+
+def check_content(subject: Subject) -> Iterator[Problem]:
+    """A missing, empty, cut or unreadable answer is judged on every path, or caught."""
+    if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
+        # An unknown artifact may be a misspelt one that is judged; it is reported first.
+        return
+    for name, state in subject.machine.states.items():
+        if state.may_leave_none and not subject.graph.on(name, "content"):
+            yield from _check_author(subject, name)
+
+
+def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
+    artifact = artifact_of(subject.machine, name)
+    remedy = "add `on_error: {content: STATE}`"
+    path = ("states", name)
+    if not subject.graph.judging_follows(name):
+        message = f"an empty or unusable answer of `{name}` would be treated like a good one"
+        message += _path_without_judge(subject, name, artifact)
+        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+    elif read := sorted(_own_names_read(subject, name)):
+        fields = " and ".join(f"`{field}`" for field in read)
+        message = f"the guards read {fields}, and an answer that violates its schema has no fields"
+        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+
+
+def _path_without_judge(subject: Subject, name: str, artifact: str | None) -> str:
+    """The path on which nothing judges an answer, for the end of a message."""
+    judges = subject.graph.judged.get(artifact or "", ())
+    way = state_paths.shortest_path(
+        subject.graph,
+        name,
+        lambda state: subject.machine.states[state].ends,
+        lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
+    )
+    return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
+
+
+def _own_names_read(subject: Subject, name: str) -> set[str]:
+    own = own_names(subject.graph, name).keys()
+    texts = (edge.guard for edge in subject.graph.on(name, "done") if edge.guard is not None)
+    guards = (subject.guards.whole(text) for text in texts)
+    return {read for guard in guards if isinstance(guard, Guard) for read in guard.names & own}
+
+
+def check_folders(subject: Subject) -> Iterator[Problem]:
+    """Folders that nothing can write, that should be data, or that a person should edit."""
+    machine = subject.machine
+    for name, state in machine.states.items():
+        output = state.output_at(name)
+        at: DocPath = ("states", name, "output", "folder")
+        if output is not None and output.folder is not None:
+            if isinstance(state, RenderState):
+                message = "a `render` state changes no folder"
+                yield _problem(subject, at, message, "write `output: NAME` alone")
+            elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
+                asked = " or ".join(map("`{}`".format, state.asks))
+                message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
+                yield _problem(subject, at, message, "delete `schema`, or `folder`")
+        if state.edits is not None and is_folder(subject, state.edits):
+            message = f"`{state.edits}` is a folder, which a person can't edit as a text"
+            remedy = "let the person comment, and revise with that"
+            yield _problem(subject, ("states", name, "edit"), message, remedy)
+
+
+def check_best_folders(subject: Subject) -> Iterator[Problem]:
+    """Folders that have to go back to an earlier version in a workspace that others see."""
+    for path, authors in _going_back(subject):
+        exposed = next((author for author in authors if _is_exposed(subject, author)), None)
+        if exposed is not None:
+            message = f"the best version of the folder that `{exposed}` writes can't be restored"
+            remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
+            yield subject.source.problem(path, "not-isolated", message, help=remedy)
+
+
+def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
+    """Every `pick: best` and `from: best`, with the authors of the artifacts that go back."""
+    artifacts = subject.graph.artifacts
+    for name, state in subject.machine.states.items():
+        if state.picks_best:
+            # A person's pick makes the whole round the current one, also what is not shown.
+            picked = (shown for _, shown in state.shown) if state.ends else artifacts
+            path: DocPath = ("states", name, "pick")
+            yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
+    for edge in subject.graph.edges:
+        if edge.from_best and edge.target in subject.machine.states:
+            yield from_path(edge), rewriting_authors(subject, edge)
+
+
+def _is_exposed(subject: Subject, author: str) -> bool:
+    """Whether a state writes a folder in a workspace where others see it at once."""
+    output = subject.machine.states[author].output_at(author)
+    return (
+        output is not None and output.folder is not None and subject.machine.works_in_sight(author)
+    )
+
+
+def is_folder(subject: Subject, artifact: str) -> bool:
+    """Whether some author writes an artifact as a folder."""
+    states = subject.machine.states
+    written = (states[name].output_at(name) for name in subject.graph.artifacts.get(artifact, ()))
+    return any(output is not None and output.folder is not None for output in written)
+
+
+def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
+    return subject.source.problem(path, "folder-as-text", message, help=remedy)
+
+
+TOLD = {"message", "severity", "code", "guard"}
+"""Keys that do not change what a rule demands."""
+_Passed = frozenset[tuple[str, str]]
+"""(artifact, demand of a rule that its present version meets)."""
+
+
+def check_judged_before(subject: Subject) -> Iterator[Problem]:
+    """A note for each rule that an earlier state makes superfluous."""
+    if not any(len(states) > 1 for states in subject.graph.judged.values()):
+        return
+    entering = _entering(subject)
+    for name, state in subject.judges.items():
+        for index, item in enumerate(state.by):
+            rules = subject.machine.validators[item] if isinstance(item, str) else item
+            for rule in rules_of(rules):
+                if _demand(subject, state, rule) in entering[name]:
+                    yield _note(subject, name, index, rule)
+
+
+def _note(subject: Subject, name: str, index: int, rule: Rule) -> Problem:
+    artifact = subject.judges[name].validate_
+    return subject.source.problem(
+        ("states", name, "by", index),
+        "judged-before",
+        f"the rule `{rule.kind}` finds nothing here: an earlier state lets no `{artifact}` pass "
+        "that breaks it",
+        help="delete it here, or there if this state should send the artifact back",
+        severity="note",
+    )
+
+
+def _entering(subject: Subject) -> Mapping[str, _Passed]:
+    """The demands that surely hold when each state is entered, on every path."""
+    edges = [edge for edge in subject.graph.edges if edge.target in subject.machine.states]
+    gains = {edge: _gains(subject, edge) for edge in edges}
+    every = frozenset[tuple[str, str]]().union(*gains.values())
+    start = subject.machine.start
+    holds = dict.fromkeys(subject.machine.states, every) | {start: frozenset()}
+    changed = True
+    while changed:
+        changed = False
+        for edge in edges:
+            after = _remaining(subject, edge, holds[edge.source]) | gains[edge]
+            narrowed = holds[edge.target] & after
+            changed |= narrowed != holds[edge.target]
+            holds[edge.target] = narrowed
+    return holds
+
+
+def _remaining(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
+    """The demands that still hold after a state's work, without those on a rewritten artifact."""
+    state = subject.machine.states[edge.source]
+    if state.picks_best or edge.from_best:
+        return frozenset()
+    written = artifact_of(subject.machine, edge.source) or state.edits
+    return frozenset(fact for fact in holds if fact[0] != written)
+
+
+def _gains(subject: Subject, edge: Edge) -> _Passed:
+    state = subject.judges.get(edge.source)
+    if state is None or not _is_for_valid(subject, edge):
+        return frozenset()
+    levels = levels_at(subject.machine, state)
+    rules = subject.rules_at[edge.source] if state.settle_after is None else ()
+    return frozenset(
+        _demand(subject, state, rule)
+        for rule in rules
+        if rule.sees_only_artifact
+        and rule.guard is None
+        and levels.blocks(rule.severity or levels.ungraded)
+    )
+
+
+def _is_for_valid(subject: Subject, edge: Edge) -> bool:
+    """Whether only a report without blocking findings takes an edge."""
+    guard = subject.guards.whole(edge.guard) if edge.event == "done" and edge.guard else None
+    if guard is None:
+        return False
+    facts = ({VERDICT: v, **of_verdict(v)} for v in ("fail", "incomplete", "infeasible"))
+    return all(truth(guard.tree, report) is False for report in facts)
+
+
+def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, str]:
+    """The artifact and the demand of a rule, with the pattern in place of its name."""
+    demand = rule.model_dump(mode="json", by_alias=True, exclude=TOLD)
+    patterns = subject.machine.patterns
+    if rule.sees_only_artifact:
+        demand |= {str(at[-1]): patterns.get(text, text) for at, text in rule.patterns}
+    return state.validate_, json.dumps(demand, sort_keys=True, default=str)
+
+
+def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
+    """A warning where a program cannot see what it judges, because that is isolated."""
+    machine = subject.machine
+    judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
+    for name in sorted(judging):
+        [judges_in] = machine.workspaces_at(name)
+        for author in subject.graph.artifacts.get(machine.states[name].judges or "", ()):
+            hidden = (own for own in machine.workspaces_at(author) if _is_hidden(own, judges_in))
+            if (own := next(hidden, None)) is not None:
+                message = (
+                    f"the programs that judge in `{name}` don't see what `{author}` changes in a "
+                    "tree of its own before it is merged"
+                )
+                written = f"workspace: {{path: {own.path}, isolate: {own.isolate}}}"
+                remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
+                path: DocPath = ("states", name)
+                yield subject.source.problem(
+                    path, "judged-elsewhere", message, help=remedy, severity="warning"
+                )
+                break
+
+
+def _is_hidden(own: Workspace | None, judges_in: Workspace | None) -> bool:
+    if own is None or own.isolate == "none":
+        return False
+    return judges_in is None or judges_in.isolate == "none" or judges_in.path != own.path

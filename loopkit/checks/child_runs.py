@@ -1,19 +1,39 @@
 """`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`: how children run.
 
 `no-effect`: a key keeps items apart that never overlap.
+
+`input-unhandled`: items and inputs that a run makes, and that children may not take.
+
+`child-input`: inputs of children that these never accept.
+
+`item-path`, `unbounded-items`, `empty-range`: lists of `each`, and the paths inside their items.
+
+`may-be-missing`, and what else templates say of a name, for what the list is read from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 from loopkit.checks.subject import Subject
+from loopkit.checks.templates import Use, explain
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import EachState, Machine
-from loopkit.language.states.children import BLOCKED, WITHOUT_END, ChildrenState
-from loopkit.language.states.each import After
-from loopkit.machine.writers import writers
+from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.language.datatypes.datatype import WORDS, DataType, first_misfit, what_it_takes
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.guard.evaluate import ITEMS, parse_path
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import BLOCKED, WITHOUT_END, After, ChildrenState, EachState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
+from loopkit.language.template.rendering import Template, check, parse
+from loopkit.machine.graph import writers
+from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
+from loopkit.values import Value
 
 APART = ("serial", "alone", "group")
 """The keys that say which items do not overlap."""
@@ -97,3 +117,314 @@ def _check_writers(subject: Subject, name: str, state: EachState) -> Iterator[Pr
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
     path: DocPath = ("states", name, "parallel")
     yield subject.source.problem(path, "parallel-writers", message, help=remedy)
+
+
+PLAIN = frozenset({"type", "description"})
+"""What a schema may say of a text that takes every text."""
+
+
+def check_child_content(subject: Subject) -> Iterator[Problem]:
+    """A state whose items or inputs a run makes says where bad ones lead."""
+    for name, state in subject.machine.states_of(ChildrenState).items():
+        if subject.graph.on(name, "content"):
+            continue
+        if isinstance(state, EachState) and not state.is_of_input:
+            message = f"the list `{state.each}` is made by the run, and may not be valid"
+        elif (field := _may_misfit(subject, state)) is not None:
+            message = f"the input `{field}` is made by the run, and `{state.machine.file}` may not"
+            message += " take it"
+        else:
+            continue
+        remedy = "add `on_error: {content: STATE}`"
+        path: DocPath = ("states", name)
+        yield subject.source.problem(path, "input-unhandled", message, help=remedy, key=True)
+
+
+def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
+    """The first input that a child may refuse and that is unknown before the run."""
+    wanted = parse_record(state.child.input)
+    made = partial(_is_made_unfit, subject, state)
+    for field, value in state.input.items():
+        known = wanted.field(field)
+        if known is not None and made(value, known, is_needed=_is_needed(state)):
+            return field
+    return None
+
+
+def _is_needed(state: ChildrenState) -> bool:
+    """Whether more than its type decides if an input of a child is valid."""
+    child = state.child
+    of_input = any(choice.is_of_input for choice in child.choices.values())
+    return of_input or bool(child.states_of(ChildrenState))
+
+
+def _is_made_unfit(
+    subject: Subject,
+    state: ChildrenState,
+    value: object,
+    known: DataType,
+    *,
+    is_needed: bool,
+) -> bool:
+    again = partial(_is_made_unfit, subject, state, is_needed=is_needed)
+    if isinstance(value, str):
+        read = template_of(value)
+        if read is None or read.names <= state.names_given:
+            return False
+        return is_needed or not _fits(subject, state, read, known)
+    if isinstance(value, Mapping):
+        return any(again(v, known.field(k) or DataType({})) for k, v in value.items())
+    if isinstance(value, list):
+        return any(again(inner, known.items or DataType({})) for inner in value)
+    return False
+
+
+def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
+    """Whether the value of a template always has a type."""
+    if not known.schema:
+        return True
+    is_text = known.scalar == "str" and known.schema.keys() <= PLAIN
+    if read.whole is None:
+        return is_text and not read.is_expression
+    types = types_at(subject.graph, state, read.whole)
+    if not types:
+        return False
+    return all(is_text if one is None else one.schema == known.schema for one in types)
+
+
+HAND_ON = "hand on a value itself: write `{{ NAME }}` and nothing beside it"
+TEXT = DataType({}, scalar="str")
+
+
+def check_child_inputs(subject: Subject) -> Iterator[Problem]:
+    """The input of every child machine, compared with what that machine declares."""
+    for name, state in subject.machine.states_of(ChildrenState).items():
+        wanted = parse_record(state.child.input)
+        yield from _missing(subject, name, state, wanted)
+        for field, value in state.input.items():
+            path: DocPath = ("states", name, "input", field)
+            known = wanted.field(field)
+            if known is None:
+                hint = did_you_mean(field, wanted.fields or {}) or "delete it"
+                message = f"`{state.machine.file}` takes no input `{field}`"
+                yield subject.source.problem(path, "child-input", message, help=hint, key=True)
+            else:
+                yield from _wrong(subject, state, path, value, known)
+
+
+def _missing(
+    subject: Subject, name: str, state: ChildrenState, wanted: DataType
+) -> Iterator[Problem]:
+    path: DocPath = ("states", name, "input" if "input" in state.model_fields_set else "machine")
+    for field, known in (wanted.fields or {}).items():
+        if known.required and field not in state.input:
+            message = f"`{state.machine.file}` is not given the input `{field}`"
+            # The problem of a similar name already has the remedy.
+            is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
+            remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
+            yield subject.source.problem(path, "child-input", message, help=remedy, key=True)
+
+
+def _wrong(
+    subject: Subject, state: ChildrenState, path: DocPath, value: object, known: DataType
+) -> Iterator[Problem]:
+    """Values that are the same in every run and never fit."""
+    read = template_of(value)
+    if read is not None and read.names:
+        made = _never_fitting(subject, state, read, known)
+        message = f"`{path[-1]}` {_what_it_takes(known)}, and {made}"
+        remedy = HAND_ON if not read.is_expression else ""
+        if read.whole is not None and known.scalar == "str":
+            remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
+        if made:
+            yield subject.source.problem(path, "child-input", message, help=remedy)
+    elif _is_fixed(value):
+        # A value that can't be judged here is reported by the run.
+        with suppress(NotJudged):
+            if why := first_misfit(value, known):
+                yield subject.source.problem(path, "child-input", f"`{path[-1]}` {why}")
+    else:
+        for step, inner, wanted in _parts(value, known):
+            yield from _wrong(subject, state, (*path, step), inner, wanted)
+
+
+def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, DataType]]:
+    """The parts of a value, each with the type that it should have."""
+    if isinstance(value, Mapping):
+        yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
+    elif isinstance(value, list) and known.items is not None:
+        yield from ((index, inner, known.items) for index, inner in enumerate(value))
+
+
+def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> str:
+    """What a template makes, for a message, if that never fits a type; else empty."""
+    if not read.is_expression:
+        return "" if _may_be_a(known, TEXT) else "this makes a text"
+    if read.whole is None:
+        return ""
+    types = types_at(subject.graph, state, read.whole)
+    if not types or any(_may_be_a(known, one or TEXT) for one in types):
+        return ""
+    one = types[0] or TEXT
+    what = WORDS[one.scalar] if one.scalar else "a list" if one.items is not None else "fields"
+    return f"`{'.'.join(read.whole)}` is {what}"
+
+
+def _may_be_a(known: DataType, value: DataType) -> bool:
+    """Whether a value of one type may have another type, as far as their kinds show it."""
+    kinds = {_kind(known), _kind(value)}
+    return "" in kinds or len(kinds) == 1 or kinds <= {"int", "num"}
+
+
+def _kind(known: DataType) -> str:
+    inner = "items" if known.items is not None else "fields" if known.fields is not None else ""
+    return known.scalar or inner
+
+
+def template_of(value: object) -> Template | None:
+    """The template of a text; None for any other value."""
+    try:
+        return parse(value) if isinstance(value, str) else None
+    except TemplateError:
+        return None  # which is told by itself
+
+
+def _is_fixed(value: object) -> bool:
+    """Whether no template in a value has to be filled."""
+    if isinstance(value, str):
+        return "{{" not in value and "{%" not in value and "{#" not in value
+    if isinstance(value, Mapping):
+        return all(map(_is_fixed, value.values()))
+    return all(map(_is_fixed, value)) if isinstance(value, list) else True
+
+
+def _what_it_takes(known: DataType) -> str:
+    if known.scalar is not None:
+        return what_it_takes(known)
+    return "takes a list" if known.items is not None else "takes fields"
+
+
+CODE = "item-path"
+
+
+def check_item_paths(subject: Subject) -> Iterator[Problem]:
+    """The list of each `each` state, its length, and the keys and relations of its items."""
+    for name, state in subject.machine.states_of(EachState).items():
+        item = _Found(None)
+        problems = list(_unread(subject, name, state))
+        if not problems:
+            item = _items(subject.entering[name], state)
+            problems = list(_problems(subject, ("states", name, "each"), item))
+        if not problems:
+            problems = list(_check_counts(subject, name, state))
+        yield from problems
+        yield from _inside(subject, name, state, item.shape or Anything())
+
+
+def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    """The names up to the first list that are unknown or may be missing."""
+    path: DocPath = ("states", name, "each")
+    first, *steps = parse_path(state.each.split(ITEMS)[0])
+    text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
+    use = Use(path, text, subject.entering[name], name)
+    for fault in check(parse(text), subject.entering[name]):
+        if fault.code != "may-be-missing":
+            told = explain(subject, use, fault)
+        elif not state.is_of_input:
+            told = explain(subject, use, replace(fault, help=""))
+        else:
+            # A missing list has no items.
+            continue
+        yield subject.source.problem(path, told.code, told.message, help=told.help)
+
+
+class _Found(Value, frozen=True):
+    """The shape to which a path leads, or why it leads nowhere."""
+
+    shape: Shape | None
+    message: str = ""
+    remedy: str = ""
+
+
+def _items(names: Mapping[str, Shape], state: EachState) -> _Found:
+    """The shape of the items of a list."""
+    return _walk(Fields(names), state.item_steps)
+
+
+def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
+    way = ""
+    for step in steps:
+        inner = step_into(shape, step)
+        if inner is None and step == ITEMS:
+            return _Found(None, f"`{way}` is no list", "give the path of a list")
+        if inner is None:
+            known = shape.fields if isinstance(shape, Fields) else ()
+            return _Found(None, f"`{way}` has no field `{step}`", did_you_mean(step, known))
+        shape, way = inner, way + (step if step == ITEMS or not way else f".{step}")
+    return _Found(shape)
+
+
+def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
+    if found.message:
+        yield subject.source.problem(path, CODE, found.message, help=found.remedy)
+
+
+def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+    least, most = item_counts(subject.graph, state)
+    if most is None:
+        message = f"nothing says how many items `{state.each}` has at most"
+        remedy = "add `max_items: 50`, or give the list a JSON Schema with `maxItems`"
+        path: DocPath = ("states", name, "each")
+        yield subject.source.problem(path, "unbounded-items", message, help=remedy)
+    elif least > most:
+        written = [key for key in ("min_items", "max_items") if key in state.model_fields_set]
+        message = f"at least {least} items have to be in `{state.each}`, and at most {most} can be"
+        path = ("states", name, *(written[:1] or ("each",)))
+        yield subject.source.problem(path, "empty-range", message, help="correct one of them")
+
+
+def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
+    """The paths of an item: of its key, its group, and the keys that it waits for."""
+    single = {"key": state.key, "group": state.group}
+    paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
+    after: DocPath = ("after", "of") if isinstance(state.after, After) else ("after",)
+    paths += (((*after, index), path) for index, path in enumerate(state.after_written))
+    for key, written in paths:
+        path: DocPath = ("states", name, *key)
+        if key[0] == "after" and written in state.edge_paths:
+            yield from _problems(subject, path, _edges(subject.entering[name], written))
+            continue
+        first, *rest = parse_path(written)
+        if first != state.as_:
+            message = f"`{written}` does not start with the item, which is `{state.as_}`"
+            remedy = f"write `{state.as_}.{written}`"
+            yield subject.source.problem(path, CODE, message, help=remedy)
+            continue
+        found = _walk(Fields({first: item}), (first, *rest))
+        is_single = key[0] != "after"
+        yield from _problems(subject, path, found)
+        if found.shape is not None:
+            yield from _problems(subject, path, _texts(found.shape, written, is_single=is_single))
+
+
+def _edges(names: Mapping[str, Shape], written: str) -> _Found:
+    """Whether a path may lead to edges that are written by themselves."""
+    found = _walk(Fields(names), parse_path(written.removesuffix(ITEMS) + ITEMS))
+    edge = found.shape
+    is_pair = isinstance(edge, Fields) and any({*ends} <= edge.fields.keys() for ends in ENDS)
+    if edge is None or is_pair or isinstance(edge, Items | Anything):
+        return found
+    return _Found(None, f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}")
+
+
+def _texts(shape: Shape, path: str, *, is_single: bool) -> _Found:
+    """Whether a path may lead to the single text, or the texts, that name items."""
+    if is_single and ITEMS in parse_path(path):
+        return _Found(None, f"`{path}` leads to several values", "give the path of a single one")
+    inner = shape.item if isinstance(shape, Items) and not is_single else shape
+    if isinstance(inner, Scalar | Anything):
+        return _Found(shape)
+    if isinstance(inner, Fields):
+        dotted = f"{path}{ITEMS if inner is not shape else ''}.{next(iter(inner.fields), 'id')}"
+        return _Found(None, f"`{path}` leads to no text or number", f"such as `{dotted}`")
+    return _Found(None, f"`{path}` leads to a list", "give the path of a text or a number")

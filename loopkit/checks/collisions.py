@@ -1,22 +1,37 @@
-"""`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things."""
+"""`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things.
+
+`missing-key`: findings are compared over rounds or judges, and only their words differ.
+
+`unknown-origin`, `bad-origin`, `origin-order`: a state named as an origin can't be one.
+
+`unknown-severity`, `too-large-quorum`, `no-effect`: severities, and rules that count reports.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from itertools import pairwise
 from typing import Any
 
 from loopkit.checks.subject import Subject
-from loopkit.checks.template_uses import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
+from loopkit.checks.templates import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem
-from loopkit.language import AuthorState, EachState, Output
-from loopkit.language.datatypes import field_place, parse_record
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language.datatypes.notation import field_place, parse_record
 from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING
-from loopkit.language.guard import KEYWORDS
+from loopkit.language.guard.grammar import KEYWORDS
+from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
+from loopkit.language.states.each import EachState
+from loopkit.language.states.kinds import ValidateState
+from loopkit.language.states.state import AuthorState, Output, WorkingState
+from loopkit.language.validators import Rule
+from loopkit.language.validators.report_map import ReportMap
 from loopkit.machine.graph import artifact_of
-from loopkit.machine.guard_names import own_names
-from loopkit.machine.scope import EVERYWHERE_NAMES
+from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
+from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block
+from loopkit.text import plural
+from loopkit.validators.judges.form import fold
 
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""
@@ -142,3 +157,174 @@ def check_named_guards(subject: Subject) -> Iterator[Problem]:
         elif name in taken:
             message = f"the named guard `{name}` would hide the fact `{name}`"
             yield subject.source.problem(path, "shadowed-name", message, help=ANOTHER, key=True)
+
+
+OF_MAP = "add `key:` with the path to what it calls a finding in every round"
+OF_VERDICT = (
+    "add a group `key` to `verdict.findings`, as in `^- (?P<key>[\\w.-]+): (?P<message>.+)$`"
+)
+
+
+def check_finding_keys(subject: Subject) -> Iterator[Problem]:
+    """`settle_after` and `merge` of each validate state find a key in the reports that need one."""
+    for placed in subject.rules:
+        lacking = _lacking(subject, placed.rule)
+        for name in placed.judged_at if lacking else ():
+            message = _need_of_key(subject, name, placed)
+            if lacking and message:
+                path, remedy = (*placed.path, *lacking[0]), lacking[1]
+                yield subject.source.problem(path, "missing-key", message, help=remedy, key=True)
+
+
+def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
+    """Where a key is missing and how to add one; none where there is one, or no need of it.
+
+    A judge in our own form is asked about what was open, and rules know what they look for.
+    """
+    if rule.report_map is not None and rule.report_map.key is None:
+        return ("map",), OF_MAP
+    if rule.verdict_reading is None:
+        return None
+    written = rule.verdict_reading.findings
+    if written is None:
+        return ("verdict",), OF_VERDICT
+    pattern = subject.pattern(written)
+    has_key = pattern is None or "key" in pattern.groupindex
+    return None if has_key else (("verdict", "findings"), OF_VERDICT)
+
+
+def _need_of_key(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
+    """The reason why a state needs a key of this rule's findings; empty if it needs none."""
+    state = subject.judges[name]
+    if state.merge is not None and placed.rule.asks is not None:
+        return f"`merge` of `{name}` joins findings with the same key, but these have none"
+    if state.settle_after is not None and may_block(placed.rule, levels_at(subject.machine, state)):
+        return f"`settle_after` of `{name}` could recognize these findings only by their words"
+    return ""
+
+
+def check_origins(subject: Subject) -> Iterator[Problem]:
+    """`origins:`, and the origins that rules and transitions name."""
+    machine = subject.machine
+    for index, name in enumerate(machine.origins):
+        yield from _check_origin(subject, name, ("origins", index))
+    for index, (before, after) in enumerate(pairwise(machine.origins)):
+        if not {before, after} <= machine.states.keys():
+            continue
+        if before == after or after not in subject.graph.reachable(before, back=False):
+            message = f"no forward path leads from `{before}` to `{after}`"
+            remedy = "list the origins in the order in which they work, each once"
+            yield subject.source.problem(
+                ("origins", index + 1), "origin-order", message, help=remedy
+            )
+    for path, name in _names_of_origins(subject):
+        if name not in machine.origins:
+            yield _unknown(subject, path, name)
+
+
+def _check_origin(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
+    state = subject.machine.states.get(name)
+    if state is None:
+        message = f"there is no state `{name}`"
+        remedy = did_you_mean(name, subject.machine.states)
+        yield subject.source.problem(path, "bad-origin", message, help=remedy)
+    elif not state.reads_feedback:
+        message = f"`{name}` writes nothing that feedback could change"
+        states = subject.machine.states.items()
+        authors = ", ".join(f"`{one}`" for one, known in states if known.reads_feedback)
+        remedy = f"name the states that are to fix what is found: {authors or 'none does'}"
+        yield subject.source.problem(path, "bad-origin", message, help=remedy)
+
+
+def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for placed in subject.rules:
+        for origin in placed.rule.origin:
+            yield (*placed.path, "origin"), origin
+        if placed.rule.report_map is not None:
+            yield from _names_in_map((*placed.path, "map"), placed.rule.report_map)
+    for name, state in subject.machine.states_of(WorkingState).items():
+        for index, transition in enumerate(state.transitions or ()):
+            for origin in transition.origins:
+                yield ("states", name, "transitions", index, "revise", "origin"), origin
+
+
+def _names_in_map(path: DocPath, read: ReportMap) -> Iterator[tuple[DocPath, str]]:
+    for word, states in read.origins.items():
+        yield from (((*path, "origins", word), state) for state in states)
+    for at, check in read.checks.items():
+        yield from (((*path, "checks", at, "origin"), state) for state in check.origin)
+
+
+def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
+    declared = subject.machine.origins
+    if not declared:
+        message = f"`{name}` is no origin: the machine declares none"
+        remedy = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
+    else:
+        message = f"`{name}` is not among the origins"
+        remedy = did_you_mean(name, declared) or "add it to `origins` at the top"
+    return subject.source.problem(path, "unknown-origin", message, help=remedy)
+
+
+def check_severities(subject: Subject) -> Iterator[Problem]:
+    """The severities of rules, of maps and of `block:`."""
+    for placed in subject.rules:
+        if placed.rule.severity is not None:
+            yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)
+        if placed.rule.report_map is not None:
+            yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
+    for name, state in subject.judges.items():
+        if state.block is not None:
+            yield from _level(subject, ("states", name, "block"), state.block)
+
+
+def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
+    for word, level in read.severities.items():
+        if level != NO_FINDING:
+            yield from _level(subject, (*path, "severities", word), level)
+    for at, check in read.checks.items():
+        if check.severity is not None:
+            yield from _level(subject, (*path, "checks", at, "severity"), check.severity)
+    known = (*read.severities, *subject.machine.severities)
+    for counted in read.counts:
+        if counted not in known and fold(counted) not in map(fold, read.severities):
+            message = f"no severity of a report is called `{counted}`"
+            remedy = did_you_mean(counted, known)
+            place = (*path, "counts", counted)
+            yield subject.source.problem(place, "unknown-severity", message, help=remedy, key=True)
+
+
+def check_counting(subject: Subject) -> Iterator[Problem]:
+    """`quorum`, `combine`, `merge` and `settle_after` of each validate state."""
+    for name, state in subject.judges.items():
+        judges = sum(rule.asks is not None for rule in subject.graph.rules_at(name))
+        if state.quorum is not None and state.quorum > judges:
+            message = f"{plural(state.quorum, 'judge')} have to answer, and {_judges_text(judges)}"
+            path = ("states", name, "quorum")
+            yield subject.source.problem(path, "too-large-quorum", message, help="lower it")
+        if state.combine == "majority" and judges < 3:
+            message = f"nobody can be outvoted: {_judges_text(judges)}"
+            yield subject.no_effect(("states", name, "combine"), message)
+        if state.merge is not None and judges < 2:
+            message = f"there is nothing to merge: {_judges_text(judges)}"
+            yield subject.no_effect(("states", name, "merge"), message)
+        if state.settle_after is not None and not _settles(subject, state):
+            message = "only the worst severity blocks here, and that blocks after any round"
+            yield subject.no_effect(("states", name, "settle_after"), message)
+
+
+def _settles(subject: Subject, state: ValidateState) -> bool:
+    levels = subject.machine.levels.blocking_from(state.block)
+    return any(levels.blocks(level) for level in levels.levels[1:])
+
+
+def _judges_text(judges: int) -> str:
+    return f"only {plural(judges, 'judge')} can be asked" if judges else "no judge is asked"
+
+
+def _level(subject: Subject, path: DocPath, level: str) -> Iterator[Problem]:
+    known = subject.machine.severities
+    if level not in known:
+        remedy = did_you_mean(level, known) or f"one of {', '.join(known)}"
+        message = f"there is no severity `{level}`"
+        yield subject.source.problem(path, "unknown-severity", message, help=remedy)

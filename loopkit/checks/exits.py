@@ -1,14 +1,35 @@
-"""`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa."""
+"""`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa.
+
+`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: shown by exploring all runs.
+
+`unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path.
+
+Stuck states ahead of a run, under another total or another machine.
+
+`forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from loopkit.checks.subject import Subject
+from loopkit.checks import state_paths
+from loopkit.checks.state_paths import leading_to
+from loopkit.checks.subject import Subject, target_path
+from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
+from loopkit.engine.state import RunState
 from loopkit.language.facts import VERDICT
-from loopkit.proof.outcomes import OTHER_TEXT, ROOM, Exit, Row, Table, table_of
+from loopkit.language.machine import Machine
+from loopkit.machine.edges import TOTAL, Edge, budget_key
+from loopkit.proof.bounds.configurations import Endless, present_of
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds, Stuck, Taken, values_in_words
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import table_of
+from loopkit.proof.outcomes.table import OTHER_TEXT, ROOM, Exit, Row, Table
+from loopkit.text import plural
 
 MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
 MOVE_UP = "delete it, or move it up"
@@ -127,3 +148,310 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     if not table.may_hold(exit_.wanted, exit_.allowed):
         return 'only a report with the verdict "fail" is sent back', "write `target:`, or delete it"
     return "the ones before it cover every case", MOVE_UP
+
+
+STUCK, SHUT = "stuck", "no-open-choice"
+CONFIRMED = frozenset({STUCK, SHUT})
+"""Problems found in the rows of a state, which hold only if a run produces such a row."""
+DEAD = "dead-transition"
+LONGEST_WAY = 12
+"""The most steps of a path that are shown; of a longer path, the last ones."""
+
+
+def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of a machine after exploring all its runs.
+
+    Where a run really is stuck, or a person has no open choice, the message names the path. A
+    problem that no run reaches is dropped; if this cannot be decided, it becomes a warning.
+    Transitions that no run takes and budgets that no run uses up are added. A machine with other
+    errors is not explored.
+    """
+    if any(p.severity == "error" and p.code not in CONFIRMED for p in problems):
+        return list(problems)
+    try:
+        bounds = explore(subject, measures=())
+    except Endless:
+        return list(problems)
+    known = {(problem.code, problem.span) for problem in problems}
+    confirmed = list(_confirm(bounds, problems))
+    more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, bounds)]
+    if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*confirmed, *more)):
+        # Otherwise consequences of these problems would be reported again.
+        more += _check_caps(subject, bounds)
+    return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
+
+
+def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
+    stuck = {found.state: found for found in bounds.stuck}
+    for problem in problems:
+        if problem.code not in CONFIRMED:
+            yield problem
+            continue
+        found = stuck.get(problem.path.split(".")[1])
+        if found is not None and found.is_reached:
+            message = problem.message if found.is_sure else _as_a_doubt(problem.message)
+            yield problem.replace(message=f"{message} ({how_reached(found)})")
+        elif found is not None:
+            yield _as_undecided(problem)
+
+
+def _as_undecided(problem: Problem) -> Problem:
+    """The problem as a warning: the machine has too many configurations to explore all."""
+    message = _as_a_doubt(problem.message)
+    remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
+    return problem.replace(
+        message=f"could not be decided: {message}", severity="warning", help=remedy
+    )
+
+
+def _as_a_doubt(message: str) -> str:
+    return message.replace("` is stuck: no transition is open", "` may be stuck")
+
+
+def _further_stuck(
+    subject: Subject, bounds: Bounds, confirmed: Sequence[Problem]
+) -> Iterator[Problem]:
+    """States in which runs are stuck although their own rows do not show it."""
+    states = {problem.path.split(".")[1] for problem in confirmed if problem.code in CONFIRMED}
+    for found in bounds.stuck:
+        if found.state not in states and found.is_reached:
+            how = "is stuck: no transition is open" if found.is_sure else MAY_BE_STUCK
+            message = f"`{found.state}` {how} ({how_reached(found)})"
+            remedy = "add `- {target: STATE}` as the last one"
+            path = ("states", found.state, "transitions")
+            yield subject.source.problem(path, STUCK, message, help=remedy, key=True)
+
+
+def how_reached(found: Stuck) -> str:
+    """The path to a stuck state, with the inputs and counters that lead there."""
+    spent = {
+        f"revisions by {name}" if "[" in name else name: number
+        for name, number in found.counters.items()
+        if number
+    }
+    held = values_in_words({**found.inputs, **spent})
+    return f"a run gets there by {_way(found.way, found.state)}" + (
+        f", with {held}" if held else ""
+    )
+
+
+def _way(way: Sequence[Taken], end: str) -> str:
+    steps = [*(step.state for step in way), end]
+    shown = steps[-LONGEST_WAY:]
+    return " → ".join(["…", *shown] if len(shown) < len(steps) else shown)
+
+
+def _untaken(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+    for edge_id in bounds.untaken:
+        edge = subject.graph.by_id[edge_id]
+        if edge.event == "done" and not _is_harmless(subject, edge):
+            yield subject.source.problem(
+                edge.path,
+                DEAD,
+                "no run takes this transition: it is closed, or another one comes first, whenever "
+                f"a run is in `{edge.source}`",
+                help="correct the guard or the order, or delete the transition",
+                severity="warning",
+            )
+
+
+def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+    for path, counter in _places_of_caps(subject):
+        if counter in bounds.unfilled:
+            most = bounds.unfilled[counter]
+            yield subject.source.problem(
+                path,
+                "never-binds",
+                "no run uses it up"
+                + (f": a run makes at most {plural(most, 'revision')}" if most is not None else ""),
+                help="lower it, or delete it",
+                severity="warning",
+            )
+
+
+def _is_harmless(subject: Subject, edge: Edge) -> bool:
+    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
+    is_last = edge is subject.graph.on(edge.source, "done")[-1]
+    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+    return is_off or (is_last and edge.guard is None and not edge.back)
+
+
+def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """The place of each cap that is not the default, with its counter."""
+    limits = subject.machine.limits
+    written: Mapping[str, DocPath] = {
+        **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
+        TOTAL: ("limits", "total_revisions"),
+        **{edge.id: (*edge.path, "max") for edge in subject.graph.edges if edge.back},
+    }
+    for counter, path in written.items():
+        if counter in subject.graph.caps and subject.source.document.node(path) is not None:
+            yield path, counter
+
+
+def check_reachability(subject: Subject) -> Iterator[Problem]:
+    """States that no path enters, and those from which no final state can be reached."""
+    if not subject.machine.finals:
+        message = "the machine has no final state, so no run could end"
+        remedy = "add one: `done: {final: success}`"
+        yield subject.source.problem(("states",), "no-final-state", message, help=remedy, key=True)
+    else:
+        yield from _unreachable(subject)
+        yield from _without_end(subject)
+
+
+def _unreachable(subject: Subject) -> Iterator[Problem]:
+    reachable = subject.graph.reachable(subject.machine.start)
+    for name in subject.machine.states:
+        if name not in reachable:
+            message = f"no path leads to the state `{name}`"
+            remedy = "name it as the `target:` or `next:` of another state, or delete it"
+            path = ("states", name)
+            yield subject.source.problem(path, "unreachable-state", message, help=remedy, key=True)
+
+
+def _without_end(subject: Subject) -> Iterator[Problem]:
+    ending = leading_to(subject.graph, set(subject.machine.finals))
+    lost = subject.graph.reachable(subject.machine.start) - ending
+    stranded = [name for name in subject.machine.states if name in lost]
+    if not ending or not stranded:
+        return
+    first, *others = stranded
+    names = "".join(f", nor from `{name}`" for name in others[:3]) + (", …" if others[3:] else "")
+    message = f"no final state can be reached from `{first}`{names}"
+    remedy = "add a transition that leads forward, to a final state in the end"
+    path = ("states", first)
+    yield subject.source.problem(path, "no-way-to-the-end", message, help=remedy, key=True)
+
+
+def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | None:
+    """The first state in which a run would be stuck with a machine and a total of revisions.
+
+    Everything ahead of the run is gone through, from the configuration in which it stands.
+    """
+    if machine.limits.total_revisions is not None:
+        # Without a total, no edge would spend one.
+        limits = machine.limits.model_copy(update={"total_revisions": total})
+        machine = machine.model_copy(update={"limits": limits})
+    analysis = Analysis.of_machine(machine)
+    bounds = explore(analysis, present=present_of(analysis, run), measures=())
+    return next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
+
+
+def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
+    """The message where a run could get stuck with another total of revisions; else empty."""
+    if machine.limits.total_revisions is None:
+        return ""
+    found = stuck_ahead(machine, run, total)
+    if found is None:
+        return ""
+    return (
+        f"`{found.state}` would have no transition left{stuck_in_words(found)}; "
+        f"choose another number, or add `- {{target: STATE}}` as the last transition of "
+        f"`{found.state}` (`--machine FILE`)"
+    )
+
+
+def stuck_in_words(found: Stuck) -> str:
+    """The facts of a stuck state, and how a run gets there."""
+    facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
+    return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"
+
+
+def check_cycles(subject: Subject) -> Iterator[Problem]:
+    """Each cycle of forward edges, whole, at the edge that closes it.
+
+    An edge that is taken at a limit closes none, because it is taken once.
+    """
+    done: set[str] = set()
+    told: set[str] = set()
+    for start in (subject.machine.start, *subject.machine.states):
+        for edge, trail in _cycles_from(subject, start, done):
+            # Several nodes of a junction may close the same cycle.
+            if edge.id not in told:
+                told.add(edge.id)
+                yield _cycle(subject, edge, trail)
+
+
+def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple[Edge, list[str]]]:
+    """The edges that close cycles, with the states on the way there, depth first.
+
+    `done` are the nodes from which all cycles have been told.
+    """
+    junctions = subject.graph.junctions
+    if start in done or start not in subject.machine.states:
+        return
+    trail = {start: iter(_forward(subject, start))}
+    while trail:
+        waiting = next(reversed(trail.values()))
+        edge = next(waiting, None)
+        if edge is None:
+            done.add(trail.popitem()[0])
+        elif (node := junctions.to(edge)) in trail:
+            yield edge, [junctions.state_of(each) for each in trail]
+        elif node not in done:
+            trail[node] = iter(_forward(subject, node))
+
+
+def _forward(subject: Subject, node: str) -> list[Edge]:
+    ways_out = subject.graph.junctions.ways.get(node, ())
+    return [e for e in ways_out if e.forward and e.target in subject.machine.states]
+
+
+def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
+    cycle = [*trail[trail.index(edge.target) :], edge.target]
+    message = f"the forward transitions form a cycle: {state_paths.arrows(cycle)}"
+    if edge.event == "done":
+        remedy = f"going back is counted: write `revise: {edge.target}` instead"
+    else:
+        remedy = f"going back is counted: write `{{revise: {edge.target}, max: 2, feedback: …}}`"
+    return subject.source.problem(target_path(edge), "forward-cycle", message, help=remedy)
+
+
+def check_revise_targets(subject: Subject) -> Iterator[Problem]:
+    """A revise target reaches its source by forward edges, or is it."""
+    for edge in subject.graph.edges:
+        if not edge.back or edge.target not in subject.machine.states:
+            continue
+        path = target_path(edge)
+        if subject.machine.states[edge.target].ends:
+            message = f"`{edge.target}` is a final state: nothing can be revised there"
+            yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
+        elif not _leads_to(subject, edge.target, edge.source):
+            message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
+            remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
+            yield subject.source.problem(path, "revise-ahead", message, help=remedy)
+
+
+def _leads_to(subject: Subject, start: str, goal: str) -> bool:
+    way = state_paths.shortest_path(
+        subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
+    )
+    return way is not None
+
+
+def check_resets(subject: Subject) -> Iterator[Problem]:
+    """`resets` needs a total that is never reset, and edges that it can reset."""
+    for edge in subject.graph.edges:
+        resets = _resets(subject, edge)
+        if not resets:
+            continue
+        path = (*edge.path, "resets")
+        if subject.machine.limits.total_revisions is None:
+            message = "counters are reset without a total limit, so a run need not end"
+            remedy = "add `limits: {total_revisions: 10}`"
+            yield subject.source.problem(
+                path, "resets-without-total", message, help=remedy, key=True
+            )
+        elif not edge.resets and set(resets) <= subject.machine.states.keys():
+            names = " or ".join(f"`{name}`" for name in resets)
+            message = f"no other edge revises {names}, so there is nothing to reset"
+            yield subject.no_effect(path, message)
+
+
+def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
+    """The states that an edge resets, as they are written."""
+    transitions = getattr(subject.machine.states[edge.source], "transitions", None)
+    if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
+        return ()
+    return tuple(transitions[edge.path[-1]].resets)

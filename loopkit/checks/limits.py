@@ -1,16 +1,35 @@
-"""`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit."""
+"""`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+
+`never-judged`, `not-restored`, `last-shown`: revise edges with `from: best` that can't work.
+
+`folders` reports a folder in a workspace that is not isolated.
+
+`never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
+
+`no-call-fits`: a limit that leaves no room for a single call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import ceil, prod
 
 from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
+from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
-from loopkit.language import Bound
-from loopkit.language.datatypes import DataType, single_values
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.datatypes.datatype import DataType, single_values
+from loopkit.language.section import Bound
+from loopkit.language.validators.command import CommandRule
+from loopkit.machine.edges import TOTAL, Edge, budget_key
+from loopkit.machine.program import agents_called, may_call_tools
+from loopkit.proof.outcomes.table import input_ranges
 
 MOST_REVISIONS = 1000
 
@@ -88,3 +107,275 @@ def _unfit(datatype: DataType) -> str:
     if datatype.minimum < 0 or datatype.maximum > MOST_REVISIONS:
         return f"its values must lie between 0 and {MOST_REVISIONS}"
     return ""
+
+
+def check_from_best(subject: Subject) -> Iterator[Problem]:
+    """Each edge with `from: best`, and all that has to go back to the best version with it."""
+    for edge in subject.graph.edges:
+        if edge.from_best and edge.target in subject.machine.states:
+            yield from _never_judged(subject, edge)
+            yield from _last_shown(subject, edge)
+            for author in rewriting_authors(subject, edge):
+                yield from _not_restored(subject, edge, author)
+
+
+def from_path(edge: Edge) -> DocPath:
+    return (*edge.path, "from")
+
+
+def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
+    """The authors before an edge that may have worked again since an earlier version."""
+    before = leading_to(subject.graph, {edge.source})
+    yield from sorted(subject.graph.authors & subject.repeated & before)
+
+
+def _never_judged(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    if not subject.judges.keys().isdisjoint(leading_to(subject.graph, {edge.source})):
+        return
+    message = f"no `validate` state comes before `{edge.source}`, so no version is the best"
+    remedy = "judge the artifact on the way, or delete `from`"
+    yield subject.source.problem(from_path(edge), "never-judged", message, help=remedy)
+
+
+def _last_shown(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    state = subject.machine.states[edge.source]
+    if state.waits and not state.picks_best and any(state.shown):
+        message = f"`{edge.source}` shows the last version, and the author would get the best one"
+        remedy = "add `pick: best` to the state, or delete `from`"
+        path = from_path(edge)
+        yield subject.source.problem(path, "last-shown", message, help=remedy, severity="warning")
+
+
+def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
+    machine, path = subject.machine, from_path(edge)
+    state, output = machine.states[author], machine.states[author].output_at(author)
+    if state.child is not None:
+        message = f"`{author}` runs other machines, and what these have done can't be taken back"
+        remedy = "delete `from`, or go back to the best version inside of the other machine"
+        yield subject.source.problem(path, "not-restored", message, help=remedy)
+    elif output is not None and output.file is not None:
+        message = f"the file that `{author}` writes stays as the last attempt has left it"
+        remedy = "make its folder the artifact, in an isolated workspace: `output: {name: …, "
+        yield subject.source.problem(path, "not-restored", message, help=f"{remedy}folder: …}}`")
+    elif _is_judged_by_files(subject, author):
+        message = f"the files that `{author}` leaves stay as the last attempt has left them"
+        remedy = "make the folder its artifact: `output: {name: …, folder: …}`"
+        yield subject.source.problem(path, "not-restored", message, help=remedy, severity="warning")
+
+
+def _is_judged_by_files(subject: Subject, author: str) -> bool:
+    """Whether an author changes files that a rule judges, and only its reply is the artifact."""
+    output = subject.machine.states[author].output_at(author)
+    agents = subject.machine.agents_at(author)
+    if output is None or output.is_left or not any(agent.works_on_files for agent in agents):
+        return False
+    judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
+    return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
+
+
+NEVER_BINDS = "never-binds"
+MOST_CASES = 20_000
+OF_CALLS = ("agent_calls", "tokens", "cost_usd")
+Case = Mapping[str, int]
+"""A value for each input that bounds a counter."""
+
+
+def check_never_binds(subject: Subject) -> Iterator[Problem]:
+    """A warning for each cap, budget and limit that nothing in a run can reach."""
+    back = [edge for edge in subject.graph.edges if edge.back]
+    cases = list(_cases(subject))
+    for path, message in (*_of_counters(subject, back, cases), *_of_calls(subject)):
+        remedy = "lower it, or delete it"
+        yield subject.source.problem(path, NEVER_BINDS, message, help=remedy, severity="warning")
+
+
+def _of_counters(
+    subject: Subject, back: Sequence[Edge], cases: Sequence[Case]
+) -> Iterator[tuple[DocPath, str]]:
+    limits, caps = subject.machine.limits, subject.graph.caps
+    bounds = (limits.revisions, *limits.budgets.values(), *caps.values())
+    if not cases or any(bound not in cases[0] for bound in bounds if isinstance(bound, str)):
+        # An unknown or unbounded input, which is reported elsewhere, or too many cases.
+        return
+    resetting = {counter for edge in back for counter in edge.resets}
+    for name in limits.budgets:
+        key = budget_key(name)
+        sharing = [edge for edge in back if key in edge.counters]
+        own = [_own(edge) for edge in sharing]
+        if not sharing or not all(own) or resetting & {*own}:
+            continue
+        if all(_at(caps[key], case) >= _sum(caps, own, case) for case in cases):
+            message = (
+                f"the budget `{name}` is never used up: the caps of its edges are reached first"
+            )
+            yield ("limits", "budgets", name), message
+    yield from _of_total(subject, back, cases, resetting)
+    if "revisions" in limits.model_fields_set and not any(_is_default(subject, e) for e in back):
+        yield ("limits", "revisions"), "no revise edge uses it"
+
+
+def _of_total(
+    subject: Subject, back: Sequence[Edge], cases: Sequence[Case], resetting: set[str]
+) -> Iterator[tuple[DocPath, str]]:
+    caps = subject.graph.caps
+    if TOTAL not in caps:
+        return
+    if not resetting and all(
+        _at(caps[TOTAL], case) >= _spendable(caps, back, case) for case in cases
+    ):
+        most = max(_spendable(caps, back, case) for case in cases)
+        message = f"the total is never used up: all revise edges together allow at most {most}"
+        yield ("limits", "total_revisions"), message
+        return
+    for path, bound in _narrower(subject, back):
+        if all(_at(bound, case) > _at(caps[TOTAL], case) for case in cases):
+            yield path, "it is above `limits.total_revisions`, which is reached first"
+
+
+def _narrower(subject: Subject, back: Sequence[Edge]) -> Iterator[tuple[DocPath, Bound]]:
+    """Every written bound of some edges, beside the total of all."""
+    limits, caps = subject.machine.limits, subject.graph.caps
+    for name, bound in limits.budgets.items():
+        yield ("limits", "budgets", name), bound
+    if "revisions" in limits.model_fields_set:
+        yield ("limits", "revisions"), limits.revisions
+    for edge in back:
+        if (own := _own(edge)) and not _is_default(subject, edge):
+            yield (*edge.path, "max"), caps[own]
+
+
+def _spendable(caps: Mapping[str, Bound], back: Sequence[Edge], case: Case) -> int:
+    """The number of revisions that all edges together grant, without the total."""
+    budgets = {edge.counters[0] for edge in back if edge.counters[0].startswith(budget_key(""))}
+    spent = 0
+    for key in budgets:
+        own = [_own(edge) for edge in back if key in edge.counters]
+        most = _at(caps.get(key, 0), case)
+        spent += min(most, _sum(caps, own, case)) if all(own) else most
+    alone = [_own(edge) for edge in back if not budgets & {*edge.counters}]
+    return spent + _sum(caps, alone, case)
+
+
+def _sum(caps: Mapping[str, Bound], counters: Sequence[str], case: Case) -> int:
+    return sum(_at(caps[counter], case) for counter in counters)
+
+
+def _at(bound: Bound, case: Case) -> int:
+    return case[bound] if isinstance(bound, str) else bound
+
+
+def _own(edge: Edge) -> str:
+    """The edge's own counter, if it has one."""
+    return edge.id if edge.id in edge.counters else ""
+
+
+def _is_default(subject: Subject, edge: Edge) -> bool:
+    """Whether the cap of an edge is `limits.revisions`."""
+    return bool(_own(edge)) and subject.source.document.node((*edge.path, "max")) is None
+
+
+def _cases(subject: Subject) -> Iterator[Case]:
+    """Every combination of the inputs that bound counters; None if there are too many."""
+    known = input_ranges(subject.scope.input)
+    limits = subject.machine.limits
+    bounds = (limits.revisions, *limits.budgets.values(), *subject.graph.caps.values())
+    named = {bound for bound in bounds if isinstance(bound, str)}
+    ranges = {name: known[name] for name in sorted(named) if name in known}
+    if prod(map(len, ranges.values())) <= MOST_CASES:
+        for values in product(*ranges.values()):
+            yield dict(zip(ranges, values, strict=True))
+
+
+def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    limits = subject.machine.limits
+    if limits.tool_calls is not None and not may_call_tools(subject.machine):
+        yield ("limits", "tool_calls"), "no agent that writes has tools that it could call"
+    if not agents_called(subject.machine):
+        for name in OF_CALLS:
+            if getattr(limits, name) is not None:
+                yield ("limits", name), "no state asks an agent or a judge"
+
+
+NO_CALL_FITS = "no-call-fits"
+
+DEAREST_TOKEN = 150 / 1_000_000
+"""The maximum price of a token in USD, for nearly every model."""
+SHORTEST_ANSWER = 20_000
+"""More than the shortest one with what any effort lets a model think."""
+SHOWN = {
+    "agent_calls": "{:,.0f} call",
+    "tool_calls": "{:,.0f} call",
+    "tokens": "{:,.0f} tokens",
+    "cost_usd": "${:.4f}",
+}
+OF_NUMBERS = ("agent_calls", "tool_calls")
+"""The limits that count calls, whatever these take."""
+
+
+def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Iterator[Problem]:
+    """A warning for each limit and agent, none of whose calls can be made under it.
+
+    A limit that an option of the command line sets is told of by that, as nobody wrote it.
+    """
+    limits = subject.machine.limits
+    written = {name: getattr(limits, name) for name in SHOWN}
+    family = agents_called(subject.machine) if any(n is not None for n in written.values()) else {}
+    for name, shown in SHOWN.items():
+        limit = written[name]
+        for asked, agent in family.items() if limit is not None else ():
+            least = _least(agent, name, limit)
+            if least is None or least <= limit:
+                continue
+            least = ceil(least * 10_000) / 10_000
+            takes = shown.format(least)
+            option = options.get(name)
+            where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
+            enough = f"{name}:" if option is None else option
+            whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
+            message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
+            remedy = f"raise it to `{enough} {_plain(least)}` or more"
+            if name not in OF_NUMBERS:
+                remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
+            if option is not None:
+                yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
+                continue
+            path = ("limits", name)
+            yield subject.source.problem(
+                path, NO_CALL_FITS, message, help=remedy, severity="warning"
+            )
+
+
+def _plain(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
+def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
+    """Whether a call of any model fits."""
+    if not isinstance(agent, ModelAgent) or agent.price is not None:
+        return False
+    caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
+    longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
+    tokens = longest + 2 * len(agent.system_prompt.encode()) + 100
+    return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
+
+
+def _least(agent: Agent, name: str, limit: float) -> float | None:
+    """How much of a limit an agent's smallest call may take; None if it is unknown."""
+    if name == "agent_calls":
+        return 1
+    if name == "tool_calls":
+        return 1 if agent.most_tool_calls else None
+    if any(_is_roomy(asked, name, limit) for asked in agent.in_turn):
+        return None
+    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name)]
+    known = [amount for amount in found if amount is not None]
+    return min(known) if len(known) == len(found) else None
+
+
+def _amounts(asked: AgentBase, name: str) -> list[float | None]:
+    if not isinstance(asked, ModelAgent):
+        return [asked.call_usd if name == "cost_usd" else 0]
+    # Only a low limit needs the table of prices, which is long.
+    from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
+
+    return [getattr(least_call(asked, model), name) for model in asked.model]

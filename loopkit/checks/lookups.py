@@ -1,24 +1,38 @@
-"""`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in."""
+"""`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
+
+`fields-as-data`: a condition on data reads the fields that were taken out of a text.
+
+Tools of agents that nobody can call, or that can find nothing: `no-effect`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from loopkit.checks.artifacts import way_without
-from loopkit.checks.sees import unseen
+from loopkit.checks.references import validators_of_tools
 from loopkit.checks.state_paths import on_path
 from loopkit.checks.subject import Subject
-from loopkit.document import read
+from loopkit.checks.templates import unseen
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.language import AcyclicRule, DataFile, Lookup, LookupRule
-from loopkit.language.guard import GuardError, parse_path
-from loopkit.language.guard.paths import ITEMS
-from loopkit.language.template import Anything, Fields, Items, Scalar, Shape
-from loopkit.language.template.shapes import member
+from loopkit.document.reading import read
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.guard.evaluate import ITEMS, parse_path
+from loopkit.language.guard.grammar import GuardError
+from loopkit.language.guard.kleene import parse_requirement
+from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
+from loopkit.language.validators import (
+    AcyclicRule,
+    DataFile,
+    Lookup,
+    LookupRule,
+    RequireRule,
+    rules_of,
+)
+from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.flow import Token
-from loopkit.machine.item_types import step_into
-from loopkit.machine.path_values import same_as, values_at
+from loopkit.machine.item_list import same_as, step_into, values_at
 from loopkit.validators.data import NoData, data_in, place
 
 MOST_SHOWN = 12
@@ -167,3 +181,129 @@ def _check_types(
         heads = list(item.fields) if isinstance(item, Fields) else []
         at = "" if lookup.at else "[]."
         yield _without_values(subject, (*path, "in" if at else "at"), place(lookup), heads, at)
+
+
+def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
+    """A warning for each `require` of whose artifact every author makes such a text.
+
+    The text may hold data as well, under other names; what it has a pattern for is hardly that.
+    """
+    for placed in subject.rules:
+        rule = placed.rule
+        if not isinstance(rule, RequireRule):
+            continue
+        read = _read(rule)
+        for state in placed.used_at:
+            artifact = subject.machine.states[state].judges
+            found = sorted(read & _fields(subject, artifact or ""))
+            if found:
+                told = f"`{found[0]}` is a field of the text of `{artifact}`"
+                message = f"{told}, and `require` reads only data, JSON or YAML"
+                remedy = "judge the text itself, with `section`, `matches` or `count`"
+                path = (*placed.path, "require")
+                yield subject.source.problem(
+                    path, "fields-as-data", message, help=remedy, severity="warning"
+                )
+
+
+def _read(rule: RequireRule) -> frozenset[str]:
+    """The fields of the artifact that a rule may read; another check reports its syntax."""
+    try:
+        if rule.each is not None:
+            parse_path(rule.each)
+            return frozenset({rule.each.partition("[")[0].partition(".")[0]})
+        return frozenset(name.partition(".")[0] for name in parse_requirement(rule.require).names)
+    except GuardError:
+        return frozenset()
+
+
+def _fields(subject: Subject, artifact: str) -> frozenset[str]:
+    """The fields that every author of an artifact extracts from its text."""
+    machine = subject.machine
+    authors = subject.graph.artifacts.get(artifact, ())
+    each = []
+    for author in authors:
+        output = machine.states[author].output_at(author)
+        is_data = any(agent.schema_ is not None for agent in machine.agents_at(author))
+        each.append(frozenset() if output is None or is_data else frozenset(output.fields))
+    return frozenset.intersection(*each) if each else frozenset()
+
+
+OF_TOOLS = ("max_tool_calls", "tool_use")
+
+
+def check_tools(subject: Subject) -> Iterator[Problem]:
+    """A warning for each tool, and each key about tools, that changes nothing."""
+    authors = {agent for asked in subject.machine.authoring.values() for agent in asked}
+    judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
+    for name, agent in subject.machine.model_agents.items():
+        for key, message in _idle(agent):
+            yield subject.no_effect(("agents", name, key), message)
+        if agent.tools and name in judges - authors:
+            message = f"`{name}` only judges, and judges call no tools"
+            yield subject.no_effect(("agents", name, "tools"), message)
+            continue
+        yield from _never_called(subject, name, agent)
+        yield from _finding_nothing(subject, name, agent)
+
+
+def _idle(agent: ModelAgent) -> Iterator[tuple[str, str]]:
+    """The keys about tools that nothing reads."""
+    if not agent.tools:
+        for key in OF_TOOLS:
+            if key in agent.model_fields_set:
+                yield key, "the agent has no `tools`"
+    if "reask" in agent.model_fields_set:
+        if agent.require_tool is None:
+            yield "reask", "an agent without `require_tool` is never asked again for its answer"
+        elif agent.leaves_tools_alone:
+            yield "reask", "with `tool_use: runner` it is asked again up to `max_tool_calls`"
+
+
+def _never_called(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
+    others = [tool for tool in agent.tools if tool != agent.require_tool]
+    if not others or (reason := _no_tools(agent)) is None:
+        return
+    why, remedy = reason
+    for tool in others:
+        message = f"nobody calls it: {why}, and loopkit only the one of `require_tool`"
+        yield subject.no_effect(("agents", name, "tools", tool), message, remedy)
+
+
+def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
+    """Why an agent's model calls no tools, and the remedy; None if it may call some."""
+    if agent.leaves_tools_alone:
+        return "with `tool_use: runner` the model calls no tools", "delete it"
+    # Only an agent with tools needs the table of models, which is long.
+    from loopkit.agents.model.pricing import provider_of  # noqa: PLC0415 - see above
+    from loopkit.agents.model.reply import NO_TOOLS, has_tools  # noqa: PLC0415 - see above
+
+    if any(has_tools(one, model) for one in agent.in_turn for model in one.model):
+        return None
+    told = f"LiteLLM says that `{agent.model[0]}` calls no tools"
+    if provider_of(agent.model[0]) in NO_TOOLS:
+        return told, "take another model; those of Ollama call tools as `ollama_chat/…`"
+    return told, "take another model, or write `tool_use: native` if it does call tools"
+
+
+def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
+    """Validators whose judges no tool asks, and tools for drafts of what is not a text."""
+    for path, validator in validators_of_tools(subject, name):
+        rules = rules_of(subject.machine.validators.get(validator, ()))
+        judge = next((rule.asks for rule in rules if rule.asks is not None), None)
+        if judge is None:
+            continue
+        has_others = any(rule.asks is None for rule in rules)
+        left = "only its other rules are used" if has_others else "so it finds nothing"
+        message = f"`{validator}` asks `{judge}`, but a tool asks no judges; {left}"
+        remedy = "name a validator without judges, and let the validate state ask them"
+        yield subject.no_effect(path, message, remedy)
+    for state, asked in subject.machine.authoring.items():
+        output = subject.machine.states[state].output_at(state)
+        if name in asked and output is not None and output.may_be_missing:
+            where = output.file or output.folder
+            message = f"a draft is a text, and `{state}` leaves `{where}`: each draft is rejected"
+            for tool, one in agent.tools.items():
+                if one.validators:
+                    at: DocPath = ("agents", name, "tools", tool, "by")
+                    yield subject.no_effect(at, message, "add `else: reply` to its `output`")

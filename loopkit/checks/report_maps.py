@@ -1,15 +1,49 @@
-"""`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form."""
+"""`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form.
+
+`bad-word`, `one-sided`: tables of words with one word twice, or with one outcome only.
+
+`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used.
+
+`unknown-field`, `unknown-word`, `bad-path`: a `map` does not fit its agent's `schema:`.
+
+`no-keyword`: a JSON Schema, or a file in place of one, that says nothing about data.
+
+`missing-group`, `unknown-group`, `two-readings`: `verdict:` can't read the answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
+from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
-from loopkit.checks.word_tables import ambiguous, one_sided
-from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem
-from loopkit.language import Agent, JudgeRule, ReportMap
+from loopkit.document.document import DocPath, Document
+from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
+from loopkit.document.reading import Included, read
+from loopkit.language.agents import Agent
+from loopkit.language.agents.calls import WAITS, ErrorRule
+from loopkit.language.bundling import schemas_in
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
+from loopkit.language.states.state import ExtractAll, ExtractCount, ExtractMatch
+from loopkit.language.validators import MatchesRule, Rule
+from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.report_map import GROUPS, ReportMap, VerdictReading
+from loopkit.text.patterns import PatternError, compile_pattern
+from loopkit.validators.judges.form import fold
 from loopkit.values import Value
+
+if TYPE_CHECKING:
+    from regex import Pattern
+
+    from loopkit.validators.judges.report_form import ReportForm
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
@@ -78,3 +112,445 @@ def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Pr
 
 def _leads_into(outer: str, inner: str) -> bool:
     return f"{inner}.".startswith(f"{outer}.")
+
+
+def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> Iterator[Problem]:
+    """Words that the reader does not distinguish, and an empty word."""
+    known: dict[str, str] = {}
+    for word in words:
+        if not fold(word):
+            yield subject.source.problem(
+                (*path, word), "bad-word", "this word is empty", key=True,
+                help="write the word that the report has there",
+            )  # fmt: skip
+        elif (before := known.setdefault(fold(word), word)) != word:
+            yield subject.source.problem(
+                (*path, word), "bad-word", f"`{word}` is the same word as `{before}`", key=True,
+                help="words are compared without regard to case; delete one of them",
+            )  # fmt: skip
+
+
+def one_sided(
+    subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
+) -> Iterator[Problem]:
+    """A warning for words that can't accept anything, or can't reject anything."""
+    meanings = set(words.values())
+    if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
+        return
+    lacking = "accept" if "fail" in meanings else "reject"
+    yield subject.source.problem(
+        path,
+        "one-sided",
+        f"with these words the judge can only {'reject' if lacking == 'accept' else 'accept'}",
+        help=f"add the word with which it would {lacking}{more}",
+        severity="warning",
+        key=True,
+    )
+
+
+def check_patterns(subject: Subject) -> Iterator[Problem]:
+    """Those under `patterns:`, in rules, in `fields:` of an output and in `errors:` of an agent."""
+    named = subject.machine.patterns
+    for name, pattern in named.items():
+        yield from _pattern(subject, ("patterns", name), pattern)
+    for path, pattern in pattern_places(subject):
+        if pattern not in named:
+            yield from _pattern(subject, path, pattern)
+            yield from _misspelt_pattern(subject, path, pattern)
+    for path, pattern in _error_patterns(subject):
+        faults = list(_pattern(subject, path, pattern))
+        yield from faults or _groups(subject, path, pattern)
+
+
+def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """Every place where a pattern, or the name of one, is written."""
+    for placed in subject.rules:
+        yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
+    yield from _of_outputs(subject)
+
+
+def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, state in subject.machine.states.items():
+        output = state.output_at(name)
+        for field, how in output.fields.items() if output is not None else ():
+            path: DocPath = ("states", name, "output", "fields", field)
+            match how:
+                case ExtractMatch(match=pattern):
+                    yield (*path, "match"), pattern
+                case ExtractAll(all=pattern):
+                    yield (*path, "all"), pattern
+                case ExtractCount(count=pattern):
+                    yield (*path, "count"), pattern
+
+
+def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for path, errors in _error_rules(subject):
+        for index, rule in enumerate(errors):
+            for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+                if pattern is not None:
+                    yield (*path, "errors", index, key), pattern
+
+
+def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
+    for name, agent in subject.machine.agents.items():
+        yield ("agents", name), agent.error_rules
+    for placed in subject.rules_of(CommandRule):
+        yield placed.path, placed.rule.errors
+
+
+def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        before = pattern[: error.position or 0]
+        message = f"this is not a regular expression: {error.reason}"
+        remedy = (
+            "to match such a character literally, put a backslash before it: `\\(`, `\\[`, `\\*`"
+        )
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        yield subject.source.problem_inside(
+            path, "bad-pattern", message, help=remedy, line=line, column=column
+        )
+
+
+def _groups(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    """The groups of a pattern under `errors:`, which say when to go on."""
+    for name in sorted(compile_pattern(pattern).groupindex.keys() - WAITS):
+        near = closest(name, sorted(WAITS))
+        remedy = f"did you mean `{near}`?" if near else "write `(?:…)`"
+        yield subject.no_effect(path, f"nothing reads the group `{name}`", remedy)
+
+
+def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+    near = closest(pattern, subject.machine.patterns) if is_plain_id(pattern) else None
+    if near is not None:
+        message = f"there is no pattern `{pattern}`, so this looks for the word itself"
+        remedy = f"did you mean `{near}`?"
+        yield subject.source.problem(
+            path, "unknown-pattern", message, help=remedy, severity="warning"
+        )
+
+
+def check_counts(subject: Subject) -> Iterator[Problem]:
+    """A range of counts has room for at least one."""
+    for placed in subject.rules_of(MatchesRule):
+        least, most = placed.rule.count.min, placed.rule.count.max
+        if most is not None and least > most:
+            message = f"no count is at least {least} and at most {most}"
+            remedy = "swap them" if most else "use `not_matches:` for what must not match"
+            path = (*placed.path, "count")
+            yield subject.source.problem(path, "empty-range", message, help=remedy)
+
+
+KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
+"""The types of the numbers and the checks of a report."""
+OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
+
+
+class _Fit(Value, frozen=True):
+    """One map, compared with one declared report."""
+
+    subject: Subject
+    mapped: Mapped
+    form: ReportForm
+    report: DataType
+
+    @property
+    def judge(self) -> str:
+        return self.mapped.rule.judge
+
+    def problem(self, key: str, code: str, message: str, remedy: str) -> Problem:
+        """A problem at a key of the map, or at the map where the key is not written."""
+        written = self.is_written(key)
+        path = (*self.mapped.path, key) if written else self.mapped.path
+        return self.subject.source.problem(path, code, message, help=remedy, key=not written)
+
+    def is_written(self, key: str) -> bool:
+        """Whether a key is written in the map."""
+        return bool(getattr(self.mapped.map, key) != getattr(ReportMap(), key))
+
+
+def check_report_schemas(subject: Subject) -> Iterator[Problem]:
+    """The paths of a map lead to fields of the schema, and its tables know all words there."""
+    for mapped in judges_with_map(subject):
+        agent = subject.machine.agents.get(mapped.rule.judge)
+        if agent is not None and agent.schema_:
+            from loopkit.validators.judges.prompt import report_form_of  # noqa: PLC0415 - few are
+
+            machine = subject.machine
+            form = report_form_of(mapped.rule, agent, machine.levels, machine.origins)
+            fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
+            yield from _verdict(fit)
+            yield from _findings(fit)
+            yield from _results(fit)
+
+
+def _verdict(fit: _Fit) -> Iterator[Problem]:
+    found = _at(fit.report, fit.form.verdict)
+    if isinstance(found, _Unknown) and fit.form.has_verdict:
+        yield _no_field(fit, "verdict", fit.form.verdict, found)
+    elif isinstance(found, DataType) and (found.fields is not None or found.items is not None):
+        message = f"`{fit.form.verdict}` is not a single word in the schema of `{fit.judge}`"
+        yield fit.problem("verdict", "bad-path", message, "name the field that is the verdict")
+    elif isinstance(found, DataType):
+        yield from _words(fit, "verdicts", found, fit.form.verdicts)
+
+
+def _findings(fit: _Fit) -> Iterator[Problem]:
+    path = fit.form.parts.findings
+    found = _at(fit.report, path)
+    if isinstance(found, _Unknown):
+        yield _no_field(fit, "findings", path, found)
+    elif found is not None and found.items is not None:
+        yield from _of_item(fit, found.items)
+    elif found is not None and _is_none(found):
+        message = f"`{path}` is not a list in the schema of `{fit.judge}`"
+        yield fit.problem("findings", "bad-path", message, "name the list of findings")
+
+
+def _is_none(found: DataType) -> bool:
+    """Whether it is neither a list nor a text that stands for one finding."""
+    is_text = found.scalar == "str" and not found.values
+    return found.fields is not None or (found.scalar is not None and not is_text)
+
+
+def _results(fit: _Fit) -> Iterator[Problem]:
+    """The numbers and the checks of a report."""
+    parts = fit.form.parts
+    for key, path in (("met", parts.met), ("checked", parts.checked)):
+        if path is not None:
+            yield from _result(fit, (key,), path, "a number")
+    for severity, path in parts.counts.items():
+        yield from _result(fit, ("counts", severity), path, "a number")
+    for path in parts.checks:
+        yield from _result(fit, ("checks", path), path, "true or false")
+
+
+def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
+    found = _at(fit.report, path)
+    place, is_key = (*fit.mapped.path, *at), at[0] == "checks"
+    if isinstance(found, _Unknown):
+        message = f"the schema of `{fit.judge}` has no field `{path}`"
+        remedy = did_you_mean(path, found.choices)
+        yield fit.subject.source.problem(place, "unknown-field", message, help=remedy, key=is_key)
+    elif found is not None and _is_other(found, kind):
+        message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
+        remedy = f"name a field that is {kind}"
+        yield fit.subject.source.problem(place, "bad-path", message, help=remedy, key=is_key)
+
+
+def _is_other(found: DataType, kind: str) -> bool:
+    is_known = found.scalar is not None or found.fields is not None or found.items is not None
+    return is_known and found.scalar not in KINDS[kind]
+
+
+def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
+    if item.fields is None:
+        return
+    required = {"message", *(["severity"] if fit.form.has_severity else [])}
+    for key in OF_FINDINGS:
+        path = _path_of(fit.form, key)
+        found = None if path is None else _at(item, path)
+        if path and isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
+            yield _no_field(fit, key, path, found)
+    if isinstance(severity := _at(item, fit.form.severity), DataType):
+        yield from _words(fit, "severities", severity, fit.form.severities)
+    if isinstance(code := _at(item, fit.form.parts.code), DataType) and fit.form.parts.codes:
+        yield from _words(fit, "codes", code, fit.form.parts.codes)
+    origin = None if fit.form.origin is None else _at(item, fit.form.origin)
+    if isinstance(origin, DataType):
+        # A missing or null value leaves it open.
+        words = (origin.items or origin).replace(optional=False)
+        yield from _words(fit, "origins", words, fit.form.origin_words)
+
+
+def _path_of(form: ReportForm, key: str) -> str | None:
+    if key in ("severity", "origin"):
+        return form.severity if key == "severity" else form.origin
+    path: str | None = getattr(form.parts, key)
+    return path
+
+
+def _words(
+    fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]
+) -> Iterator[Problem]:
+    """Words that the schema allows and the table does not know, and vice versa."""
+    allowed = _possible_words(datatype)
+    known = {fold(word) for word in words}
+    unknown = [word for word in allowed if fold(word) not in known]
+    if unknown:
+        named = ", ".join(f"`{word}`" for word in unknown)
+        message = f"`{table}` does not know {named}, which the schema of `{fit.judge}` allows"
+        remedy = f"say under `{table}:` what it means"
+        yield fit.problem(table, "unknown-word", message, remedy)
+    written: Mapping[str, object] = getattr(fit.form.parts, table)
+    for word in written if allowed else ():
+        if word not in allowed:
+            yield _misspelt_word(fit, table, word, allowed)
+
+
+def _misspelt_word(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
+    """A word that no report can have, or that the schema spells differently."""
+    near = next((one for one in allowed if fold(one) == fold(word)), None)
+    return fit.subject.source.problem(
+        (*fit.mapped.path, table, word),
+        "unknown-word",
+        f"the schema of `{fit.judge}` does not allow `{word}` there",
+        help=f"write it as there: `{near}`" if near else did_you_mean(word, allowed),
+        severity="warning" if near else "error",
+        key=True,
+    )
+
+
+def _possible_words(datatype: DataType) -> tuple[str, ...]:
+    """The words that a report can have there; empty if they cannot be listed."""
+    words = ("true", "false") if datatype.scalar == "bool" else datatype.values
+    # An optional value that is left out is null.
+    return (*words, "null") if words and datatype.optional else words
+
+
+class _Unknown(Value, frozen=True):
+    """A step that leads nowhere."""
+
+    choices: tuple[str, ...]
+
+
+def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
+    """The type at a path; None if the JSON Schema leaves it open."""
+    found: DataType = datatype
+    before: list[str] = []
+    for step in path.split("."):
+        if found.fields is None:
+            return None if found.scalar is None and found.items is None else _Unknown(())
+        known = found.field(step)
+        if known is None:
+            return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
+        found = known
+        before.append(step)
+    return found
+
+
+def _no_field(fit: _Fit, key: str, path: str, unknown: _Unknown) -> Problem:
+    where = "the schema" if key in ("verdict", "findings") else "a finding in the schema"
+    message = f"{where} of `{fit.judge}` has no field `{path}`"
+    near = did_you_mean(path, unknown.choices)
+    remedy = near if fit.is_written(key) else f"add `{key}:` with its path; {near}"
+    return fit.problem(key, "unknown-field", message, remedy.removesuffix("; "))
+
+
+_DATA = "a file of data is the default of an input: `{type: {...: any}, default: {file: %s}}`"
+
+
+def check_silent_schemas(subject: Subject) -> Iterator[Problem]:
+    """A warning for each schema that has words but no keyword."""
+    machine = json.loads(subject.loaded.resolved)["machine"]
+    for path, schema in schemas_in(machine):
+        for silence in silent_parts(schema):
+            yield _problem(subject, path, silence)
+
+
+def _problem(subject: Subject, path: DocPath, silence: Silence) -> Problem:
+    here = (*path, *silence.steps)
+    if here in subject.source.included:
+        name = unquote(str(here[-1]))
+        message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
+        return _place(subject, (*path, *silence.referred_from), message, _of_file(silence, name))
+    message = "this JSON Schema has no keyword, so it allows anything"
+    return _place(subject, here, message, _remedy(silence))
+
+
+def _of_file(silence: Silence, name: str) -> str:
+    if silence.words <= DEFINITIONS:
+        return f"name one of its parts: `$ref: {name}#/$defs/NAME`"
+    return _DATA % name
+
+
+def _remedy(silence: Silence) -> str:
+    if silence.words == {"file"}:
+        return "in a JSON Schema another file is named by `$ref: PATH`"
+    if silence.words <= DEFINITIONS:
+        return "name the part that is meant: `$ref: '#/$defs/NAME'`"
+    meant = next(filter(None, map(_keyword_like, sorted(silence.words))), None)
+    return f"did you mean `{meant}`?" if meant else "add one, such as `type`; `{}` allows anything"
+
+
+@lru_cache(maxsize=256)
+def _keyword_like(word: str) -> str | None:
+    return closest(word, sorted(keywords()), 0.75)
+
+
+def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
+    """A problem at its place, which may be in a file that became a part of the schema."""
+    warning = subject.source.problem(path, "no-keyword", message, help=remedy, severity="warning")
+    for length in range(len(path), 0, -1):
+        file = subject.source.included.get(path[:length])
+        if file is not None:
+            return _inside(warning, file, path[length:])
+    return warning
+
+
+def _inside(problem: Problem, file: Included, path: DocPath) -> Problem:
+    document = _document(file.text, file.file)
+    return problem if document is None else problem.replace(span=document.span(path))
+
+
+@lru_cache(maxsize=8)
+def _document(text: str, file: str) -> Document | None:
+    """A file with its places; None for JSON with tabs where YAML allows none."""
+    with suppress(ProblemsFound):
+        return read(text, file)
+    return None
+
+
+OF_REPORTS = ("map", "score")
+"""Keys of a judge that read a report in JSON."""
+
+
+def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
+    """Each `verdict:` of a rule by itself, and together with other readings of the answer."""
+    for placed in subject.rules:
+        path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
+        if reading is None:
+            continue
+        yield from _two_readings(subject, path, rule)
+        yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
+        yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
+        yield from _without_groups(subject, (*path, "verdict"), reading)
+
+
+def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
+    for key in OF_REPORTS if rule.asks is not None else ():
+        if getattr(rule, key) is not None:
+            yield subject.source.problem(
+                (*path, key),
+                "two-readings",
+                f"`{key}` reads a report in JSON, and `verdict` reads text",
+                help="a judge answers in one form; delete the other key",
+                key=True,
+            )
+
+
+def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
+    for place, written in (((*path, *at), text) for at, text in reading.patterns):
+        pattern = subject.pattern(written)
+        if pattern is None:
+            continue
+        if place[-1] == "findings":
+            yield from _of_findings(subject, place, pattern)
+        elif not pattern.groups:
+            what = "word of the verdict" if place[-1] == "pattern" else "number"
+            message = f"no group of this pattern captures the {what}"
+            remedy = "put parentheses around it, as in `^Result: (PASS|FAIL)$`"
+            yield subject.source.problem(place, "missing-group", message, help=remedy)
+
+
+def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
+    for name in pattern.groupindex:
+        if name not in GROUPS:
+            message = f"a finding has no field `{name}`"
+            remedy = did_you_mean(name, GROUPS)
+            yield subject.source.problem(path, "unknown-group", message, help=remedy)
+    if "message" not in pattern.groupindex:
+        message = "no group of this pattern captures the message of a finding"
+        remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
+        yield subject.source.problem(path, "missing-group", message, help=remedy)

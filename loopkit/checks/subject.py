@@ -1,25 +1,29 @@
 """The subject of every check: the machine, its graph, its source, and the names known where.
 
 `no-effect`, which several checks give, is made here.
+
+Names mentioned in a text, read generously: a name is unused only if no text mentions it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
-from loopkit.language import ToolBase
+from loopkit.language.agents.tools import ToolBase
 from loopkit.language.load import Loaded, Source
-from loopkit.language.template import Shape
-from loopkit.machine.components import is_cyclic, strong_components
+from loopkit.language.template.grammar import Shape
+from loopkit.machine.cycles import is_cyclic, strong_components
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.text.patterns import PatternError, compile_pattern
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -101,3 +105,37 @@ def target_path(edge: Edge) -> DocPath:
     if edge.back:
         return (*edge.path, "revise")
     return edge.path if edge.is_brief else (*edge.path, "target")
+
+
+# An unclosed tag reaches to the end, so that the text is searched only once.
+CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
+TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)", re.DOTALL)
+PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
+HYPHENED = re.compile(r"[\w-]+")
+
+
+class Mentions(Value, frozen=True):
+    """The words of the code of a text; quoted words count, because they may be fields."""
+
+    names: frozenset[str]
+    whole: frozenset[str]
+    """The names that occur somewhere without a field."""
+
+
+@lru_cache(maxsize=4096)
+def in_template(text: str) -> Mentions:
+    """The names in the `{{ }}` and `{% %}` of a template."""
+    return in_code(" ; ".join(CODE.findall(text)))
+
+
+@lru_cache(maxsize=4096)
+def in_code(text: str) -> Mentions:
+    """The names in an expression: a guard, a condition, a path, the inside of a template."""
+    bare = TEXT.sub(" ", text)
+    paths = [re.split(r"\s*\.\s*", path) for path in PATH.findall(bare)]
+    texts = [found[1:-1] for found in TEXT.findall(text)]
+    quoted = [*texts, *(word for found in texts for word in re.findall(r"\w+", found))]
+    # In a guard that is a name, in a template it is arithmetic.
+    hyphened = HYPHENED.findall(bare)
+    names = frozenset([*(step for path in paths for step in path), *quoted, *hyphened])
+    return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))

@@ -1,19 +1,60 @@
-"""`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path."""
+"""`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path.
+
+Uses of templates: every template of a machine, with the names that it may read in its place.
+
+`before-first-work`: a `baseline` command needs more than the input, and runs before any work.
+
+`missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why.
+
+`unknown-name`, `may-be-missing`, `no-effect`: `needs` names something missing or useless.
+
+`not-a-template`: template braces in a text that is sent unchanged.
+
+`unknown-name`, `unknown-field`: `sees:` shows a rule something that does not exist.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
-from loopkit.checks.subject import Subject
-from loopkit.checks.template_uses import OF_AGENTS, OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS, Use, uses
-from loopkit.document.problems import Problem, closest
-from loopkit.language.template import TemplateError, check, parse
+from loopkit.checks.references import is_plain_id, validators_of_tools
+from loopkit.checks.subject import Subject, target_path
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.section import INPUT_FILE, Emission
+from loopkit.language.states import State
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
+from loopkit.language.template.rendering import check, parse
+from loopkit.language.validators import Rule
+from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
+from loopkit.machine.graph import Graph, names_in_templates, names_needed
+from loopkit.machine.scope import over, shape_of
+from loopkit.proof.outcomes.analysis import PlacedRule
+from loopkit.values import Value
 
 REPORT_NAMES = frozenset({"report", "reports"})
+
+OF_MESSAGES: Names = {
+    "item": Anything(),
+    "index": Scalar(),
+    "value": Anything(),
+    "parent": Anything(),
+}
+OF_COMMANDS: Names = {"prompt": Scalar(), "session": Scalar()}
+OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
+OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar())})}
+"""Names of the agent itself that its templates know, if it has them."""
+
 KNOWN_TO = (
     (
         ("choice", "comment"),
@@ -109,3 +150,389 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     if name in REPORT_NAMES:
         return "nothing has been judged on any path to here"
     return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""
+
+
+Names = Mapping[str, Shape]
+
+
+class Use(Value, frozen=True):
+    """One filling of a template."""
+
+    path: DocPath
+    text: str
+    names: Names | None
+    """None if nothing ever fills it, so that only its syntax can be checked."""
+    state: str | None = None
+    """The state whose work needs it."""
+    used_at: DocPath | None = None
+    """The place that fills it, if it is written elsewhere."""
+
+
+def uses(subject: Subject) -> Iterator[Use]:
+    yield from _of_states(subject)
+    yield from _of_workspaces(subject)
+    yield from _of_feedback(subject)
+    yield from _of_events(subject)
+    yield from _of_rules(subject)
+    yield from _of_agents(subject)
+    yield from _of_tools(subject)
+
+
+def _of_states(subject: Subject) -> Iterator[Use]:
+    for name, state in subject.machine.states.items():
+        for path, text in state.templates:
+            yield Use(("states", name, *path), text, subject.entering[name], name)
+        emission = state.emits
+        for path, text in emission.templates if emission is not None else ():
+            yield Use(("states", name, "emit", *path), text, subject.entering[name], name)
+
+
+def _of_workspaces(subject: Subject) -> Iterator[Use]:
+    """The paths of workspaces, which are filled whenever a state or a judge works there."""
+    for name, state in subject.machine.states.items():
+        if state.works_outside:
+            for path, text in workspace_of(subject, name):
+                yield Use(path, text, subject.entering[name], name)
+    for placed in subject.rules_of(JudgeRule):
+        for path, text in _workspace(subject, placed.rule.judge):
+            yield from (Use(path, text, subject.entering[name], name) for name in placed.judged_at)
+
+
+def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+    """The path of the workspace in which a state works: its own, its agent's or the machine's."""
+    state = subject.machine.states[name]
+    own: DocPath = ("states", name)
+    agents = state.asks or (None,)
+    found = (_workspace(subject, asked, (own, state.own_workspace)) for asked in agents)
+    yield from dict.fromkeys(chain.from_iterable(found))
+
+
+def _workspace(
+    subject: Subject, asked: str | None, *own: tuple[DocPath, Workspace | None]
+) -> Iterator[tuple[DocPath, str]]:
+    agent = subject.machine.agents.get(asked or "")
+    of_agent = agent.workspace if agent is not None else None
+    of_machine: tuple[DocPath, Workspace | None] = ((), subject.machine.workspace)
+    for path, workspace in (*own, (("agents", asked or ""), of_agent), of_machine):
+        if workspace is not None:
+            yield (*path, "workspace", "path"), workspace.path
+            return
+
+
+def _of_feedback(subject: Subject) -> Iterator[Use]:
+    unused = dict(subject.machine.feedback)
+    for edge in subject.graph.edges:
+        written = edge.feedback
+        if written is None:
+            continue
+        at: DocPath = (*edge.path, "feedback")
+        names = subject.scope.taking(edge)
+        if written in subject.machine.feedback:
+            unused.pop(written, None)
+            text = subject.machine.feedback[written]
+            yield Use(("feedback", written), text, names, edge.source, at)
+        elif not is_plain_id(written):
+            yield Use(at, written, names, edge.source)
+    for name, text in unused.items():
+        yield Use(("feedback", name), text, None)
+
+
+def _of_events(subject: Subject) -> Iterator[Use]:
+    """The texts of events that are stored when edges are taken and when tools find something."""
+    for state, agents in subject.machine.authoring.items():
+        for agent in agents:
+            for tool, emission in _emitting_tools(subject, agent):
+                for path, text in emission.templates:
+                    at: DocPath = ("agents", agent, "tools", tool, "emit", *path)
+                    yield Use(at, text, subject.entering[state], state, ("states", state, "agent"))
+    for edge in subject.graph.edges:
+        for path, text in edge.emit.templates if edge.emit is not None else ():
+            yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
+
+
+def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emission]]:
+    asked = subject.machine.agents.get(agent)
+    for name, tool in asked.callable_tools.items() if asked is not None else ():
+        if tool.emits is not None:
+            yield name, tool.emits
+
+
+def _of_rules(subject: Subject) -> Iterator[Use]:
+    for placed in subject.rules:
+        for path, text, own in _texts_of_rule(placed):
+            if not placed.used_at:
+                yield Use(path, text, None)
+            for state in placed.used_at:
+                names = over(own, subject.judging[state])
+                yield Use(path, text, names, state, _item_at(subject, placed, state))
+
+
+def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath | None:
+    """The place where a state, or a tool of its agent, names the validator of a rule; None for an
+    inline rule."""
+    if placed.path[0] == "states":
+        return None
+    if state not in subject.judges:
+        return next(
+            at
+            for agent in subject.machine.states[state].asks
+            for at, name in validators_of_tools(subject, agent)
+            if name == placed.path[1]
+        )
+    return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
+
+
+def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
+    """The templates of a rule, each with the names that it alone sees."""
+    rule, path = placed.rule, placed.path
+    yield from (((*path, *at), text, OF_MESSAGES) for at, text in rule.finding_templates)
+    own = OF_PROGRAMS if rule.program else {}
+    yield from (((*path, *at), text, own) for at, text in rule.templates)
+
+
+def _of_agents(subject: Subject) -> Iterator[Use]:
+    """The arguments and the input of command agents, wherever these write or judge."""
+    for name, agent in subject.machine.agents.items():
+        known = {**OF_COMMANDS, **{own: OF_AGENTS[own] for own in agent.own_names}}
+        for at, text in agent.templates:
+            path: DocPath = ("agents", name, *at)
+            if at[0] == "resume":
+                yield Use(path, text, known)
+            else:
+                yield from _uses_by_states(subject, name, path, text, {**known, **OF_PROGRAMS})
+
+
+def _of_tools(subject: Subject) -> Iterator[Use]:
+    """The templates of tools, which see only the arguments of the tool."""
+    for agent, declared in subject.machine.agents.items():
+        for name, tool in declared.callable_tools.items():
+            shape = Anything() if tool.accepts is None else shape_of(tool.accepts)
+            fields = shape.fields if isinstance(shape, Fields) else {}
+            for at, text in tool.templates:
+                yield Use(("agents", agent, "tools", name, *at), text, fields)
+
+
+def _uses_by_states(
+    subject: Subject, agent: str, path: DocPath, text: str, own: Names
+) -> Iterator[Use]:
+    """One template of a command agent for each state that asks it."""
+    for name in (name for name, asked in subject.machine.authoring.items() if agent in asked):
+        names = over(own, subject.entering[name])
+        yield Use(path, text, names, name, ("states", name, "agent"))
+    for placed in subject.rules_of(JudgeRule):
+        if placed.rule.judge == agent:
+            # A judge's command is filled with its request and with what the run was given.
+            given = {"input": subject.entering[subject.machine.start]["input"]}
+            yield Use(path, text, {**own, **given}, None, (*placed.path, "judge"))
+
+
+def check_baselines(subject: Subject) -> Iterator[Problem]:
+    """The templates of rules with `baseline`, and the workspaces in which they run."""
+    places: dict[DocPath, str] = {}
+    for placed in subject.rules_of(CommandRule):
+        if placed.rule.baseline:
+            places.update(((*placed.path, *at), text) for at, text in placed.rule.templates)
+            for name in placed.judged_at:
+                places.update(workspace_of(subject, name))
+    for path, text in places.items():
+        yield from _too_early(subject, path, text)
+
+
+def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
+    try:
+        named = parse(text).names
+    except TemplateError:
+        # Reported with all other templates that cannot be parsed.
+        return
+    for name in sorted(named - {"input", INPUT_FILE}):
+        yield subject.source.problem_inside(
+            path,
+            "before-first-work",
+            f"`{name}` does not exist yet where this is filled in for the `baseline`",
+            help="it runs before the first work, when there is nothing but `input`",
+        )
+
+
+def check_feedback(subject: Subject) -> Iterator[Problem]:
+    """A revise edge without a report has feedback, and somebody receives the feedback."""
+    for edge in subject.graph.edges:
+        if edge.back:
+            if edge.judges_again(subject.machine.states):
+                continue
+            yield from _check_presence(subject, edge)
+            yield from _check_delivery(subject, edge)
+
+
+def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    source = subject.machine.states[edge.source]
+    if edge.feedback is not None or source.judges is not None or edge.origin is not None:
+        # Findings that go to an origin were made before.
+        return
+    example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
+    message = f"`{edge.source}` judges nothing, so it has no findings to send back"
+    remedy = f"say what has to change: `feedback: {example}`"
+    path = target_path(edge)
+    yield subject.source.problem(path, "missing-feedback", message, help=remedy, key=True)
+
+
+def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
+    """Only agents and templates read feedback; else it waits for the artifact's author."""
+    target = subject.machine.states.get(edge.target)
+    if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
+        message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
+        yield subject.source.problem(
+            target_path(edge),
+            "undelivered-feedback",
+            message,
+            help="a child that runs again is not told why",
+            severity="warning",
+        )
+    if target is None or target.reads_feedback or target.ends:
+        return
+    judged = subject.machine.states[edge.source].judges
+    path = target_path(edge)
+    if judged is None:
+        message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
+        readers = _readers(subject, edge)
+        remedy = f"revise the state that has to change something{readers}"
+        yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+        return
+    for author in subject.graph.artifacts.get(judged, ()):
+        way = _way_around(subject, edge, author)
+        if way is not None:
+            message = (
+                f"the feedback is for `{author}`, which does not work on every path from there"
+            )
+            remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
+            yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+            return
+
+
+def _readers(subject: Subject, edge: Edge) -> str:
+    """The states before an edge that read feedback, for a remedy."""
+    states = [
+        name
+        for name, state in subject.machine.states.items()
+        if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
+    ]
+    return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
+
+
+def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
+    """A forward path from the target of a revise edge to its source without the author."""
+    if author == edge.target:
+        return None
+    return state_paths.shortest_path(
+        subject.graph,
+        edge.target,
+        lambda name: name == edge.source,
+        lambda way: way.forward and way.target != author,
+    )
+
+
+ARTIFACTS = "`needs` names artifacts or fields of them"
+
+
+def check_needs(subject: Subject) -> Iterator[Problem]:
+    """The names under `needs` exist on every path to the state, which may be kept."""
+    for name, state in subject.machine.states.items():
+        yield from _missing(subject, name, state)
+        if state.needed is None or name in subject.graph.keeping:
+            continue
+        # What the texts of a state do not name of it would count for `stalled`.
+        if names_needed(subject.graph, name) <= names_in_templates(subject.graph, name):
+            yield subject.no_effect(("states", name, "needs"), _why_not(subject, name, state))
+
+
+def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
+    """The names that may be missing when the state works."""
+    if not state.needed:
+        # Testing every artifact for each state would take time quadratic in the states.
+        return
+    entering = subject.entering[name]
+    artifacts = {one: entering[one] for one in subject.graph.artifacts if one in entering}
+    for index, needed in enumerate(state.needed):
+        path, text = ("states", name, "needs", index), f"{{{{ {needed} }}}}"
+        for fault in check(parse(text), artifacts):
+            # A template can test for a missing name; `needs` can't.
+            bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
+            error = explain(subject, Use(path, text, artifacts, name), bare)
+            remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
+            yield subject.source.problem(path, error.code, error.message, help=remedy)
+
+
+def _why_not(subject: Subject, name: str, state: State) -> str:
+    """Why a state is never kept."""
+    if not state.may_be_kept:
+        return "who else writes to a file is not known, so this state always works"
+    if not subject.machine.may_be_kept(name):
+        return "a program may depend on more than it is told, so this state always works"
+    return "no way leads here again but by a revision, so there is nothing to keep"
+
+
+def check_plain_texts(subject: Subject) -> Iterator[Problem]:
+    """A warning for `{{ }}` in the `system:` of agents, in rubrics and in messages of checks."""
+    for path, text in _plain_texts(subject):
+        for number, line in enumerate(text.split("\n"), 1):
+            if "{{" in line and "}}" in line:
+                problem = subject.source.problem_inside(
+                    path,
+                    "not-a-template",
+                    "this is not a template; it is sent as written",
+                    help="move the variable part into the prompt",
+                    line=number,
+                    column=line.index("{{") + 1,
+                    length=2,
+                )
+                yield problem.replace(severity="warning")
+
+
+def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, agent in subject.machine.agents.items():
+        yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
+    for placed in subject.rules_of(JudgeRule):
+        for index, criterion in enumerate(placed.rule.rubric):
+            yield (*placed.path, "rubric", index), criterion
+    for mapping in subject.rules:
+        read = mapping.rule.report_map
+        for at, met in read.checks.items() if read is not None else ():
+            yield (*mapping.path, "map", "checks", at, "message"), met.message or ""
+
+
+def check_sees(subject: Subject) -> Iterator[Problem]:
+    """The paths under `sees:`, at each state that judges by the rule; a value may be missing."""
+    for placed in subject.rules:
+        for index, seen in enumerate(placed.rule.shown):
+            path = (*placed.path, "sees", index)
+            for state in placed.used_at:
+                yield from unseen(subject, path, seen, subject.judging[state])
+
+
+def unseen(
+    subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
+    """A problem if a dotted name, written at `path`, is not among the names or their fields."""
+    shape: Shape = Fields(names)
+    before: list[str] = []
+    for step in seen.split("."):
+        if isinstance(shape, Anything):
+            return
+        known = member(shape, step)
+        if known is None:
+            fields = shape.fields if isinstance(shape, Fields) else {}
+            yield _unknown(subject, path, seen, ".".join(before), step, fields)
+            return
+        shape = known
+        before.append(step)
+
+
+def _unknown(
+    subject: Subject, path: DocPath, seen: str, holder: str, step: str, fields: Mapping[str, Shape]
+) -> Problem:
+    if not holder:
+        remedy = did_you_mean(step, fields)
+        return subject.source.problem(path, "unknown-name", f"unknown name `{step}`", help=remedy)
+    remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
+    remedy = remedy or "it is a list or a single value"
+    message = f"`{holder}` has no field `{step}`"
+    return subject.source.problem(path, "unknown-field", message, help=remedy)

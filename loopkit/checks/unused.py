@@ -1,21 +1,45 @@
 """`unused`: a declaration that nothing names.
 
 That is a model, MCP server, agent, validator, guard, pattern, feedback or budget.
+
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+
+`infeasible-success`: an artifact that its author declares impossible ends as a success.
+
+`no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
+
+`unread-verdict`: a report that no later transition reads and nobody is shown.
+
+`unused`: a declared field or input that no text, guard or result names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
 
+from loopkit.checks import guards, state_paths, templates
+from loopkit.checks.artifacts import REPORT
 from loopkit.checks.guards import uses
-from loopkit.checks.models import unknown_models
-from loopkit.checks.patterns import pattern_places
-from loopkit.checks.references import is_plain_id, revise_edges
-from loopkit.checks.subject import Subject
-from loopkit.document.problems import Problem, Severity
-from loopkit.language import JudgeRule, McpTool
-from loopkit.language.guard import Guard
-from loopkit.proof.outcomes import parse_or_problem
+from loopkit.checks.references import is_plain_id, revise_edges, unknown_models
+from loopkit.checks.report_maps import pattern_places
+from loopkit.checks.subject import Mentions, Subject, in_code, in_template, target_path
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem, Severity, closest
+from loopkit.language.agents.tools import McpTool
+from loopkit.language.datatypes.notation import is_json_schema, parse_fields
+from loopkit.language.facts import VERDICT
+from loopkit.language.guard.grammar import Guard
+from loopkit.language.section import INPUT_FILE
+from loopkit.language.states.each import EachState
+from loopkit.language.states.kinds import RenderState
+from loopkit.language.states.state import WorkingState
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.edges import Edge
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.scope import own_names
+from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
+from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
 """The word for a part of a section, if it is not the singular of the section."""
@@ -89,3 +113,273 @@ def _guards(subject: Subject) -> set[object]:
     direct = {name for guard in guards for name in guard.names & named}
     through = (subject.guards.reached.get(name, frozenset()) for name in direct)
     return direct.union(*through)
+
+
+def check_infeasible(subject: Subject) -> Iterator[Problem]:
+    """`infeasible:` names a bool field of the agent's schema."""
+    for name, agent in subject.machine.agents.items():
+        if agent.infeasible is None:
+            continue
+        fields = (parse_fields(agent.schema_).fields or {}) if agent.schema_ else {}
+        path = ("agents", name, "infeasible")
+        if agent.infeasible not in fields:
+            message = f"the schema has no field `{agent.infeasible}`"
+            near = closest(agent.infeasible, fields)
+            add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
+            remedy = f"did you mean `{near}`?" if near else add
+            yield subject.source.problem(path, "unknown-field", message, help=remedy)
+        elif fields[agent.infeasible].scalar != "bool":
+            message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
+            remedy = f"make it `{agent.infeasible}: bool`"
+            yield subject.source.problem(path, "wrong-kind", message, help=remedy)
+
+
+def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
+    """A warning for each edge of such a report that leads to a success without another judgement.
+
+    A validate state, a person, and another writing of the artifact count as judging again.
+    """
+    for name, state in subject.judges.items():
+        if may_be_infeasible(subject, name):
+            for edge in _edges_of_infeasible(subject, name):
+                yield from _check_path(subject, edge, state.validate_)
+
+
+def _edges_of_infeasible(subject: Subject, name: str) -> list[Edge]:
+    """The edges out of a validate state that a report `infeasible` may take."""
+    table = table_of(subject, name)
+    if table is None:
+        return []
+    rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
+    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.exits_of(row)[0]}
+    # If no guard names it, such a report is an error of the class content.
+    return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
+
+
+def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
+    def follows(onward: Edge) -> bool:
+        state = subject.machine.states[onward.source]
+        is_judge = state.waits or state.judges is not None
+        rewrites = artifact_of(subject.machine, onward.source) == artifact
+        return onward.event != "limit" and not is_judge and not rewrites
+
+    way = state_paths.shortest_path(
+        subject.graph, edge.target, lambda name: subject.machine.states[name].succeeds, follows
+    )
+    if way is not None:
+        message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
+        path = state_paths.arrows((edge.source, *way))
+        remedy = f"on the path {path}; let `infeasible` lead elsewhere"
+        yield subject.source.problem(
+            target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
+        )
+
+
+OF_TEXTS = {
+    "fence": "it is found in fences anyway",
+    "fields": "its fields are those of the schema",
+}
+
+
+def check_errors(subject: Subject) -> Iterator[Problem]:
+    """A warning for `on_error` on a state whose work cannot fail."""
+    for name, state in subject.machine.states_of(WorkingState).items():
+        if state.on_error is not None and not state.faults:
+            path = ("states", name, "on_error")
+            message = f"{state.doing} cannot fail, so this edge is never taken"
+            yield subject.no_effect(path, message)
+
+
+def check_outputs(subject: Subject) -> Iterator[Problem]:
+    """A warning for keys of `output` that the work of its state does not ask for."""
+    yield from _of_templates(subject)
+    for name, state in subject.machine.states.items():
+        output = state.output_at(name)
+        if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
+            continue
+        for key, instead in OF_TEXTS.items():
+            if getattr(output, key):
+                asked = " or ".join(map("`{}`".format, state.asks))
+                message = f"the answer of {asked} is data, by its `schema`: {instead}"
+                yield subject.no_effect(("states", name, "output", key), message)
+
+
+def _of_templates(subject: Subject) -> Iterator[Problem]:
+    for name, state in subject.machine.states_of(RenderState).items():
+        output = state.output_at(name)
+        if output.else_ is not None:
+            message = "a filled template is the artifact, whatever its file holds"
+            yield subject.no_effect(("states", name, "output", "else"), message)
+        if state.adds and output.file is None:
+            message = "there is no file to which the text could be added"
+            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
+
+
+def check_opinions(subject: Subject) -> Iterator[Problem]:
+    """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
+    for placed in subject.rules_of(JudgeRule):
+        for key, message in _idle(subject, placed):
+            yield subject.no_effect((*placed.path, key), message)
+
+
+def _idle(subject: Subject, placed: PlacedRule[JudgeRule]) -> Iterator[tuple[str, str]]:
+    rule = placed.rule
+    levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
+    never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
+    if rule.confirm is not None and never_fails:
+        yield "confirm", "this judge never fails: with its `severity` it only advises"
+    if rule.samples > 1 and never_fails:
+        yield "samples", "there is nothing to vote on: with its `severity` this judge only advises"
+    if rule.samples == 1 and "combine" in rule.model_fields_set:
+        yield "combine", "there is one sample, so there is nothing to combine"
+
+
+OF_REPORTS = frozenset(
+    {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
+)
+
+
+def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
+    """A warning for a validate state whose verdict decides nothing and is shown to nobody."""
+    if not subject.judges or _is_shown(subject):
+        return
+    read = {name for use in guards.uses(subject) for name in _names(subject, use.text)}
+    for name in subject.judges:
+        if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
+            message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
+            remedy = (
+                "add a transition with `guard: valid`, or one that revises; or delete the state"
+            )
+            path = ("states", name)
+            yield subject.source.problem(
+                path, "unread-verdict", message, help=remedy, severity="warning", key=True
+            )
+
+
+def _decides(subject: Subject, name: str) -> bool:
+    """Whether a transition of the state itself depends on its report."""
+    own = own_names(subject.graph, name).keys()
+    edges = subject.graph.on(name, "done")
+    guarded = (edge.guard for edge in edges if edge.guard is not None)
+    return any(edge.back for edge in edges) or any(own & _names(subject, g) for g in guarded)
+
+
+def _names(subject: Subject, text: str) -> frozenset[str]:
+    guard = subject.guards.whole(text)
+    return frozenset() if guard is None else guard.names
+
+
+def _is_shown(subject: Subject) -> bool:
+    """Whether some text, person or result draws on reports; which one it is, is left open."""
+    states = subject.machine.states.values()
+    picks = any(state.picks_best for state in states)
+    shows = any(at[0] == "show" and name == REPORT for s in states for at, name in s.shown)
+    used = (in_template(use.text) for use in templates.uses(subject))
+    return picks or shows or any(OF_REPORTS & mentions.names for mentions in used)
+
+
+def check_unused_fields(subject: Subject) -> Iterator[Problem]:
+    """A note for each input, and each field of a schema, a form or an output, that nothing names.
+
+    Whatever uses a whole artifact, answer or input uses all of its fields; of a text, only a
+    result does, whose fields others may read in the events.
+    """
+    said = _Said(subject)
+    yield from said.find_unused(("input",), _fields_of(subject.machine.input), "input", "input")
+    for name, state in subject.machine.states.items():
+        form = _fields_of(state.asked_form)
+        yield from said.find_unused(("states", name, "form"), form, "field", name)
+        output = state.output_at(name)
+        if output is not None and output.name not in said.results:
+            path = ("states", name, "output", "fields")
+            yield from said.find_unused(path, output.fields, "field", None)
+    yield from _of_tools(subject)
+    for agent in _authors(subject):
+        yield from _of_schema(subject, said, agent)
+
+
+def _of_tools(subject: Subject) -> Iterator[Problem]:
+    """The arguments of a tool, which only the tool's templates know."""
+    for agent, declared in subject.machine.agents.items():
+        for name, tool in declared.callable_tools.items():
+            fields = tool.accepts.fields if tool.accepts is not None else None
+            named = [in_template(text).names for _, text in tool.templates]
+            for field in fields or {}:
+                if not any(field in names for names in named):
+                    path: DocPath = ("agents", agent, "tools", name, "input", field)
+                    yield _note(subject, path, "field")
+
+
+def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
+    declared = subject.machine.agents[agent]
+    written = {
+        artifact_of(subject.machine, name)
+        for name, asked in subject.machine.authoring.items()
+        if agent in asked
+    }
+    if not written & said.used_whole:
+        fields = [field for field in _fields_of(declared.schema_) if field != declared.infeasible]
+        yield from said.find_unused(("agents", agent, "schema"), fields, "field", None)
+
+
+def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
+    """The fields that are declared here for this machine: a JSON Schema may be made for others."""
+    if notation is None or is_json_schema(notation):
+        return []
+    return list(parse_fields(notation).fields or {})
+
+
+def _authors(subject: Subject) -> list[str]:
+    """The agents that write and do not judge, whose reports would be read whole."""
+    judging = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
+    authors = subject.machine.authoring.values()
+    asked = dict.fromkeys(agent for agents in authors for agent in agents)
+    return [name for name in asked if name in subject.machine.agents and name not in judging]
+
+
+def _note(subject: Subject, path: DocPath, word: str) -> Problem:
+    message = f"nothing uses the {word} `{path[-1]}`"
+    return subject.source.problem(path, "unused", message, severity="note", key=True)
+
+
+class _Said:
+    """All names that the texts of a machine mention."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        mentions = list(_mentions(subject))
+        self._names = frozenset[str]().union(*(each.names for each in mentions))
+        finals = subject.machine.finals.values()
+        self.results = {name for final in finals for name in final.result}
+        shown = (name for state in subject.machine.states.values() for _, name in state.shown)
+        whole = frozenset[str]().union(*(each.whole for each in mentions))
+        file = {"input"} if INPUT_FILE in whole else ()
+        self.used_whole = whole.union(shown, subject.graph.judged, file)
+
+    def find_unused(
+        self, path: DocPath, fields: Iterable[str], word: str, holder: str | None
+    ) -> Iterator[Problem]:
+        if holder in self.used_whole:
+            return
+        for name in fields:
+            if name not in self._names:
+                yield _note(self._subject, (*path, name), word)
+
+
+def _mentions(subject: Subject) -> Iterator[Mentions]:
+    for use in templates.uses(subject):
+        yield in_template(use.text)
+    for choice in subject.machine.choices.values():
+        yield in_template(choice.template)
+    for needing in subject.machine.states.values():
+        yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
+    for state in subject.machine.states_of(EachState).values():
+        yield in_code(state.each.partition("[")[0])
+    guards = (edge.guard for edge in subject.graph.edges)
+    of_rules = (placed.rule.guard for placed in subject.rules)
+    for guard in (*guards, *of_rules, *subject.machine.guards.values()):
+        yield in_code(guard or "")
+    for bound in subject.graph.caps.values():
+        yield in_code(str(bound))
+    for placed in subject.rules:
+        yield in_code(" ; ".join(placed.rule.mentions))

@@ -14,24 +14,23 @@ from typing import Any, TextIO
 import click
 
 from loopkit import __version__
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import BUG, ERROR, SIGINT, USAGE, Stop, report_bug
+from loopkit.cli.terminal import BUG, ERROR, SIGINT, USAGE, Stop, examples, report_bug
 from loopkit.text import is_broken
 
 NEW_OBJECTS = 200_000
 """New objects after which Python looks for cycles among them; a command loads up to 140,000."""
 COMMANDS = {
     "run": ("loopkit.cli.run", "Run a machine until it ends, waits or is suspended."),
-    "resume": ("loopkit.cli.resume", "Continue a suspended or interrupted run."),
+    "resume": ("loopkit.cli.answer", "Continue a suspended or interrupted run."),
     "answer": ("loopkit.cli.answer", "Answer the question that a run is waiting on."),
-    "reply": ("loopkit.cli.reply", "Deliver the artifact that a run is waiting for."),
-    "cancel": ("loopkit.cli.cancel", "Cancel a run permanently."),
+    "reply": ("loopkit.cli.answer", "Deliver the artifact that a run is waiting for."),
+    "cancel": ("loopkit.cli.answer", "Cancel a run permanently."),
     "runs": ("loopkit.cli.runs", "List, show, compare, record and remove runs."),
-    "report": ("loopkit.cli.report", "Write a run as a page."),
+    "report": ("loopkit.cli.show", "Write a run as a page."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),
-    "validate": ("loopkit.cli.validate", "Run one validator of a machine on a file."),
+    "validate": ("loopkit.cli.run", "Run one validator of a machine on a file."),
     "serve": ("loopkit.cli.serve", "Show runs in a browser and over HTTP, and answer them there."),
     "mcp": ("loopkit.cli.mcp", "Serve machines to coding programs over MCP."),
     "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
@@ -54,7 +53,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return None
-        command: click.Command = importlib.import_module(self._lazy[cmd_name][0]).command
+        command: click.Command = getattr(
+            importlib.import_module(self._lazy[cmd_name][0]), f"{cmd_name}_command"
+        )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -119,7 +120,7 @@ def invoke(argv: list[str]) -> int:
         return SIGINT
     except Stop as stop:
         if str(stop):
-            from loopkit.cli.wrapping import fit_to_terminal
+            from loopkit.cli.terminal import fit_to_terminal
 
             _say(fit_to_terminal(str(stop), sys.stderr))
         return stop.code

@@ -1,4 +1,11 @@
-"""`loopkit answer`, and what it has in common with `loopkit reply`."""
+"""`loopkit answer`, and what it has in common with `loopkit reply`.
+
+`loopkit cancel`.
+
+`loopkit reply`.
+
+`loopkit resume`.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +16,31 @@ from typing import Any
 import click
 
 from loopkit.app import App
-from loopkit.cli import exit_codes
+from loopkit.cli import terminal
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.examples import examples
-from loopkit.cli.files import read_text
+from loopkit.cli.files import read_stdin, read_text
 from loopkit.cli.inputs import inputs_from_options
-from loopkit.cli.limits import parse_limits
-from loopkit.cli.person import beside_options, parse_origins
+from loopkit.cli.machine import (
+    amounts,
+    by_agent,
+    load_checked,
+    model_options,
+    options_by_agent,
+    usd,
+)
+from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.cli.terminal import OK, examples, say
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
-from loopkit.engine.events import HumanAnswer
+from loopkit.drive.repair import Mend
+from loopkit.drive.stored_runs import note_of_change
+from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.journal.errors import RunBusy
-from loopkit.language.datatypes import parse_record
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.text import plural
-from loopkit.text.run_ids import root_of
+from loopkit.text.run_ids import resume_line, root_of
 from loopkit.views.hints import BLANK, question_hints
 
 
@@ -50,7 +67,7 @@ from loopkit.views.hints import BLANK, question_hints
     help="Answer every open question of RUN and of the runs that it has begun.",
 )
 @driving_options
-def command(
+def answer_command(
     run: str,
     choice: str,
     comment: str,
@@ -71,7 +88,7 @@ def command(
     """
     if BLANK in (comment, *(field.partition("=")[2] for field in form)):
         message = f"error: `{BLANK}` stands for your own words: put them there"
-        raise exit_codes.Stop(exit_codes.USAGE, message)
+        raise terminal.Stop(terminal.USAGE, message)
     answer = HumanAnswer(
         choice=choice,
         comment=comment,
@@ -98,7 +115,7 @@ async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
     if asked and not taken:
         raise AnswerRefused(f"no open question has a choice `{choice}`")
     if remaining := len(asked) - len(taken):
-        exit_codes.say(f"still open: {plural(remaining, 'question')} without a choice `{choice}`")
+        terminal.say(f"still open: {plural(remaining, 'question')} without a choice `{choice}`")
     return [one.state.run for one in taken] or [run]
 
 
@@ -136,16 +153,16 @@ def give_and_drive(
             raise AnswerRefused(f"{twice}; {help_}") from twice
 
     if not with_app(post):
-        exit_codes.say(f"the same {kind.name} was given before")
+        terminal.say(f"the same {kind.name} was given before")
         if with_runs(lambda stored: stored.is_over(root_of(run))):
-            return exit_codes.OK
+            return terminal.OK
     output, notifier = driving
     try:
         return drive(output, lambda app: app.resume(run), notifier)
-    except exit_codes.Stop as stop:
+    except terminal.Stop as stop:
         if isinstance(busy := stop.__cause__, RunBusy):
-            exit_codes.say(f"{busy}; it takes the {kind.name} after the step in hand")
-            return exit_codes.OK
+            terminal.say(f"{busy}; it takes the {kind.name} after the step in hand")
+            return terminal.OK
         raise
 
 
@@ -156,3 +173,119 @@ async def run_asking(app: App, run: str, kind: Kind) -> str:
         lines = "\n".join(question_hints(run, asked))
         raise AnswerRefused(f"`{run}` has {plural(len(asked), f'open {kind.noun}')}\n{lines}")
     return asked[0].state.run if asked else run
+
+
+@click.command(epilog=examples('loopkit cancel plan-1f09ab --reason "The issue is closed."'))
+@run_argument()
+@click.option("--reason", default="", help="The reason, stored with the run.")
+def cancel_command(run: str, reason: str) -> int:
+    """Cancel RUN permanently. Its events and artifacts are kept."""
+    say(with_app(lambda app: app.cancel(run, reason)))
+    return OK
+
+
+STDIN = "-"
+
+
+@click.command(
+    epilog=examples(
+        "loopkit reply plan-1f09ab plan.md",
+        "loopkit reply fix-77c0de --by alex",
+    )
+)
+@run_argument()
+@click.argument("file", required=False)
+@click.option("--by", default="person", metavar="NAME", help="Who delivers, for the record.")
+@click.option("--again", is_flag=True, help="Deliver the same as to the last request.")
+@driving_options
+def reply_command(
+    run: str,
+    file: str | None,
+    by: str,
+    again: bool,
+    output: str,
+    notify: tuple[str, ...],
+) -> int:
+    """Deliver the artifact that RUN waits for, the text of FILE, and continue the run.
+
+    `-` reads standard input. Without FILE, what lies in the workspace is delivered: so it is done
+    where the artifact is a file or a folder. `loopkit runs show RUN` shows what is wanted.
+    """
+
+    async def give(app: App) -> list[tuple[str, AnyAnswer]]:
+        delivery = Delivery(text=_text(file), by=by)
+        return [(await run_asking(app, run, DELIVERY), delivery)]
+
+    return give_and_drive(run, DELIVERY, give, (output, notify), again=again)
+
+
+def _text(file: str | None) -> str | None:
+    if file == STDIN:
+        return read_stdin()
+    return None if file is None else read_text(Path(file))
+
+
+@click.command(
+    epilog=examples(
+        "loopkit resume plan-1f09ab", "loopkit resume plan-1f09ab --max-cost 5 --machine plan.yaml"
+    )
+)
+@run_argument()
+@click.option(
+    "--machine",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Continue with the current contents of this machine file.",
+)
+@model_options
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="AGENT.KEY=VALUE",
+    help="Set one of an agent's `params`; null removes it.",
+)
+@click.option(
+    "--max-cost",
+    type=float,
+    callback=usd,
+    metavar="USD",
+    help="The new cost limit of the whole run.",
+)
+@click.option(
+    "--set", "sets", multiple=True, metavar="limits.K=V", help="Set a limit of the whole run."
+)
+@driving_options
+def resume_command(
+    run: str,
+    machine: Path | None,
+    models: tuple[str, ...],
+    prices: tuple[str, ...],
+    params: tuple[str, ...],
+    max_cost: float | None,
+    sets: tuple[str, ...],
+    output: str,
+    notify: tuple[str, ...],
+) -> int:
+    """Continue RUN from exactly the state in which it stopped.
+
+    Completed calls are not made again. An id can be shortened.
+    """
+    limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
+    with terminal.report_errors():
+        mend = Mend(
+            None if machine is None else load_checked(machine),
+            by_agent("--model", models),
+            amounts(prices),
+            options_by_agent(params),
+        )
+
+    async def start(app: App) -> ActiveRun:
+        if machine is None and (changed := await app.machine_file_if_changed(run)) is not None:
+            terminal.say(
+                f"note: {note_of_change(changed)}; to continue with the file: "
+                f"{resume_line(run, '--machine', str(changed))}"
+            )
+        return await app.resume(run, limits, mend)
+
+    return drive(output, start, notify)

@@ -1,20 +1,22 @@
-"""`loopkit check`."""
+"""`loopkit check`.
+
+The machine files that a command line means: named ones, and those below folders.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from loopkit.checks import check
-from loopkit.cli import exit_codes
-from loopkit.cli.examples import examples
-from loopkit.cli.machine_files import machine_files
-from loopkit.cli.wrapping import columns_of, fit_to_terminal
-from loopkit.document import decode
+from loopkit.cli import terminal
+from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.reading import decode
 from loopkit.language.load import Loaded, load, load_text
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
@@ -28,7 +30,7 @@ STDIN = "<stdin>"
     "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="The output format."
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
-def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
+def check_command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     """Check machine files for problems. Calls nothing.
 
     A path may be a folder, whose machines are all checked, or `-` for standard input.
@@ -37,8 +39,8 @@ def command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     if report := FORMATS[form](examined):
         click.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
-    exit_codes.say(_summary(examined, failures, strict))
-    return exit_codes.FAILURE if failures else exit_codes.OK
+    terminal.say(_summary(examined, failures, strict))
+    return terminal.FAILURE if failures else terminal.OK
 
 
 def _examine(files: Iterable[Path], skipped: int) -> Examined:
@@ -48,7 +50,7 @@ def _examine(files: Iterable[Path], skipped: int) -> Examined:
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:
-                texts[span.file] = exit_codes.text_of(span.file)
+                texts[span.file] = terminal.text_of(span.file)
     names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
     return Examined(names, tuple(problems), texts, columns_of(sys.stdout), skipped)
 
@@ -79,3 +81,42 @@ def _summary(examined: Examined, failures: int, strict: bool) -> str:
     if examined.skipped:
         parts.append(f"{plural(examined.skipped, 'other YAML file')} skipped")
     return ", ".join(parts)
+
+
+MACHINE_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\{\s*)?([\"']?)loopkit\1\s*:", re.MULTILINE)
+"""The key that a machine has at its top level; looked for as text, since the file may be broken."""
+
+
+def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
+    """The files to read, each once, and how many YAML files of the folders are no machines.
+
+    Raises Stop where a folder has no machine: a check of nothing must not look like success.
+    """
+    machines: dict[Path, None] = {}
+    others: set[Path] = set()
+    for path in paths:
+        if not path.is_dir():
+            machines[path] = None
+            continue
+        found = {file: _is_machine(file) for file in _yaml_below(path)}
+        if not any(found.values()):
+            raise Stop(USAGE, f"error: no machine file lies below `{path}`")
+        machines |= dict.fromkeys(file for file, is_machine in found.items() if is_machine)
+        others |= {file for file, is_machine in found.items() if not is_machine}
+    return list(machines), len(others - machines.keys())
+
+
+def _yaml_below(folder: Path) -> Iterator[Path]:
+    """Its YAML files in order, without those of hidden folders, such as an environment's."""
+    for path in sorted(folder.rglob("*.yaml")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden:
+            yield path
+
+
+def _is_machine(path: Path) -> bool:
+    try:
+        return MACHINE_KEY.search(path.read_bytes()) is not None
+    except OSError:
+        # Loading it as a machine reports why it can't be read.
+        return True

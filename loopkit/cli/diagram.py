@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli import exit_codes
-from loopkit.cli.examples import examples
+from loopkit.cli import terminal
 from loopkit.cli.files import write
 from loopkit.cli.machine import load_checked
+from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
 from loopkit.language.load import Loaded
+from loopkit.language.machine import Machine
 from loopkit.machine.graph import Graph
-from loopkit.views.diagram import FORMATS, Drawing, Marks, drawing
+from loopkit.views.diagram import FORMATS
+from loopkit.views.diagram.model import Drawing, Marks, drawing
 
 
 @click.command(
@@ -42,7 +43,7 @@ from loopkit.views.diagram import FORMATS, Drawing, Marks, drawing
     "--cases", metavar="PATH", multiple=True, type=click.Path(path_type=Path),
     help="Mark what the cases of this scenario file or folder do not cover.",
 )  # fmt: skip
-def command(
+def diagram_command(
     machine: Path | None,
     form: str,
     out: Path | None,
@@ -57,7 +58,7 @@ def command(
         raise click.UsageError("`--cases` marks a MACHINE, `--run` a run; give one of them")
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
-    with exit_codes.report_errors():
+    with terminal.report_errors():
         text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
@@ -68,7 +69,7 @@ def command(
         click.echo(text, nl=False)
     else:
         write(out, text.encode())
-    return exit_codes.OK
+    return terminal.OK
 
 
 def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Drawing:
@@ -79,14 +80,14 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
         return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
     machine, state, status = _load_run(run)
     if loaded is not None and loaded.digest != state.definition:
-        exit_codes.say(f"note: {path} is not what run {run} goes by; that is drawn")
+        terminal.say(f"note: {path} is not what run {run} goes by; that is drawn")
     return drawing(Graph(machine), state, status=status)
 
 
 def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
     if not cases:
         return None
-    from loopkit.cli.coverage import marks_of
+    from loopkit.cli.test import marks_of
 
     return marks_of(loaded, cases)
 
@@ -94,7 +95,7 @@ def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
 def _load_run(run: str) -> tuple[Machine, RunState, str]:
     from loopkit.cli.stored_runs import has_driver, with_runs
     from loopkit.drive.stored_runs import StoredRuns
-    from loopkit.views.summary import status_of
+    from loopkit.views.run_data import status_of
 
     async def load(stored: StoredRuns) -> tuple[Machine, RunState, str]:
         state = await stored.state_of(run)
@@ -108,14 +109,14 @@ def _compare(committed: Path, text: str, again: str) -> int:
     try:
         stale = committed.read_text(encoding="utf-8", errors="replace") != text
     except FileNotFoundError:
-        exit_codes.say(f"{committed} is not there; make it with\n  {again}")
-        return exit_codes.FAILURE
+        terminal.say(f"{committed} is not there; make it with\n  {again}")
+        return terminal.FAILURE
     except OSError as error:
-        raise exit_codes.Stop(
-            exit_codes.USAGE, f"error: cannot read {committed}: {error.strerror}"
+        raise terminal.Stop(
+            terminal.USAGE, f"error: cannot read {committed}: {error.strerror}"
         ) from error
     if stale:
-        exit_codes.say(f"{committed} is out of date; draw it again with\n  {again}")
-        return exit_codes.FAILURE
-    exit_codes.say(f"{committed} is up to date")
-    return exit_codes.OK
+        terminal.say(f"{committed} is out of date; draw it again with\n  {again}")
+        return terminal.FAILURE
+    terminal.say(f"{committed} is up to date")
+    return terminal.OK

@@ -1,31 +1,38 @@
-"""Driving a run from the command line: signals, progress, the person, the exit code."""
+"""Driving a run from the command line: signals, progress, the person, the exit code.
+
+Signals to a running drive: the first finishes the step, the second ends the process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from socket import socketpair
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
 
 import click
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.cli import exit_codes
-from loopkit.cli.interruption import FAMILY, FIRST, Interruption
-from loopkit.cli.person import PersonAtTerminal, at_terminal
+from loopkit.cli import terminal
+from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal, at_terminal
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.stored_runs import OpenQuestion, open_children
-from loopkit.engine.events import Usage
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.files import state_folder
+from loopkit.outside.processes import GROUPS
 from loopkit.text import printable
-from loopkit.text.command_lines import resume_line
+from loopkit.text.run_ids import resume_line
 from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 
@@ -55,9 +62,9 @@ def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[s
     try:
         argv = tuple(shlex.split(written))
     except ValueError as error:
-        raise exit_codes.Stop(exit_codes.USAGE, f"error: `--notify`: {error}") from error
+        raise terminal.Stop(terminal.USAGE, f"error: `--notify`: {error}") from error
     if not argv:
-        raise exit_codes.Stop(exit_codes.USAGE, "error: `--notify` names no program")
+        raise terminal.Stop(terminal.USAGE, "error: `--notify` names no program")
     return argv
 
 
@@ -67,7 +74,7 @@ def drive(
     """Open the journal, claim a run, and drive it until it stops; the exit code."""
     try:
         # Around the event loop and not in it, so that its end can be interrupted too.
-        with exit_codes.report_errors(), Interruption() as interruption:
+        with terminal.report_errors(), Interruption() as interruption:
             return asyncio.run(_drive(output, start, notifier, interruption))
     except OSError as error:
         if error.filename is not None:
@@ -75,7 +82,7 @@ def drive(
         # Of stdout, as with `| head` or a full disk: neither a failure nor an end of the run.
         closed = "stdout was closed" if isinstance(error, BrokenPipeError) else error.strerror
         told = f"error: {closed or error}; `loopkit runs ls` shows the status of the run"
-        raise exit_codes.Stop(exit_codes.ERROR, told) from error
+        raise terminal.Stop(terminal.ERROR, told) from error
 
 
 async def _drive(
@@ -107,7 +114,7 @@ async def _drive(
         )
         code = _end(ended, output, interruption)
         if fault := await _notify(active, interruption):
-            exit_codes.say(fault)
+            terminal.say(fault)
         return code
 
 
@@ -160,10 +167,10 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
             await app.post(state.run, answer, question.question)
         except (AnswerRefused, NotRunnable) as refused:
             # Another process has answered it.
-            exit_codes.say(f"{place}: {refused}")
+            terminal.say(f"{place}: {refused}")
         is_answered = True
     if is_answered and active.stopping:
-        exit_codes.say(f"your answers are kept; go on with: {resume_line(active.state.run)}")
+        terminal.say(f"your answers are kept; go on with: {resume_line(active.state.run)}")
     return is_answered and not active.stopping
 
 
@@ -203,7 +210,7 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
     else:
         _print_result(state)
     if output == "quiet" and (stop := state.suspended):
-        exit_codes.say(f"suspended ({stop.reason}): {stop.message}")
+        terminal.say(f"suspended ({stop.reason}): {stop.message}")
     if output != "jsonl" and not (output == "quiet" and state.is_over):
         _print_end(state, ended.hints, ended.usage)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
@@ -214,17 +221,17 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
 def exit_code(state: RunState) -> int:
     """The exit code of a run in the state in which it stopped."""
     if state.finished is not None:
-        return exit_codes.OK if state.finished.success else exit_codes.FAILURE
+        return terminal.OK if state.finished.success else terminal.FAILURE
     if state.status == "waiting":
-        return exit_codes.WAITING
+        return terminal.WAITING
     if state.suspended is not None:
         codes = {
-            "limit": exit_codes.LIMIT,
-            "interrupted": exit_codes.SIGINT,
-            "waiting": exit_codes.WAITING,
+            "limit": terminal.LIMIT,
+            "interrupted": terminal.SIGINT,
+            "waiting": terminal.WAITING,
         }
-        return codes.get(state.suspended.reason, exit_codes.ERROR)
-    return exit_codes.FAILURE if state.status == "cancelled" else exit_codes.ERROR
+        return codes.get(state.suspended.reason, terminal.ERROR)
+    return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
 def _result(ended: Ended) -> dict[str, Any]:
@@ -253,14 +260,115 @@ def _print_text(text: str) -> None:
 def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
-            exit_codes.say(f"{name} is empty")
-    exit_codes.say(f"{state.run}: {usage_text(usage)}")
+            terminal.say(f"{name} is empty")
+    terminal.say(f"{state.run}: {usage_text(usage)}")
     if state.question is not None and state.status == "waiting":
-        exit_codes.say(f"see what is asked: loopkit runs show {state.run}")
+        terminal.say(f"see what is asked: loopkit runs show {state.run}")
         for hint in waiting_hints(state.run, state.question):
-            exit_codes.say(hint)
+            terminal.say(hint)
     elif state.suspended is not None:
         for hint in hints:
-            exit_codes.say(hint)
+            terminal.say(hint)
     elif state.status == "running":
-        exit_codes.say(f"stopped; resume with: {resume_line(state.run)}")
+        terminal.say(f"stopped; resume with: {resume_line(state.run)}")
+
+
+FIRST = "the step in hand is finished first; a second {second} aborts its call"
+"""The message after the first signal to a running drive."""
+
+
+FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
+"""The message after the first signal to a run with children, which may be many."""
+
+
+class Stoppable(Protocol):
+    """A run, a batch of runs, or the work after a run."""
+
+    stopping: bool
+
+    def stop(self) -> None:
+        """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
+        ...
+
+
+class Interruption:
+    """The first signal finishes the step and stores it; the second ends the process.
+
+    It does so in its handler, which runs between any two steps of Python, whatever the event loop
+    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
+    journal then is written whole or not at all.
+    """
+
+    def __init__(self) -> None:
+        self._active: Stoppable | None = None
+        self._go_on = ""
+        self._told = ""
+        self._person: PersonAtTerminal | None = None
+        self._watcher = Watcher()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._before: dict[int, Any] = {}
+        self.signal: int | None = None
+        self.woken, self._waking = socketpair()
+        """Readable once there was a signal. Who waits for something else waits for it too: one that
+        came right before the wait interrupts no system call, and its handler runs after that."""
+
+    def __enter__(self) -> Interruption:
+        for end in (self.woken, self._waking):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._waking.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        self.woken.close()
+        self._waking.close()
+
+    def watch(
+        self,
+        active: Stoppable,
+        go_on: str,
+        told: str = FIRST,
+        *,
+        watcher: Watcher | None = None,
+        person: PersonAtTerminal | None = None,
+    ) -> None:
+        """Set what a signal stops; after an earlier signal it is stopped before it begins work.
+
+        `go_on` says how to go on after a second signal.
+        """
+        self._active, self._person, self._watcher = active, person, watcher or Watcher()
+        self._go_on, self._told = go_on, told
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.woken, self.woken.recv, WAKING_BYTES)
+        if self.signal is not None:
+            active.stop()
+
+    def end_at_once(self, last: Stoppable, told: str) -> None:
+        """Let the first signal from now on end the remaining work, since the run has stopped."""
+        self._active, self._go_on, self._told = last, "", told
+
+    @property
+    def code(self) -> int:
+        """The exit code that stands for the signal."""
+        return terminal.SIGTERM if self.signal == signal.SIGTERM else terminal.SIGINT
+
+    def _handle_signal(self, number: int, _: FrameType | None) -> None:
+        is_second, self.signal = self.signal is not None, number
+        if is_second:
+            GROUPS.end(self._leave)
+        elif self._active is not None and self._loop is not None:
+            self._active.stopping = True
+            if self._person is not None and self._person.is_asking:
+                raise KeyboardInterrupt
+            second = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"
+            self._watcher.say_in_signal(self._told.format(second=second))
+            self._loop.call_soon_threadsafe(self._active.stop)
+
+    def _leave(self) -> None:
+        go_on = f"; {self._go_on}" if self._go_on else ""
+        self._watcher.say_at_the_end(f"aborted{go_on}")
+        os._exit(self.code)

@@ -8,8 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from loopkit.cli.exit_codes import USAGE, Stop
-from loopkit.document.replacing import NotWritable, replace_file
+from loopkit.cli.terminal import USAGE, Stop
+from loopkit.document.writing import NotWritable, replace_file
 
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from loopkit.cli.exit_codes import USAGE, Stop
 from loopkit.cli.files import read_stdin, read_text
-from loopkit.language import Machine
-from loopkit.language.datatypes import DataType, parse_record
+from loopkit.cli.terminal import USAGE, Stop
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
 from loopkit.language.input_faults import InputFault, InvalidInput
+from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
 
@@ -107,7 +108,7 @@ def inputs_from_options(
 
 
 def _from_file(name: str) -> dict[str, Any]:
-    from loopkit.document import read, read_file
+    from loopkit.document.reading import read, read_file
 
     document = read(read_stdin(), "<stdin>") if name == "-" else read_file(Path(name), name)
     plain = document.plain()

@@ -20,17 +20,16 @@ from rich.text import Text
 
 from loopkit.cli.watching import ERASE, Watcher
 from loopkit.drive.active import Listener
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
-from loopkit.views.console import Line, Tone
-from loopkit.views.family_progress import FamilyProgress
+from loopkit.views.console import FamilyProgress, Line, LineTone
 from loopkit.views.progress import fit
 
 TICK_S = 0.25
 UNBROKEN, BROKEN = "\x1b[?7l", "\x1b[?7h"
 """Whether the terminal breaks lines: it may count the cells of a character otherwise than we do."""
-STYLES: dict[Tone, str] = {
+STYLES: dict[LineTone, str] = {
     "plain": "", "good": "green", "bad": "red", "odd": "yellow", "faint": "dim",
 }  # fmt: skip
 MARK = "▸ "

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from loopkit.cli.exit_codes import USAGE, Stop, say
+from loopkit.cli.terminal import USAGE, Stop, say
 from loopkit.observability.logs import LOGGER, JsonLines
 
 

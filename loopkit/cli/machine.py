@@ -1,18 +1,26 @@
-"""Machine files for commands: loaded and checked, with the warnings printed."""
+"""Machine files for commands: loaded and checked, with the warnings printed.
+
+`--model`, `--price`, `--param`: options that change agents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from pathlib import Path
+from typing import Any
 
-from loopkit.checks import Subject, check
-from loopkit.checks.tight_limits import CODE, check_tight_limits
-from loopkit.cli.exit_codes import USAGE, Stop, render_problems, say
+import click
+
+from loopkit.checks import check
+from loopkit.checks.limits import NO_CALL_FITS, check_tight_limits
+from loopkit.checks.subject import Subject
 from loopkit.cli.files import read_stdin
-from loopkit.cli.mending import amounts, by_agent
+from loopkit.cli.terminal import USAGE, Stop, render_problems, say
 from loopkit.document.problems import Problem
-from loopkit.language import Machine
 from loopkit.language.load import Loaded, load, load_text, with_machine
+from loopkit.language.machine import Machine
+from loopkit.text.json_text import NoJson, parse_json
 
 
 def load_from(path: Path) -> Loaded:
@@ -38,13 +46,13 @@ def load_changed(
     """
     loaded, warnings = _sound(path)
     if models or prices:
-        from loopkit.agents.assignment import with_models
+        from loopkit.agents.players import with_models
 
         other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
         loaded = with_machine(loaded, other)
     options = {} if max_cost is None else {"cost_usd": "--max-cost"}
     limited = loaded.replace(machine=with_cost_limit(loaded.machine, max_cost))
-    others = [problem for problem in warnings if problem.code != CODE]
+    others = [problem for problem in warnings if problem.code != NO_CALL_FITS]
     _tell([*others, *check_tight_limits(Subject.of(limited), options)])
     return loaded
 
@@ -71,3 +79,64 @@ def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
 def _tell(warnings: Iterable[Problem]) -> None:
     if problems := list(warnings):
         say(render_problems(problems) + "\n")
+
+
+def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--model` and `--price`."""
+    model = click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="AGENT=MODEL",
+        help="Use another model for an agent.",
+    )
+    price = click.option(
+        "--price",
+        "prices",
+        multiple=True,
+        metavar="AGENT=USD",
+        help="The price per million tokens.",
+    )
+    return model(price(function))
+
+
+def usd(_context: click.Context, _option: click.Parameter, amount: float | None) -> float | None:
+    """An amount that can be a limit: NaN would be one that nothing reaches."""
+    if amount is not None and not 0 <= amount < inf:
+        raise click.BadParameter("write US dollars, 0 or more")
+    return amount
+
+
+def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
+    """The values of `agent=VALUE` options by agent; raises Stop."""
+    values: dict[str, str] = {}
+    for text in written:
+        name, _, value = text.partition("=")
+        if not name.strip() or not value.strip():
+            raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
+        values[name] = value
+    return values
+
+
+def amounts(prices: Iterable[str]) -> dict[str, float]:
+    """The values of `--price` options by agent; raises Stop."""
+    found: dict[str, float] = {}
+    for name, text in by_agent("--price", prices).items():
+        try:
+            found[name] = float(text)
+        except ValueError as error:
+            raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
+    return found
+
+
+def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The values of `--param AGENT.KEY=VALUE` options; raises Stop. `null` removes an option."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in params:
+        key, equals, value = text.partition("=")
+        name, _, dotted = key.strip().partition(".")
+        if not equals or not name or not all(dotted.split(".")):
+            raise Stop(USAGE, f"error: `--param {text}` is not of the form `agent.key=value`")
+        data = parse_json(value)
+        found.setdefault(name, {})[dotted] = value if isinstance(data, NoJson) else data
+    return found

@@ -1,40 +1,151 @@
-"""`loopkit mcp`, and its command `validators`."""
+"""`loopkit mcp`, and its command `validators`.
+
+`loopkit mcp machines`.
+
+`loopkit mcp tools`.
+
+Servers of MCP on standard input and output, which are the client's.
+
+Serving tools of MCP over HTTP, where runs go on when a client is gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from loopkit.app import App
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import OK, SIGINT, SIGTERM, USAGE, Stop, report_errors, say
+from loopkit.cli.check import machine_files
+from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import input_options, inputs_without_defaults
 from loopkit.cli.machine import load_checked
-from loopkit.cli.mcp_machines import machines
-from loopkit.cli.mcp_streams import Serve, refuse_streams, stdio_server
-from loopkit.cli.mcp_tools import tools
-from loopkit.drive.standalone import StandaloneValidator
+from loopkit.cli.serve import GIVE_IT, STOPPING, Token, listening_at, listening_options, read_token
+from loopkit.cli.terminal import (
+    ERROR,
+    OK,
+    SIGINT,
+    SIGTERM,
+    USAGE,
+    Stop,
+    examples,
+    report_errors,
+    say,
+)
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.claimed_runs import StandaloneValidator
+from loopkit.drive.servers import Servers
+from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
-from loopkit.outside.groups import GROUPS
+from loopkit.language.machine import Machine
+from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
+from loopkit.outside.processes import GROUPS
 from loopkit.outside.redaction import redactor
-from loopkit.serving.tools.validator_tools import Choice, choose
-from loopkit.serving.tools.validators import ValidatorToolbox
+from loopkit.serving.host import Appointments, Host
+from loopkit.serving.tools.arguments import Toolbox
+from loopkit.serving.tools.machines import MachineToolbox
+from loopkit.serving.tools.validators import Choice, ValidatorToolbox, choose
+from loopkit.text import one_line, printable
 
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml", "loopkit mcp machines machines"))
-def command() -> None:
+def mcp_command() -> None:
     """Serve machines to coding programs over MCP, and look at the servers of a machine."""
 
 
-command.add_command(machines)
-command.add_command(tools)
+PORT = 8422
 
 
-@command.command(
+@click.command(
+    short_help="Serve machines as tools that run them.",
+    epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
+)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
+@click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
+@click.option(
+    "--viewer", default="", metavar="URL", help="Where `loopkit serve` shows the runs to people."
+)
+@listening_options(PORT)
+def machines(
+    paths: tuple[Path, ...],
+    viewer: str,
+    over_http: bool,
+    port: int,
+    host: str,
+    urls: tuple[str, ...],
+    token_file: Path | None,
+) -> int:
+    """Serve machines as tools that run them, over standard input and output.
+
+    Without a path, those below this folder. A question to a person is shown to the user of the
+    client, if that can show forms; no tool takes the answer. With --http many clients use one
+    server, each with its token, and runs go on when a client is gone.
+    """
+    if over_http:
+        place = Place.from_options(host, port, urls, token_file)
+    else:
+        refuse_place()
+        refuse_streams(map(str, paths))
+    with report_errors(), Interruption() as interruption:
+        loaded = [load_checked(path) for path in machine_files(paths or [Path()])[0]]
+        redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
+
+        async def serve() -> None:
+            async with Host(state_folder(), loaded, say) as driving:
+                toolbox = MachineToolbox(
+                    driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
+                )
+                if over_http:
+                    await serve_at(place, driving, toolbox, interruption)
+                    return
+                serving = await _Serving(driving).go_on(stdio_server(), toolbox, interruption)
+            if interruption.signal is not None:
+                # A thread waits for standard input, and Python would wait for that thread.
+                sys.stderr.flush()
+                os._exit(interruption.code)
+            await serving
+
+        asyncio.run(serve())
+    return interruption.code if over_http else OK
+
+
+mcp_command.add_command(machines)
+
+
+@click.command(
+    short_help="List what the MCP servers of MACHINE offer.",
+    epilog=examples("loopkit mcp tools planner.yaml files"),
+)
+@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("server", required=False)
+def tools(machine: Path, server: str | None) -> int:
+    """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
+    with report_errors():
+        declared = load_checked(machine).machine
+        names = _names(declared, server)
+        redact = redactor(os.environ, declared.key_names)
+        failed = False
+        for name, offered in asyncio.run(_ask(declared, names)).items():
+            if isinstance(offered, ServerFailed):
+                say(redact(f"error: {offered.message}"))
+                failed = True
+            else:
+                click.echo(redact("\n".join(_lines(name, offered))))
+    return ERROR if failed else OK
+
+
+mcp_command.add_command(tools)
+
+
+@mcp_command.command(
     short_help="Serve the validators of MACHINE as tools.",
     epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"),
 )
@@ -88,3 +199,151 @@ def _tell(machine: Path, choice: Choice) -> None:
         raise Stop(USAGE, f"error: {machine} has no validator to offer")
     names = ", ".join(f"`{tool.validator.name}`" for tool in choice.tools)
     say(f"serving {names} over MCP until standard input ends")
+
+
+class _Serving:
+    """A server until its client goes away, or a signal comes."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._stopped = asyncio.Event()
+        self.stopping = False
+
+    async def go_on(
+        self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
+    ) -> asyncio.Future[None]:
+        """Serve until the end; the task that served, which may still wait for standard input."""
+        names = ", ".join(f"`{name}`" for name in self._host.machines)
+        say(f"serving {names} over MCP until standard input ends")
+        interruption.watch(self, "the runs can be resumed", STOPPING)
+        serving = asyncio.ensure_future(serve(toolbox))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        return serving
+
+    def stop(self) -> None:
+        """End, and stop runs in hand after their step."""
+        self._host.stop()
+        self._stopped.set()
+
+
+def _names(machine: Machine, server: str | None) -> Sequence[str]:
+    if server is None:
+        if not machine.mcp:
+            raise Stop(USAGE, "error: the machine declares no MCP server; see `mcp:`")
+        return list(machine.mcp)
+    if server not in machine.mcp:
+        remedy = did_you_mean(server, machine.mcp)
+        raise Stop(USAGE, f"error: there is no MCP server `{server}`; {remedy}".rstrip("; "))
+    return [server]
+
+
+async def _ask(
+    machine: Machine, names: Sequence[str]
+) -> dict[str, Sequence[OfferedTool] | ServerFailed]:
+    servers, found = Servers(), dict[str, Sequence[OfferedTool] | ServerFailed]()
+    try:
+        for name in names:
+            try:
+                connection = servers.connection(name, machine.mcp[name], Path.cwd())
+                found[name] = await connection.every_tool()
+            except ServerFailed as failed:
+                found[name] = failed
+    finally:
+        await servers.close()
+    return found
+
+
+def _lines(server: str, offered: Sequence[OfferedTool]) -> Sequence[str]:
+    if not offered:
+        return [f"{server} offers no tools"]
+    descriptions = ((tool, one_line(tool.description)) for tool in offered)
+    return [
+        f"{server}.{printable(tool.name)}  {tool.digest}" + (f"\n  {line}" if line else "")
+        for tool, line in descriptions
+    ]
+
+
+Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
+
+
+def stdio_server() -> Serve:
+    """The server that speaks with the client; raises Stop if its library is not installed."""
+    try:
+        from loopkit.serving.mcp import serve
+    except ImportError as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    return serve
+
+
+def refuse_streams(named: Iterable[str]) -> None:
+    """Raise Stop where the streams are closed, or one of the files named would be one of them."""
+    # Python has none of a stream that is closed, whatever its stubs say.
+    streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stdout)
+    if None in streams:
+        raise Stop(USAGE, "error: standard input or output is closed, and the client speaks there")
+    if "-" in named:
+        raise Stop(USAGE, "error: the client speaks on standard input: name a file instead of `-`")
+
+
+OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "--token-file"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The address given on the command line, and the token."""
+
+    host: str
+    port: int
+    urls: Sequence[str]
+    token: Token
+
+    @classmethod
+    def from_options(
+        cls, host: str, port: int, urls: Sequence[str], token_file: Path | None
+    ) -> Place:
+        """Raises Stop where no client could know the token."""
+        token = read_token(token_file)
+        if token.is_secret:
+            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
+        return cls(host, port, urls, token)
+
+
+def refuse_place() -> None:
+    """Raise Stop where options of a server over HTTP are given without `--http`."""
+    context = click.get_current_context()
+    for name, option in OPTIONS.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise Stop(USAGE, f"error: `{option}` is for a server over HTTP: add `--http`")
+
+
+async def serve_at(
+    place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption
+) -> None:
+    """Serve until a signal comes; raises Stop where that cannot begin."""
+    try:
+        from loopkit.serving.mcp import PATH, StreamableServer
+    except ImportError as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    with listening_at(
+        place.host, place.port, place.urls, place.token, has_pages=False
+    ) as listening:
+        listening.warn("starts runs of the machines, and sees what comes of them.")
+        say(f"serving at {listening.address}{PATH}")
+        listening.tell_token()
+        appointments = Appointments(host, host.app.journal, say)
+
+        def stop() -> None:
+            appointments.stop()
+            host.stop()
+
+        server = StreamableServer(toolbox, listening.access, say, stop)
+        keeping = asyncio.create_task(appointments.run())
+        interruption.watch(server, "the runs can be resumed", STOPPING)
+        try:
+            await server.serve_on(listening.socket)
+        finally:
+            appointments.stop()
+            # It may be about to take a run, which it has to let go of.
+            await keeping

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from loopkit.cli.stored_runs import with_runs
-from loopkit.drive.archive import state_after
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.drive.stored_runs import StoredRuns, state_after
 from loopkit.journal.errors import RunUnreadable
 from loopkit.views.plan.past import Past, PastRun, past_of
 

@@ -1,4 +1,7 @@
-"""The person at the terminal: sees the review of a question, and answers it."""
+"""The person at the terminal: sees the review of a question, and answers it.
+
+The limits that `--set limits.K=V` names.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ from typing import Any, NamedTuple, TextIO, TypeVar
 
 import click
 
-from loopkit.cli.exit_codes import USAGE, Stop, say
+from loopkit.agents.port import NotRunnable
 from loopkit.cli.files import read_text
-from loopkit.cli.limits import parse_limits
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.answers import consider_answer, step_of_answer
-from loopkit.engine.events import Choice, HumanAnswer, Waiting
+from loopkit.cli.terminal import USAGE, Stop, say
+from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
+from loopkit.drive.repair import RAISABLE, new_limits
+from loopkit.engine.events import Waiting
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Choice, HumanAnswer
 from loopkit.engine.state import RunState
-from loopkit.language.datatypes import DataType, describe_type, misfit, parse_record
+from loopkit.language.datatypes.datatype import DataType, describe_type, misfit
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
 from loopkit.text.json_text import NoJson, parse_json
@@ -286,3 +291,31 @@ def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:
             raise Stop(USAGE, f"error: `--origin {each}`: write `--origin FINDING=STATE`")
         origins[finding] = (*origins.get(finding, ()), state)
     return origins
+
+
+def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
+    """The limits that `--set limits.k=v` names; raises Stop."""
+    limits: dict[str, Any] = {}
+    for written in sets:
+        key, equals, value = written.partition("=")
+        name = key.removeprefix("limits.")
+        if not equals or not key.startswith("limits."):
+            raise Stop(
+                USAGE,
+                f"error: `--set {written}`: only limits can change: write `--set "
+                f"limits.{key if key in RAISABLE else 'NAME'}={value or 'VALUE'}`",
+            )
+        limits[name] = _amount(name, value) if name in RAISABLE else value
+    try:
+        return new_limits(limits)
+    except NotRunnable as error:
+        raise Stop(USAGE, f"error: {error}") from error
+
+
+def _amount(name: str, text: str) -> Any:
+    if name == "time":
+        return text
+    try:
+        return float(text) if name == "cost_usd" else int(text)
+    except ValueError as error:
+        raise Stop(USAGE, f"error: `{text}` is not a number for `limits.{name}`") from error

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli import exit_codes
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import USAGE, Stop
+from loopkit.cli import terminal
 from loopkit.cli.inputs import input_options, partial_inputs
-from loopkit.cli.machine import load_changed, with_cost_limit
-from loopkit.cli.mending import model_options, usd
-from loopkit.cli.wrapping import echo_wrapped
-from loopkit.proof.bounds import Endless, NotDetermined
-from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
+from loopkit.cli.machine import load_changed, model_options, usd, with_cost_limit
+from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
+from loopkit.proof.bounds.configurations import Endless, NotDetermined
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
 
 
 @click.command(
@@ -46,7 +44,7 @@ from loopkit.views.plan import ANSWER_TOKENS, plan_of, plan_text
 @click.option(
     "--from-runs", is_flag=True, help="Show averages of the finished runs in the journal."
 )
-def command(
+def plan_command(
     machine: Path,
     input_file: str | None,
     sets: tuple[str, ...],
@@ -59,7 +57,7 @@ def command(
     from_runs: bool,
 ) -> int:
     """Show what a run of MACHINE would do and its maximum cost. Calls nothing."""
-    with exit_codes.report_errors():
+    with terminal.report_errors():
         loaded = load_changed(machine, models, prices, max_cost)
         definition = with_cost_limit(loaded.machine, max_cost)
         inputs = partial_inputs(definition, input_file, sets, set_json)
@@ -70,7 +68,7 @@ def command(
     echo_wrapped([plan_text(plan, inputs)])
     if from_runs:
         _tell_of_runs(definition.label)
-    return exit_codes.OK
+    return terminal.OK
 
 
 def _tell_of_runs(machine: str) -> None:
@@ -80,7 +78,7 @@ def _tell_of_runs(machine: str) -> None:
 
     past = past_runs(machine)
     if past is None:
-        exit_codes.say(f"no finished runs of `{machine}` in the journal")
+        terminal.say(f"no finished runs of `{machine}` in the journal")
     else:
         echo_wrapped(["", *past_text(past, machine)])
 

@@ -11,13 +11,12 @@ from typing import Any
 import click
 
 from loopkit.app import App
-from loopkit.cli import exit_codes
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
+from loopkit.cli import terminal
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
+from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
-from loopkit.testing.family import FamilyRun, family_of
+from loopkit.testing.playing import FamilyRun, family_of
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
 
 
@@ -47,13 +46,13 @@ class Recorder:
         if self.target is None or not self.run:
             return
         try:
-            with exit_codes.report_errors(), _refuse_unrecordable():
+            with terminal.report_errors(), _refuse_unrecordable():
                 # Somebody may have changed the file while the run went on.
                 now = target(self.target.path, self.target.machine, self.target.name)
             print_recording(record_run(now, self.run))
         except Stop as stop:
             # The run itself is not affected.
-            exit_codes.say(f"not recorded: {str(stop).removeprefix('error: ')}")
+            terminal.say(f"not recorded: {str(stop).removeprefix('error: ')}")
 
 
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
@@ -74,9 +73,9 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 @click.option(
     "--machine", type=click.Path(path_type=Path), help="The machine file, if it has moved."
 )
-def command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
+def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
-    with exit_codes.report_errors(), _refuse_unrecordable():
+    with terminal.report_errors(), _refuse_unrecordable():
         path = machine or _machine_of(run)
         made = record_run(target(file, path, as_case), run)
     print_recording(made)
@@ -91,21 +90,21 @@ def record_run(into: Target, run: str) -> Recording:
         machine = await app.machine_of(family.state)
         return app.engine(machine, family.state.definition).program, family
 
-    with exit_codes.report_errors(), _refuse_unrecordable():
+    with terminal.report_errors(), _refuse_unrecordable():
         return record(into, *with_app(load))
 
 
 def print_recording(made: Recording) -> None:
     """Say what was recorded, and whether it is exact."""
     for note in made.notes:
-        exit_codes.say(f"not played: {note}")
+        terminal.say(f"not played: {note}")
     where = f"recorded as case `{made.case}` of {made.path}"
     if made.is_repaired:
-        exit_codes.say(f"{where}; the machine as it is now takes the same path")
+        terminal.say(f"{where}; the machine as it is now takes the same path")
     elif made.difference is None:
-        exit_codes.say(f"{where}; its replay produces the same events")
+        terminal.say(f"{where}; its replay produces the same events")
     else:
-        exit_codes.say(f"{where}; its replay differs in {made.difference}")
+        terminal.say(f"{where}; its replay differs in {made.difference}")
 
 
 @contextmanager

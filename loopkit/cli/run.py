@@ -1,32 +1,58 @@
-"""`loopkit run`."""
+"""`loopkit run`.
+
+`--script` and `--case`: the scenario that plays a run.
+
+`loopkit validate`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from loopkit.agents.refusals import refuse_misnamed
-from loopkit.app import App
-from loopkit.cli import exit_codes
-from loopkit.cli.batch.command import (
+from loopkit.agents.players import refuse_misnamed
+from loopkit.app import App, Script
+from loopkit.cli import terminal
+from loopkit.cli.batch import (
     PARALLEL,
+    Batch,
     batch_options,
     refuse_with_batch,
     refuse_without_batch,
     run_batch,
+    warn_of_secrets,
 )
-from loopkit.cli.batch.lines import Batch
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.examples import examples
-from loopkit.cli.inputs import input_options, inputs_from_options, read_inputs
-from loopkit.cli.machine import load_changed
-from loopkit.cli.mending import model_options, usd
+from loopkit.cli.files import read_text
+from loopkit.cli.inputs import input_options, inputs_from_options, partial_inputs, read_inputs
+from loopkit.cli.machine import load_changed, load_checked, model_options, usd
 from loopkit.cli.record import record_options, recorder
-from loopkit.cli.scripts import load_script, script_options
-from loopkit.cli.secrets import warn_of_secrets
+from loopkit.cli.terminal import ERROR, FAILURE, OK, USAGE, Stop, examples, report_errors
+from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.language.datatypes import parse_record
+from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
+from loopkit.engine.findings import Report
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.scenario.cases import load_scenario
+from loopkit.views.review import report_lines
+
+
+def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--script` and `--case`, for a command in which a scenario plays these."""
+    script = click.option(
+        "--script",
+        type=click.Path(path_type=Path),
+        help=f"Simulate {played} with this scenario.",
+    )
+    case = click.option(
+        "--case", metavar="NAME", help="The case to use, if the scenario has several."
+    )
+    return lambda function: script(case(function))
 
 
 @click.command(
@@ -49,7 +75,7 @@ from loopkit.language.datatypes import parse_record
 @batch_options
 @record_options
 @driving_options
-def command(
+def run_command(
     machine: Path,
     input_file: str | None,
     sets: tuple[str, ...],
@@ -75,7 +101,7 @@ def command(
     """
     if batch is None:
         refuse_without_batch(parallel, key, results)
-    with exit_codes.report_errors():
+    with terminal.report_errors():
         loaded = load_changed(machine, models, prices, max_cost)
         played = load_script(script, case)
         if played is not None:
@@ -100,3 +126,59 @@ def command(
     code = drive(output, start, notify)
     recording.write()
     return code
+
+
+def load_script(script: Path | None, case: str | None) -> Script | None:
+    """The scenario of a file, or the one of its cases that is named; raises Stop, ProblemsFound."""
+    if script is not None:
+        return Script(*load_scenario(script, case))
+    if case is not None:
+        raise Stop(USAGE, f"error: `--case {case}` needs the file that has it: `--script FILE`")
+    return None
+
+
+@click.command(epilog=examples("loopkit validate plan.yaml structure draft.md"))
+@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("validator")
+@click.argument("file", type=click.Path(path_type=Path))
+@input_options
+@script_options("the judges and commands")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def validate_command(
+    machine: Path,
+    validator: str,
+    file: Path,
+    input_file: str | None,
+    sets: tuple[str, ...],
+    set_json: tuple[str, ...],
+    script: Path | None,
+    case: str | None,
+    as_json: bool,
+) -> int:
+    """Run VALIDATOR of MACHINE on FILE, exactly as a run would."""
+    with report_errors():
+        loaded = load_checked(machine)
+        known = loaded.machine.validators
+        if validator not in known:
+            hint = did_you_mean(validator, known) or "the machine has none"
+            raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
+        inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
+        played = load_script(script, case)
+        alone = StandaloneValidator(loaded, validator)
+        report = asyncio.run(_judge(alone, read_text(file), inputs, played))
+    if as_json:
+        click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
+    else:
+        for line in report_lines(report, validator):
+            click.echo(line)
+    return OK if report.valid else FAILURE if report.verdict == "fail" else ERROR
+
+
+async def _judge(
+    alone: StandaloneValidator, text: str, inputs: dict[str, Any], script: Script | None
+) -> Report:
+    async with App.open(None) as app:
+        try:
+            return await app.judge(alone, text, inputs, script)
+        except NoReport as error:
+            raise Stop(ERROR, f"error: {error}") from error

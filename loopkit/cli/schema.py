@@ -6,14 +6,13 @@ import json
 
 import click
 
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import OK
+from loopkit.cli.terminal import OK, examples
 from loopkit.views.schemas import SCHEMAS
 
 
 @click.command(epilog=examples("loopkit schema > machine.schema.json"))
 @click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
-def command(which: str) -> int:
+def schema_command(which: str) -> int:
     """Print the JSON Schema of machine files (the default), of scenario files, or of output."""
     click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
     return OK

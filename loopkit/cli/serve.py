@@ -1,35 +1,92 @@
-"""`loopkit serve`."""
+"""`loopkit serve`.
+
+The address, names and token of a server: the same options for every server.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import socket
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import USAGE, Stop, report_errors, say
-from loopkit.cli.interruption import Interruption
-from loopkit.cli.listening import STOPPING, Listening, listening_at, listening_options, read_token
+from loopkit.cli.driving import Interruption
+from loopkit.cli.files import read_text
 from loopkit.cli.machine import load_checked
+from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say
 from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
+from loopkit.serving.access import (
+    SHORTEST_TOKEN,
+    Access,
+    host_in_url,
+    is_anywhere,
+    is_loopback,
+    origins_of,
+)
 
 if TYPE_CHECKING:
-    from loopkit.serving.http.site import Site
+    from loopkit.serving.http.server import Site
     from loopkit.serving.http.site_server import SiteServer
 
 PORT = 8421
+
+HOST = "127.0.0.1"
+TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
+
+
+def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--port`, `--host`, `--url` and `--token-file`."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option(
+                "--token-file",
+                type=click.Path(path_type=Path),
+                help=f"A file with the token; without it, {TOKEN} or a new one is used.",
+            ),
+            click.option(
+                "--url",
+                "urls",
+                multiple=True,
+                metavar="URL",
+                help="Where clients reach the server, if that is elsewhere, such as at a proxy.",
+            ),
+            click.option(
+                "--host",
+                default=HOST,
+                show_default=True,
+                help="The address to listen at. At any but the loopback others can reach the "
+                "server.",
+            ),
+            click.option(
+                "--port",
+                default=port,
+                show_default=True,
+                type=click.IntRange(0, 65535),
+                help="The port; 0 takes a free one.",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return add
 
 
 @click.command(epilog=examples("loopkit serve --port 0", "loopkit serve plan.yaml --answer"))
 @click.argument("machines", nargs=-1, type=click.Path(path_type=Path), metavar="[MACHINE]...")
 @listening_options(PORT)
 @click.option("--answer", is_flag=True, help="Let runs be started, answered, resumed, cancelled.")
-def command(
+def serve_command(
     machines: tuple[Path, ...],
     port: int,
     host: str,
@@ -48,9 +105,9 @@ def command(
     with report_errors():
         loaded = [load_checked(path) for path in machines]
     try:
-        from loopkit.serving.http.site import Site
+        from loopkit.serving.http.server import Site
         from loopkit.serving.http.site_server import SiteServer
-        from loopkit.serving.pages.table import page_routes
+        from loopkit.serving.pages import page_routes
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error
     with (
@@ -86,3 +143,106 @@ def _tell(listening: Listening, machines: Sequence[Loaded], *, may_answer: bool)
         say("runs can only be read; add `--answer` to start and answer them")
     elif names:
         say(f"runs of {names} can be started")
+
+
+USUAL_PORTS = {"http": 80, "https": 443}
+"""The ports that browsers leave out of an origin."""
+GIVE_IT = f"give it in {TOKEN} or with `--token-file`"
+STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
+"""The message after the first signal to a server."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """The token that clients must send."""
+
+    text: str
+    is_new: bool
+    """Whether it was made for this start."""
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is new and not shown, because standard error is not a terminal."""
+        # Anything else may be a log.
+        return self.is_new and (sys.stderr is None or not sys.stderr.isatty())
+
+
+def read_token(file: Path | None) -> Token:
+    """The token of a file or of the environment, else a new one; raises Stop."""
+    # Programs that runs start must not see it.
+    given = os.environ.pop(TOKEN, "")
+    where = TOKEN
+    if file is not None:
+        given, where = read_text(file).strip(), str(file)
+    if not given and file is None:
+        return Token(secrets.token_urlsafe(32), is_new=True)
+    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
+        told = f"at least {SHORTEST_TOKEN} printable ASCII characters"
+        raise Stop(USAGE, f"error: the token of {where} has to be {told}")
+    return Token(given, is_new=False)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A listening socket, and the access to the server behind it."""
+
+    socket: socket.socket
+    host: str
+    address: str
+    """The URL under which clients reach it."""
+    token: Token
+    access: Access
+
+    def warn(self, reach: str) -> None:
+        """Warn if others can reach the server; `reach` says what the token would let them do."""
+        if not is_loopback(self.host):
+            say(
+                f"WARNING: the server listens at {self.host}, where others can reach it, and "
+                f"nothing that it sends is encrypted. Whoever has the token {reach}"
+            )
+
+    def tell_token(self) -> None:
+        """Show a new token, but only at a terminal."""
+        if self.token.is_secret:
+            say(f"programs need a token of yours: {GIVE_IT}")
+        elif self.token.is_new:
+            say(f"the token, for programs: {self.token.text}")
+
+
+@contextmanager
+def listening_at(
+    host: str, port: int, urls: Sequence[str], token: Token, *, has_pages: bool
+) -> Iterator[Listening]:
+    """A socket while it listens; raises Stop. `has_pages` is whether browsers use the server."""
+    with _socket(host, port) as listening:
+        port = listening.getsockname()[1]
+        origins = origins_of(host, port) | {_origin(url) for url in urls}
+        access = Access(token.text, origins, cookie=f"loopkit_{port}", has_pages=has_pages)
+        shown = "127.0.0.1" if is_anywhere(host) else host
+        address = _origin(urls[0]) if urls else f"http://{host_in_url(shown)}:{port}"
+        yield Listening(listening, host, address, token, access)
+
+
+def _origin(url: str) -> str:
+    """The origin of a URL, as browsers write it; raises Stop."""
+    remedy = f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`"
+    try:
+        parts = urlsplit(url.lower().removesuffix("/"))
+        port, usual = parts.port, USUAL_PORTS.get(parts.scheme)
+    except ValueError as error:
+        raise Stop(USAGE, remedy) from error
+    host = host_in_url(parts.hostname or "")
+    given = host if port is None else f"{host}:{port}"
+    if not host or usual is None or parts.geturl() != f"{parts.scheme}://{given}":
+        raise Stop(USAGE, remedy)
+    return f"{parts.scheme}://{host if port == usual else given}"
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        remedy = "choose another with `--port`, or 0 for a free one"
+        told = f"error: cannot listen at {host}:{port}: {error.strerror or error}; {remedy}"
+        raise Stop(ERROR, told) from error

@@ -9,22 +9,18 @@ from typing import Protocol
 
 import click
 
-from loopkit.cli import exit_codes
-from loopkit.cli.examples import examples
+from loopkit.cli import terminal
 from loopkit.cli.files import write
 from loopkit.cli.stored_runs import run_argument, with_runs
-from loopkit.cli.wrapping import echo_wrapped
-from loopkit.drive.archive import read_record
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.cli.terminal import echo_wrapped, examples
+from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.records import History
 from loopkit.text import plural
-from loopkit.views.stats import csv_rows
-from loopkit.views.stats.of_machine import Totals
-from loopkit.views.stats.of_run import children_of, stats_of
-from loopkit.views.stats.plot import Point, plot, point_of
-from loopkit.views.stats.statistics import RunStats
-from loopkit.views.stats.tables import defect_table, machine_text
+from loopkit.views import stats
+from loopkit.views.plot import Point, plot, point_of
+from loopkit.views.statistics import RunStats
+from loopkit.views.stats import Totals, children_of, defect_table, machine_text, stats_of
 
 PAGE = 50
 """Runs that are read at once."""
@@ -54,7 +50,7 @@ Read = RunStats | RunUnreadable
     metavar="FILE.svg",
     help="Also draw yield and cost over time.",
 )
-def command(
+def stats_command(
     run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None
 ) -> int:
     """Show the defects of runs, and what it took to correct them.
@@ -83,8 +79,8 @@ def command(
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
         write(drawing, plot(points, title).encode())
     for fault in faults:
-        exit_codes.say(f"error: {fault}")
-    return exit_codes.ERROR if faults else exit_codes.OK
+        terminal.say(f"error: {fault}")
+    return terminal.ERROR if faults else terminal.OK
 
 
 async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
@@ -123,7 +119,7 @@ def _read(history: History) -> Read:
     try:
         if row.damage is not None:
             raise row.damage
-        return stats_of(row, [read_record(row.run, record) for record in history.records])
+        return stats_of(row, [read_stored(row.run, record) for record in history.records])
     except RunUnreadable as fault:
         return fault
 
@@ -150,7 +146,7 @@ class Tables:
     def end(self, totals: Totals) -> None:
         machines = totals.machines
         if not machines:
-            exit_codes.say("no runs")
+            terminal.say("no runs")
         for number, machine in enumerate(machines):
             echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
         if table := list(defect_table(self._runs)):
@@ -197,10 +193,10 @@ class Csv:
     def __init__(self, *, of_defects: bool) -> None:
         self._of_defects = of_defects
         self._lines = Lines()
-        self._lines.write(csv_rows.header(of_defects=of_defects))
+        self._lines.write(stats.header(of_defects=of_defects))
 
     def add(self, run: RunStats) -> None:
-        for line in csv_rows.rows(run, of_defects=self._of_defects):
+        for line in stats.rows(run, of_defects=self._of_defects):
             self._lines.write(line)
 
     def end(self, totals: Totals) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from loopkit.cli.exit_codes import Stop, report_errors
+from loopkit.cli.terminal import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.files import is_unused, state_folder
 from loopkit.journal.journal import open_journal

@@ -1,37 +1,46 @@
-"""`loopkit test`."""
+"""`loopkit test`.
+
+Coverage for `loopkit test`: options, table, JSON, and the failure where it is too low.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-from loopkit.cli import exit_codes
-from loopkit.cli.coverage import Wanted, coverage_options
-from loopkit.cli.examples import examples
-from loopkit.cli.exit_codes import FAILURE, OK, USAGE, Stop
+from loopkit.cli import terminal
 from loopkit.cli.files import write
-from loopkit.cli.wrapping import echo_wrapped
+from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
+from loopkit.language.load import Loaded
 from loopkit.testing import (
     SUFFIX,
     CaseResult,
+    Coverage,
     Machines,
     NotAnExpression,
     Selection,
     Suite,
     Tally,
+    coverage_data,
+    coverage_text,
     junit_xml,
     load_suite,
+    play,
     run_case,
     scenario_files,
-    selection,
 )
+from loopkit.testing.coverage import percent
+from loopkit.testing.selection import selection
 from loopkit.text import plural
+from loopkit.views.diagram.model import Marks
 
 
 @dataclass
@@ -47,6 +56,44 @@ class Tested:
         return [result for result in self.results if not result.passed]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def coverage_options(command: F) -> F:
+    """The options of a command that plays cases."""
+    for option in (
+        click.option(
+            "--fail-under", "least", metavar="N", callback=_percent,
+            help="Exit with 1 if coverage is below N %; also prints the table.",
+        ),
+        click.option(
+            "--coverage-json", "coverage_file", metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write the coverage as JSON, with the cases that cover each goal.",
+        ),
+        click.option(
+            "--coverage", is_flag=True,
+            help="Print which states, transitions and caps are covered, and the way to the others.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _percent(_context: click.Context, _option: click.Parameter, text: str | None) -> object:
+    """The number exactly as it is written, so that 99.9 of 1,000 goals is 999."""
+    if text is None:
+        return None
+    try:
+        # An exponent could stand for a number that takes hours to write out.
+        least = Fraction(text.lower().replace("e", "?"))
+    except (ValueError, ZeroDivisionError) as error:
+        raise click.BadParameter(f"`{text}` is not a number from 0 to 100") from error
+    if not 0 <= least <= 100:
+        raise click.BadParameter(f"{text} is not from 0 to 100")
+    return least
+
+
 @click.command(epilog=examples("loopkit test machines --coverage"))
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
@@ -58,7 +105,7 @@ class Tested:
     help="Also write the results as JUnit XML.",
 )
 @coverage_options
-def command(
+def test_command(
     paths: tuple[Path, ...],
     expression: str,
     junit_file: Path | None,
@@ -80,7 +127,7 @@ def command(
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
     is_enough = tally is None or wanted.is_enough(tally)
-    exit_codes.say(_summary(tested))
+    terminal.say(_summary(tested))
     if tested.broken:
         return USAGE
     return FAILURE if tested.failed or not is_enough else OK
@@ -107,7 +154,7 @@ def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | No
         try:
             suite = load_suite(file, machines)
         except ProblemsFound as found:
-            tested.broken[str(file)] = exit_codes.render_problems(found.problems)
+            tested.broken[str(file)] = terminal.render_problems(found.problems)
             echo_wrapped([f"{file}: can't be used\n\n{tested.broken[str(file)]}\n"])
             continue
         for result in _play_cases(suite, is_selected, tally):
@@ -144,3 +191,62 @@ def _summary(tested: Tested) -> str:
     if tested.broken:
         parts.append(f"{plural(len(tested.broken), 'file')} can't be used")
     return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The coverage options of a command."""
+
+    table: bool
+    file: Path | None
+    """For the JSON."""
+    least: Fraction | None
+    """In percent of all goals."""
+
+    def tally(self) -> Tally | None:
+        """The tally of played cases, if one is needed."""
+        is_wanted = self.table or self.file is not None or self.least is not None
+        return Tally() if is_wanted else None
+
+    def is_enough(self, tally: Tally) -> bool:
+        """Print the coverage asked for; False if less is covered than required."""
+        coverage = tally.coverage()
+        if self.file is not None:
+            _write(self.file, coverage)
+        if (self.table or self.least is not None) and coverage.machines:
+            click.echo(f"\n{coverage_text(coverage)}\n")
+        missing = self.least is not None and coverage.count.percent < self.least
+        if missing:
+            terminal.say(_too_little(coverage, self.least))
+        return not missing
+
+
+def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
+    """The coverage of a machine by the cases below some paths; raises Stop and ProblemsFound."""
+    tally, machines = Tally(), Machines()
+    here = Path(loaded.source.document.file).resolve()
+    for suite in (load_suite(file, machines) for file in scenario_files(paths)):
+        if Path(suite.machine.source.document.file).resolve() == here:
+            for name in suite.playable:
+                tally.add(suite, name, play(suite, name))
+    for machine in tally.coverage().machines:
+        return machine.marks
+    named = " and ".join(f"`{path}`" for path in paths)
+    message = f"no case of {named} tests {loaded.source.document.file}"
+    raise Stop(USAGE, f"error: {message}; it has to name it by `machine:`")
+
+
+def _write(file: Path, coverage: Coverage) -> None:
+    text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
+    write(file, text.encode())
+
+
+def _too_little(coverage: Coverage, least: Fraction | None) -> str:
+    assert least is not None
+    count = coverage.count
+    missing = plural(count.total - count.covered, "goal")
+    verb = "is" if missing.startswith("1 ") else "are"
+    return (
+        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
+        f"{missing} of {count.total} {verb} missed"
+    )

@@ -12,9 +12,8 @@ from functools import partial
 import click
 
 from loopkit.drive.active import Listener
-from loopkit.drive.stored_event import Stored
-from loopkit.views.event_lines import event_line
-from loopkit.views.family_progress import FamilyProgress
+from loopkit.drive.stored_runs import Stored
+from loopkit.views.console import FamilyProgress, event_line
 
 STDERR = 2
 REST = "\x1b[J"

@@ -1,15 +1,22 @@
-"""Reading a file, or its text, into a document."""
+"""Reading a file, or its text, into a document.
+
+Front matter: the YAML between two lines `---` at the start of a Markdown file.
+
+Texts from files that stand beside a machine file, or below.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
-from loopkit.document.compose import compose
-from loopkit.document.document import Document
-from loopkit.document.mistakes import MAX_BYTES, mistake
-from loopkit.document.problems import Problem, ProblemsFound, Span
+from loopkit.document.document import Document, Node
+from loopkit.document.parser import compose
+from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake
 from loopkit.document.text import SourceText, obstacles
+from loopkit.values import Value
 
 
 def read(text: str, file: str) -> Document:
@@ -69,3 +76,101 @@ def _unreadable(file: str, reason: str, remedy: str) -> Problem:
 
 def _start_of(file: str) -> Span:
     return Span(file, 1, 1, 1, 1)
+
+
+_MARK = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_NOTHING = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+")
+
+
+class FrontMatter(Value, frozen=True):
+    """A Markdown file in its two parts."""
+
+    keys: Document | None
+    """None where the file does not start with a line `---`."""
+    body: str
+    """The text that follows, without blank lines around it; its lines end in LF."""
+    line: int
+    """The line of the file in which the body starts."""
+
+
+def read_front_matter(text: str, file: str) -> FrontMatter:
+    """The parts of a text; `file` names it in messages. Raises `ProblemsFound`."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    first = _MARK.match(text)
+    if first is None:
+        return _front_matter(None, text, 0)
+    last = _MARK.search(text, first.end())
+    if last is None:
+        place = Span(file, 1, 1, 1, first.end() + 1)
+        remedy = "close it with a line `---`, after which the text starts"
+        raise ProblemsFound(
+            [Problem("front-matter", "the front matter has no end", place, "", remedy)]
+        )
+    return _front_matter(_keys(text[first.end() : last.start()], file), text, last.end())
+
+
+def _keys(yaml: str, file: str) -> Document:
+    """The text between the marks, after a line end that keeps its line numbers right."""
+    if _NOTHING.fullmatch(yaml):
+        return Document(file, yaml, Node(Span(file, 1, 1, 1, 4), {}, None, "block"))
+    return read(yaml, file)
+
+
+def _front_matter(keys: Document | None, text: str, at: int) -> FrontMatter:
+    rest = text[at:]
+    body = rest.strip("\n")
+    start = at + rest.index(body)
+    return FrontMatter(keys, body.rstrip(), text.count("\n", 0, start) + 1)
+
+
+MAX_INCLUDED_BYTES = 1_000_000
+
+
+class Included(Value, frozen=True):
+    """A text that a file brought in."""
+
+    file: str
+    text: str
+    digest: str
+    line: int = 1
+    """The line of the text in which the included part starts."""
+
+
+class CannotInclude(Exception):
+    """A file whose text cannot be included; the message is a sentence with the reason."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+def read_included(folder: Path, relative: str) -> str:
+    """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
+    root, data = folder.resolve(), None
+    try:
+        path = (root / relative).resolve()
+        mode = path.stat().st_mode if path.is_relative_to(root) else None
+        data = path.read_bytes() if mode is not None and S_ISREG(mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
+    except (OSError, ValueError, RuntimeError) as error:
+        # Links in a circle are a RuntimeError before Python 3.13.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
+    if mode is None:
+        raise CannotInclude(
+            f"`{relative}` lies outside the folder of the machine file",
+            "move it beside the machine file, or below",
+        )
+    if S_ISDIR(mode):
+        raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
+    if data is None:
+        raise CannotInclude(
+            f"there is no file `{relative}`", "paths start at the folder of this file"
+        )
+    if len(data) > MAX_INCLUDED_BYTES:
+        raise CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CannotInclude(f"`{relative}` is not UTF-8 text", "save it as UTF-8") from error

@@ -1,25 +1,45 @@
-"""The active run: its state, changed only by appending events."""
+"""The active run: its state, changed only by appending events.
+
+The line of a run: calls that wait, in order, until calls that hold room are settled.
+
+Occupied workspaces: runs of two processes never write into one folder at once.
+
+The gate of an `each` state: which of its children's states may work at the same time.
+
+The default surroundings of a run: the system's time, and nobody to ask.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
-from loopkit.drive.breaker import Breakers
-from loopkit.drive.line import Line
-from loopkit.drive.occupancy import Occupancy
+from loopkit.drive.retries import Breakers, CallFailed
 from loopkit.drive.servers import Servers
-from loopkit.drive.stored_event import Stored
-from loopkit.drive.stored_runs import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion, Stored
 from loopkit.engine.changes import apply
-from loopkit.engine.events import ChildStarted, Event, Suspended, Usage
+from loopkit.engine.events import ChildStarted, Event, Suspended
 from loopkit.engine.macrostep import Engine, Macrostep
-from loopkit.engine.records import encode
+from loopkit.engine.payloads import HumanAnswer
+from loopkit.engine.records import Usage, encode
 from loopkit.engine.state import ENDED, RunState
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import MessageWaits
@@ -27,11 +47,10 @@ from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
-from loopkit.scenario import Scenario
+from loopkit.scenario.cases import Scenario
 
 if TYPE_CHECKING:
-    from loopkit.drive.account import Account
-    from loopkit.drive.gate import Gate
+    from loopkit.drive.limits import Account
 
 _path = lru_cache(maxsize=64)(Path)
 """Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
@@ -133,6 +152,142 @@ class Alarm(Protocol):
     async def fault(self) -> str:
         """Wait until the alert is reported; returns why that failed, or an empty string."""
         ...
+
+
+class Line:
+    """The calls in flight, and those that wait for room; a waiting call holds nothing."""
+
+    __slots__ = ("_others", "in_flight", "waiting")
+
+    def __init__(self, others: Iterable[Line] = ()) -> None:
+        """`others` are the lines that share its limits; it may change later."""
+        self._others = others
+        self.in_flight: list[str] = []
+        """Keys of the calls that are being made. Each of them ends."""
+        self.waiting: list[asyncio.Event] = []
+        """One for each call that waits for room, the next one first."""
+
+    async def enter(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
+        """Return as soon as the call is admitted, in the same turn of the event loop.
+
+        The call is checked when no other waits before it, and again whenever another call ends.
+        """
+        if self.waiting or not is_admitted():
+            await self.wait(is_admitted, wait_for)
+
+    async def wait(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
+        """Join the line, and return as soon as the call is admitted."""
+        news = asyncio.Event()
+        self.waiting.append(news)
+        try:
+            await wait_for(news.wait)
+            while not is_admitted():
+                news.clear()
+                await wait_for(news.wait)
+        finally:
+            self.waiting.remove(news)
+            self.move_up()
+
+    def leave(self, key: str) -> None:
+        """Remove a call that ended, with an answer or without one."""
+        if key in self.in_flight:
+            self.in_flight.remove(key)
+            if self.waiting:
+                self.move_up()
+            for line in self._others:
+                line.move_up()
+
+    def move_up(self) -> None:
+        """Let the first call in line check again whether there is room."""
+        if self.waiting:
+            self.waiting[0].set()
+
+
+class Occupancy:
+    """The workspaces in which runs of one app work.
+
+    It does not keep these runs apart: that is up to whoever drives them together.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, int] = {}
+        self._runs: dict[Path, set[str]] = {}
+
+    async def enter(self, state: Path, workspace: Path, run: str) -> None:
+        """Keep other apps out of a workspace until the run leaves it.
+
+        `state` is the state folder. The kernel frees the lock when the process ends, or a moment
+        later: a program that it was starting when it was killed shares the lock until it has
+        started. Raises WorkspaceTaken.
+        """
+        until = time.monotonic() + _LET_GO_S
+        while workspace not in self._locks:
+            try:
+                self._locks[workspace] = _lock(state, workspace, run)
+            except WorkspaceTaken:
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(_LET_GO_S / 100)
+        self._runs.setdefault(workspace, set()).add(run)
+
+    def leave(self, run: str) -> None:
+        """Unlock every workspace in which no other run of this app works."""
+        for workspace, runs in list(self._runs.items()):
+            runs.discard(run)
+            if not runs:
+                del self._runs[workspace]
+                os.close(self._locks.pop(workspace))
+
+
+class Gate:
+    """Lets in one of the `serial` states at a time, and no other state beside an `alone` one."""
+
+    def __init__(self, serial: Collection[str], alone: Collection[str]) -> None:
+        self._serial = frozenset(serial)
+        self._alone = frozenset(alone)
+        self._serial_line, self._line = Line(), Line()
+        self._is_serial_taken = False
+        self._working = 0
+        self._is_closed = False
+        """Whether an `alone` state is working."""
+
+    @asynccontextmanager
+    async def open_for(self, state: str, wait_for: WaitFor) -> AsyncIterator[None]:
+        """Entered while a state works. Raises Stopped if the run is stopped before it may."""
+        is_serial = state in self._serial
+        if is_serial:
+            await self._serial_line.enter(self._take_turn, wait_for)
+        try:
+            if self._alone:
+                await self._line.enter(lambda: self._let_in(state), wait_for)
+            try:
+                yield
+            finally:
+                if self._alone:
+                    self._let_out()
+        finally:
+            if is_serial:
+                self._is_serial_taken = False
+                self._serial_line.move_up()
+
+    def _take_turn(self) -> bool:
+        if self._is_serial_taken:
+            return False
+        self._is_serial_taken = True
+        return True
+
+    def _let_in(self, state: str) -> bool:
+        is_alone = state in self._alone
+        if self._is_closed or (is_alone and self._working):
+            return False
+        self._working += 1
+        self._is_closed = is_alone
+        return True
+
+    def _let_out(self) -> None:
+        self._working -= 1
+        self._is_closed = False
+        self._line.move_up()
 
 
 @dataclass(slots=True)
@@ -313,3 +468,49 @@ def _as_texts(events: Iterable[Event]) -> list[str]:
             refuse_text(f"the record `{event.type}`", data.decode())
         written.append(data.decode())
     return written
+
+
+WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
+
+FOLDER = "workspaces"
+_LONGEST_ID = 1_000
+_LET_GO_S = 2.0
+"""How long a workspace may stay locked after its process is gone."""
+
+
+class WorkspaceTaken(CallFailed):
+    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
+
+
+def _lock(state: Path, workspace: Path, run: str) -> int:
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
+        os.close(descriptor)
+        raise WorkspaceTaken(
+            "transient",
+            f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
+            "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    return descriptor
+
+
+class RealClock:
+    """The system's time."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
+
+
+class NobodyThere:
+    """No person can be asked: the run waits."""
+
+    async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
+        return None

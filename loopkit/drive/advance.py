@@ -3,26 +3,27 @@
 `advance` goes on until the run is over, waits for a person, is suspended, or
 is asked to stop. Each turn is one completed piece of work, one macrostep of
 the engine and one durable append.
+
+The end of a run with trees of its own: a success is merged, a failure is left where it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from loopkit.drive import answers
-from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped, WorkspaceTaken
+from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.deliveries import Awaited, delivery_failures
-from loopkit.drive.ending import end, may_end
 from loopkit.drive.inbox import ANSWER, INBOX_SECONDS, consume, release, store
-from loopkit.drive.isolation import restore
-from loopkit.drive.judging.baseline import take_baselines
+from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
+from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.occupancy import WorkspaceTaken
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states import work_of
+from loopkit.drive.states.performers import work_of
 from loopkit.engine.events import (
-    HumanAnswer,
+    Finished,
     InDoubt,
     Intended,
     Kept,
@@ -32,15 +33,20 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
-from loopkit.engine.failure import Failure
-from loopkit.engine.keeping import is_kept
-from loopkit.engine.macrostep import Macrostep, suspend
+from loopkit.engine.macrostep import Macrostep, is_kept, suspend
+from loopkit.engine.payloads import HumanAnswer
+from loopkit.engine.records import Failure
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError
-from loopkit.language import Agent, Machine, State, Tool
-from loopkit.language.json_schema import NotJudged
-from loopkit.language.template import TemplateError
+from loopkit.language.agents import Agent
+from loopkit.language.agents.tools import Tool
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.machine import Machine
+from loopkit.language.states import FinalState, State
+from loopkit.language.states.each import CONFLICT
+from loopkit.language.template.errors import TemplateError
 from loopkit.machine.compiler import NoEdge
+from loopkit.outside.trees import drop_all
 from loopkit.text.patterns import PatternTimeout
 
 GOING = ("running", "waiting")
@@ -333,4 +339,58 @@ async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
     )
 
 
-__all__ = ["advance"]
+async def end(active: ActiveRun, name: str, state: FinalState) -> None:
+    """Merge or leave the trees, then finish the run; it is suspended if that fails."""
+    run = active.state
+    try:
+        await _merge_trees(active, state)
+        ended = active.engine.finish(active.state)
+    except MergeConflict as conflict:
+        if run.isolate == "none":
+            await _suspend(active, name, conflict)
+            return
+        # Its parent decides what becomes of it.
+        ended = _in_conflict(active, conflict)
+    except CallFailed as failed:
+        await _suspend(active, name, failed)
+        return
+    before = active.mark()
+    active.take(ended)
+    await store(active, before, ())
+
+
+def may_end(active: ActiveRun) -> bool:
+    """Whether a run with trees of its own may end here, or has to let others merge first."""
+    state = active.program.machine.states.get(active.state.state)
+    return state is None or not state.succeeds or active.may_merge()
+
+
+async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
+    work = Worked.with_failure(name, active.state.visit, failed.failure)
+    active.take(suspend(active.state, work))
+    await active.append()
+
+
+def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
+    step = Macrostep(active.state.copy())
+    left = tuple(isolated.place for isolated in active.state.isolated.values())
+    step.add(Finished(outcome=CONFLICT, success=False, conflicts=conflict.paths, left=left))
+    return step
+
+
+async def _merge_trees(active: ActiveRun, state: FinalState) -> None:
+    """Merge the trees or leave them; what an earlier process has done is not done again."""
+    run = active.state
+    due = [isolated for isolated in run.isolated.values() if isolated.source not in run.merged]
+    # Only once: if a merge failed, a person may have changed the trees since.
+    picks = due and state.picks_best and run.restored_in != run.state
+    best = run.best_round(state.of) if picks else None
+    picked = best.snapshot if best else {}
+    folders = {n: picked[n] for n in state.result if n in picked and picked[n].tree}
+    folders = {**run.unrestored, **folders}
+    if folders:
+        await restore(active, folders)
+    if state.succeeds:
+        for isolated in due:
+            await merge_back(active, isolated)
+        await asyncio.to_thread(drop_all, trees_of(active))

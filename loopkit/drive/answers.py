@@ -1,40 +1,36 @@
 """Questions to people, and their answers: of a human state, and about calls in doubt.
 
 An answer is checked by completing the work with it.
+
+The refusal of what a person answers, or somebody outside delivers.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import closest
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
-from loopkit.drive.repair.refusals import refuse_limits
-from loopkit.engine.events import (
-    Artifact,
-    Choice,
-    Considered,
-    Event,
-    HumanAnswer,
-    Settled,
-    Waiting,
-    Worked,
-)
+from loopkit.drive.repair import refuse_limits
+from loopkit.engine.events import Event, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine, Macrostep
-from loopkit.engine.reclassification import NotReclassified, apply_answer, consider
+from loopkit.engine.payloads import Artifact, Choice, Considered, HumanAnswer
+from loopkit.engine.questions import NotReclassified, apply_answer, consider
+from loopkit.engine.records import Record
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
-from loopkit.language import HumanState
-from loopkit.language.datatypes import DataType, conform, facts_of, fault_texts, parse_record
+from loopkit.language.datatypes.datatype import DataType, conform, facts_of, fault_texts
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.input_faults import input_faults
-from loopkit.language.json_schema import NotJudged
-from loopkit.language.template import TemplateError
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.states.kinds import HumanState
+from loopkit.language.template.errors import TemplateError
 from loopkit.machine.compiler import NoEdge
 from loopkit.machine.edges import TOTAL
-from loopkit.text import one_line
-from loopkit.text.command_lines import delivery_line
+from loopkit.text import is_broken, one_line
+from loopkit.text.run_ids import delivery_line
 
 TOTAL_LIMIT = "total_revisions"
 """The limit that an answer may raise."""
@@ -227,3 +223,28 @@ async def ask_about_doubt(active: ActiveRun) -> None:
             call=key,
         )
     )
+
+
+class AnswerRefused(Exception):
+    """An answer that does not fit the question; the message says why and what would."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
+        super().__init__(message)
+        self.at = at
+
+
+class AnsweredTwice(AnswerRefused):
+    """The question before this one was given the same, so it may be meant for that one."""
+
+    def __init__(self, message: str, again: str) -> None:
+        """`again` says what to do if it is meant for this one: `answer the same`."""
+        super().__init__(message)
+        self.again = again
+
+
+def refuse_broken(given: Record, noun: str) -> None:
+    """Raise AnswerRefused for texts that can't be stored."""
+    if is_broken(json.dumps(given.plain(), ensure_ascii=False)):
+        message = f"the {noun} has half a surrogate pair in it, which is not a character"
+        raise AnswerRefused(message)

@@ -2,41 +2,43 @@
 
 A call that an earlier process got an answer to is not made again; one that may have been made is in
 doubt, and its policy decides.
+
+Turns: which callee has the next try for a piece of work, given the tries before.
+
+Only the run's events count, so that a resumed run continues with the same callee.
+
+Deadlines: of calls, and of rules by the time that the run has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from math import isfinite
-from typing import Any
+from math import inf, isfinite
+from types import coroutine
+from typing import Any, Generic, TypeVar
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.breaker import PROBE_S
-from loopkit.drive.deadline import Begun, begin
-from loopkit.drive.limits import AnswerCutOff, LimitReached
-from loopkit.drive.prompt_size import size_of
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
-from loopkit.drive.retries import CallFailed, TryFailed, has_try_left, seconds_to_next_try
-from loopkit.drive.room import find_room, out_of_time, room_for_longer
-from loopkit.drive.sizes import (
+from loopkit.drive.limits import (
     KEPT_CHARS,
+    AnswerCutOff,
+    LimitReached,
+    find_room,
+    out_of_time,
+    room_for_longer,
+    seconds_left,
     shorten,
+    size_of,
 )
-from loopkit.drive.turns import nobody_left, take_turn
-from loopkit.engine.events import (
-    Failed,
-    Held,
-    Intended,
-    RefusedCall,
-    Replied,
-    Role,
-    Usage,
-)
-from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Exchange, GivenUp, Task
-from loopkit.machine.callees import Callee
+from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
+from loopkit.drive.retries import PROBE_S, CallFailed, TryFailed, has_try_left, seconds_to_next_try
+from loopkit.engine.events import Failed, Held, Intended, Replied, Role
+from loopkit.engine.records import RefusedCall, Usage
+from loopkit.engine.state import Exchange, GivenUp, RunState, Task
+from loopkit.language.agents.calls import Retry
+from loopkit.machine.program import Callee
 from loopkit.values import NOTHING, Value, replace
 
 
@@ -335,3 +337,167 @@ def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed)
         unreadable=error.unreadable,
         usage=usage,
     )
+
+
+async def take_turn(
+    active: ActiveRun,
+    task: str,
+    agent: str,
+    callees: Sequence[Callee],
+    wait_s: float | None = None,
+    passed: Sequence[GivenUp] = (),
+) -> int:
+    """Wait until the next callee may be asked, and return its index; CallFailed if none is left.
+
+    The wait after a failure in an earlier process is computed from the time of day. After a failure
+    in this process, `wait_s` gives it, because the time of day may jump. `passed` are the callees
+    that were skipped without a try.
+    """
+    if task in active.state.refused:
+        raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
+    known = active.state.tasks.get(task)
+    if known is None:
+        return 0
+    index = known.fallback if known.fallback < len(callees) else 0
+    is_last = index + 1 == len(callees)
+    wait_s = _wait_s(known, callees[index].retry, active.clock.now()) if wait_s is None else wait_s
+    if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
+        await active.pause(wait_s)
+        return index
+    if is_last or not _may_help(known):
+        raise nobody_left(known, callees, passed)
+    return index + 1
+
+
+def _wait_s(task: Task, retry: Retry, now: float) -> float:
+    """Seconds until the callee that was asked last may be asked again.
+
+    A wait for the next try was at most `max_backoff`; longer it can only seem because the time of
+    day has gone back.
+    """
+    failed = task.failed
+    until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
+    is_awaited = failed is not None and failed.retry_at is not None
+    return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
+
+
+def _may_help(task: Task) -> bool:
+    """Whether another callee may answer after the last one failed."""
+    failed = task.failed
+    return failed is None or failed.error_class == "transient" or failed.unavailable
+
+
+def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
+    """Whether the callee that was asked last is asked again."""
+    failed = task.failed
+    if not has_try_left(retry, task.tries, task.unread):
+        return False
+    if failed is None:
+        return True
+    if failed.error_class != "transient" or (failed.unavailable and not is_last):
+        return False
+    return wait_s <= retry.max_backoff
+
+
+def nobody_left(
+    known: Task | None, callees: Sequence[Callee], passed: Iterable[GivenUp]
+) -> CallFailed:
+    """The error if no callee is left: the last class, all failures, the earliest resume time."""
+    tried = list(known.given_up) if known else []
+    if known and known.tries:
+        tried.append(GivenUp(known.fallback, known.tries, known.failed))
+    by_place = {one.fallback: one for one in (*tried, *passed) if one.fallback < len(callees)}
+    lost = [by_place[place] for place in sorted(by_place)]
+    named = [one.failed.resume_at for one in lost if one.failed is not None]
+    return CallFailed(
+        lost[-1].failed.error_class if lost[-1].failed else "transient",
+        "; ".join(_failure_line(one, callees) for one in lost),
+        resume_at=min((time for time in named if time is not None), default=None),
+    )
+
+
+def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
+    failed = lost.failed
+    message = failed.message if failed else "the call was in doubt too often"
+    if lost.tries > 1 and (failed is None or failed.error_class == "transient"):
+        message = f"{message} ({lost.tries} tries)"
+    return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
+
+
+T = TypeVar("T")
+
+
+def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    """The result of rules, which are cancelled when the time is over; raises LimitReached.
+
+    A verdict that comes too late does not count, so that only the limit is reported. If the run has
+    gone on after a limit, the rules have no deadline.
+    """
+    if active.state.then_used or not (active.limits or active.account):
+        return judging
+    try:
+        left_s = seconds_left(active)
+    except LimitReached:
+        judging.close()
+        raise
+    return judging if left_s is None else _stop_after(active, judging, left_s)
+
+
+async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
+    """The result of rules that have `left_s` seconds; raises LimitReached."""
+    started = active.clock.monotonic()
+    deadline = asyncio.timeout(left_s)
+    try:
+        async with deadline:
+            judged = await judging
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise _time_limit_reached(active, active.clock.monotonic() - started) from error
+    spent_s = active.clock.monotonic() - started
+    if spent_s >= left_s:
+        raise _time_limit_reached(active, spent_s)
+    return judged
+
+
+class Begun(Value, Generic[T], frozen=True):
+    """A coroutine that has run up to its first wait."""
+
+    work: Coroutine[Any, Any, T]
+    waits_for: object
+
+    async def within(self, seconds: float) -> T:
+        """What the coroutine returns; raises TimeoutError if that takes longer."""
+        async with asyncio.timeout(seconds):
+            return await _continue(self.work, self.waits_for)
+
+
+def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
+    """What a coroutine returns if it waits for nothing, and so needs no deadline; else the rest."""
+    try:
+        return Begun(work, work.send(None))
+    except StopIteration as ended:
+        answer: T = ended.value
+        return answer
+
+
+@coroutine
+def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[Any, Any, T]:
+    """The result of a coroutine that has begun and waits for something."""
+    while True:
+        try:
+            try:
+                sent = yield waited_for
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                waited_for = begun.throw(error)
+            else:
+                waited_for = begun.send(sent)
+        except StopIteration as ended:
+            answer: T = ended.value
+            return answer
+
+
+def _time_limit_reached(active: ActiveRun, spent_s: float) -> LimitReached:
+    reached = out_of_time(active, spent_s)
+    reached.time_s = spent_s
+    return reached

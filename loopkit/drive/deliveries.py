@@ -12,24 +12,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from loopkit.agents.outside import OutsideAgentPort
-from loopkit.agents.port import Reply, Request
+from loopkit.agents.port import OutsideAgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused, refuse_broken
+from loopkit.drive.answers import AnswerRefused, refuse_broken
 from loopkit.drive.calls import CallSeries, intent_of, number_call
-from loopkit.drive.folders import watch_folder
+from loopkit.drive.isolation import (
+    files_reader,
+    read_written,
+    watch_folder,
+    watch_output,
+    workspace,
+)
+from loopkit.drive.limits import LONGEST_ANSWER, is_answer
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
-from loopkit.drive.sizes import LONGEST_ANSWER, is_answer
-from loopkit.drive.state_files import files_reader, read_written, watch_output, workspace
-from loopkit.engine.events import Delivery, Event, Failed, Usage, Waiting, Wanted
+from loopkit.engine.events import Event, Failed, Waiting
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Delivery, Wanted
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
-from loopkit.language import Machine
-from loopkit.machine.asked import AgentAsked
+from loopkit.language.machine import Machine
+from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
-from loopkit.outside.trees.listing import TooLarge
-from loopkit.outside.trees.tree import read_tree
+from loopkit.outside.trees import TooLarge, read_tree
 from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
 
 _WORDS = {"text": "a text", "data": "JSON data"}

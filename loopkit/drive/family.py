@@ -1,4 +1,13 @@
-"""Families: a run, and the runs of other machines that one of its states has begun."""
+"""Families: a run, and the runs of other machines that one of its states has begun.
+
+Re-entry of an `each` state: which items keep their results, and the feedback for the others.
+
+Results of children: the entry of each in the artifact of the state that began them.
+
+The schedule of an `each` state: which items can begin now, and which never can.
+
+Children that stopped before their end: why their parent stops with them.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +15,25 @@ import asyncio
 import hashlib
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
-from loopkit.drive.account import FamilyAccount, SharedLimitReached
-from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped
-from loopkit.drive.again import Reentry, plan_reentry
-from loopkit.drive.child_results import Result, result_of, without_run
-from loopkit.drive.gate import Gate
+from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
 from loopkit.drive.inbox import CANCEL, INBOX_SECONDS, WAKE
-from loopkit.drive.schedule import Schedule
-from loopkit.drive.stopped_children import suspension
-from loopkit.engine.events import ChildEnded, ChildStarted, Feedback, Suspended, Usage
-from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Child
-from loopkit.language.states.children import BLOCKED, CANCELLED, ChildrenState
-from loopkit.language.states.each import EachState
+from loopkit.drive.limits import FamilyAccount, SharedLimitReached
+from loopkit.engine.events import ChildEnded, ChildStarted, Suspended
+from loopkit.engine.feedback import default_feedback
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.payloads import Feedback
+from loopkit.engine.records import Usage
+from loopkit.engine.state import Child, RunState
+from loopkit.engine.template_values import blocking_for, plain_findings
+from loopkit.language.states.each import BLOCKED, CANCELLED, ChildrenState, EachState
 from loopkit.machine.item_list import Item
+from loopkit.text import one_line
+from loopkit.text.run_ids import place_of
 
 KEY_DIGITS = 10
 """Digits of a key's digest that are part of a child's id."""
@@ -322,3 +333,339 @@ class Family:
     def _suspension(self) -> Suspended:
         stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
         return suspension(self._name, stopped, self._account.take_time())
+
+
+@dataclass(frozen=True)
+class Reentry:
+    """What this visit takes over from an earlier one."""
+
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By key, the results of the items that are not run again."""
+    feedback: Mapping[str, Feedback] = field(default_factory=dict)
+    """By key, the feedback for the children of the other items."""
+
+
+def plan_reentry(
+    active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
+) -> Reentry:
+    """Keep what succeeded with the same input, unless a finding names it or its key.
+
+    If all would be kept although there is feedback, none is.
+    """
+    waiting = active.state.pending.get(name, ())
+    report = _report(active, name) if waiting else None
+    keyed, others = _split_by_item(_findings_to_mend(active, name, report), items)
+    kept = _results_to_keep(active, name, items, inputs, keyed)
+    if waiting and not keyed and len(kept) == len(items):
+        kept = {}
+    feedback: dict[str, Feedback] = {}
+    for item in items:
+        if waiting and item.key not in kept:
+            found = (*keyed.get(item.key, ()), *others)
+            feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
+    return Reentry(kept, feedback)
+
+
+def _report(active: ActiveRun, name: str) -> Report | None:
+    """The report that led back, if the state's own artifact was judged."""
+    report = active.state.last_report
+    return report if report is not None and report.artifact == name else None
+
+
+def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
+    """The findings that the state has to fix; with `origins`, also those in later work."""
+    if active.program.graph.origins:
+        return blocking_for(active.program, active.state, name)
+    return report.blocking if report else ()
+
+
+def _split_by_item(
+    findings: Iterable[Finding], items: Sequence[Item]
+) -> tuple[dict[str, list[Finding]], list[Finding]]:
+    """The findings whose location starts with the key of an item, and all others."""
+    keys = {item.key for item in items}
+    keyed: dict[str, list[Finding]] = {}
+    others: list[Finding] = []
+    for finding in findings:
+        key = _key_in(finding.location, keys)
+        (others if key is None else keyed.setdefault(key, [])).append(finding)
+    return keyed, others
+
+
+def _key_in(location: str, keys: set[str]) -> str | None:
+    """The longest key that a location starts with: `1.1` of `1.1.result`, and not `1`."""
+    ends = [at for at, char in enumerate(location) if char in ".["]
+    starts = (location[:end] for end in (len(location), *reversed(ends)))
+    return next((start for start in starts if start in keys), None)
+
+
+def _results_to_keep(
+    active: ActiveRun,
+    name: str,
+    items: Sequence[Item],
+    inputs: Mapping[str, dict[str, Any]],
+    keyed: Mapping[str, object],
+) -> dict[str, Mapping[str, Any]]:
+    before, visit = active.state.children.get(name, {}), active.state.visit
+    known = {item.key: item for item in items}
+    version = active.state.artifacts.get(name)
+    now: Mapping[str, Any] | None = version.data if version and version.is_data else None
+    lost = {
+        key
+        for key in known
+        if (child := before.get(key)) is None
+        or child.started.visit == visit
+        or child.ended is None
+        or not child.ended.result["success"]
+        or child.started.input != inputs[key]
+        or not _is_current(child, now, visit)
+        or key in keyed
+    }
+    dependents: dict[str, list[str]] = {}
+    for item in items:
+        for other in item.after:
+            dependents.setdefault(other, []).append(item.key)
+    front = list(lost)
+    while front:
+        fresh = [key for key in dependents.get(front.pop(), ()) if key not in lost]
+        lost.update(fresh)
+        front += fresh
+    ended = ((key, before[key].ended) for key in known if key not in lost)
+    return {key: end.result for key, end in ended if end is not None}
+
+
+def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool:
+    """Whether a child's result is the one that the last visit has for its item.
+
+    The item may not have begun then, or not have been in the list; and an error may have ended the
+    visit before there was a version of it.
+    """
+    assert child.ended is not None
+    if now is None or (child.started.key not in now and child.started.visit == visit - 1):
+        return True
+    return now.get(child.started.key) == child.ended.result
+
+
+def _feedback_for_item(
+    active: ActiveRun,
+    name: str,
+    waiting: Sequence[Feedback],
+    report: Report | None,
+    findings: Sequence[Finding],
+) -> Feedback:
+    """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
+    # What a child has to mend are findings of its own.
+    last = waiting[-1].replace(tells=None)
+    texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
+    if report is not None and len(texts) < len(waiting):
+        own = report.replace(findings=tuple(findings))
+        revision = (last.revision, last.max_revisions)
+        texts.append(default_feedback(active.program, own, name, revision, None))
+    return last.replace(text="\n\n".join(filter(None, texts)))
+
+
+def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
+    """Whether the edge that sent the feedback has a `feedback` of its own."""
+    told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
+    edge = active.program.graph.by_id.get(told_by or "")
+    return edge is not None and edge.feedback is not None
+
+
+Result = Mapping[str, Any]
+"""In the shape of `RESULT` of the language."""
+CHANGED_TOO = "the file has changed in the workspace as well"
+"""Why it could not be merged."""
+
+
+def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
+    """The entry of a child that is over; `spent` includes all its children."""
+    finished, report = child.finished, child.last_report
+    found = plain_findings(report.blocking) if report else []
+    if finished is not None:
+        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
+    return {
+        "outcome": finished.outcome if finished else CANCELLED,
+        "success": finished is not None and finished.success,
+        "result": finished.result if finished else {},
+        "rounds": len(child.rounds),
+        "calls": spent.agent_calls,
+        "cost": spent.cost_usd,
+        "findings": found,
+        "duration": spent.time_s,
+    }
+
+
+def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
+    """The entry of an item that never began."""
+    return {
+        "outcome": outcome,
+        "success": False,
+        "result": {},
+        "rounds": 0,
+        "calls": 0,
+        "cost": 0.0,
+        "findings": [{"message": reason} for reason in reasons],
+        "duration": 0.0,
+    }
+
+
+Group = tuple[str, ...]
+"""Items of one group may overlap: the group's name, or the key of an item that has none."""
+
+
+class Schedule:
+    """Items in the order of their list, each behind those that it waits for."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        awaited: Collection[str],
+        *,
+        parallel: int = 1,
+        is_grouped: bool = False,
+        begun: Collection[str] = (),
+        ended: Mapping[str, str] = {},
+    ) -> None:
+        """Items wait for `awaited` outcomes of others. Those that were `begun` before come first.
+
+        `ended` are the outcomes of those that are over. Without `is_grouped` all may overlap.
+        """
+        self._awaited = frozenset(awaited)
+        self._parallel = parallel
+        self._is_grouped = is_grouped
+        self._items = {item.key: item for item in items}
+        self._order = {item.key: (item.key not in begun, index) for index, item in enumerate(items)}
+        self._waits = {item.key: len(set(item.after)) for item in items}
+        self._dependents: dict[str, list[str]] = {}
+        for item in items:
+            for other in dict.fromkeys(item.after):
+                self._dependents.setdefault(other, []).append(item.key)
+        self._ready: dict[Group, list[tuple[tuple[bool, int], str]]] = {}
+        self._running: dict[str, Group] = {}
+        self.blocked: dict[str, tuple[str, str]] = {}
+        """Items that can never begin: the item that each waits for, and the outcome of that."""
+        self._over = set(ended)
+        for key, waits in self._waits.items():
+            if not waits:
+                self._push(key)
+        for key, outcome in ended.items():
+            self.end(key, outcome)
+
+    def begin(self) -> Iterator[Item]:
+        """Take the items that can begin now."""
+        while len(self._running) < self._parallel and (group := self._next_group()) is not None:
+            _, key = heappop(self._ready[group])
+            if not self._ready[group]:
+                del self._ready[group]
+            self._running[key] = group
+            yield self._items[key]
+
+    def leave(self, key: str) -> None:
+        """Free the place of an item that has no work for now."""
+        del self._running[key]
+
+    def take_up(self, key: str) -> None:
+        """Queue an item again that had no work and now has some."""
+        self._push(key)
+
+    def end(self, key: str, outcome: str) -> None:
+        """Mark an item as over, whether it was running or not."""
+        self._running.pop(key, None)
+        self._over.add(key)
+        ended = [(key, outcome)]
+        while ended:
+            over, became = ended.pop()
+            for dependent in self._dependents.get(over, ()):
+                if dependent in self.blocked:
+                    continue
+                if became in self._awaited:
+                    self._waits[dependent] -= 1
+                    if not self._waits[dependent]:
+                        self._push(dependent)
+                else:
+                    self.blocked[dependent] = (over, became)
+                    ended.append((dependent, BLOCKED))
+
+    def merge_order(self) -> list[str]:
+        """All keys, each behind those that it waits for, otherwise in the order of the list."""
+        waits = {item.key: len(set(item.after)) for item in self._items.values()}
+        numbers = {key: number for number, key in enumerate(self._items)}
+        keys, ready = list(self._items), [numbers[key] for key, left in waits.items() if not left]
+        ordered: list[str] = []
+        while ready:
+            ordered.append(key := keys[heappop(ready)])
+            for dependent in self._dependents.get(key, ()):
+                waits[dependent] -= 1
+                if not waits[dependent]:
+                    heappush(ready, numbers[dependent])
+        return ordered
+
+    def _push(self, key: str) -> None:
+        if key in self._over:
+            return
+        heappush(self._ready.setdefault(self._group(key), []), (self._order[key], key))
+
+    def _group(self, key: str) -> Group:
+        if not self._is_grouped:
+            return ()
+        group = self._items[key].group
+        return ("by itself", key) if group is None else ("group", group)
+
+    def _next_group(self) -> Group | None:
+        """The group of which an item can begin now."""
+        if self._running:
+            group = next(iter(self._running.values()))
+            # One without a group is alone, and so is not joined by another.
+            return group if group in self._ready else None
+        return min(self._ready, key=lambda group: self._ready[group][0], default=None)
+
+
+MOST_TOLD = 5
+"""How many children are named."""
+MESSAGE_WIDTH = 120
+_URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
+
+
+def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
+    """The suspension of a state whose children stopped, with the most urgent of their reasons.
+
+    `stopped` has the children by their keys, in the order of the list.
+    """
+    reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
+    causes = [child.suspended for child in stopped.values() if child.suspended]
+    remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]
+    resumes = [cause.resume_at for cause in causes if cause.resume_at is not None]
+    return Suspended(
+        state=name,
+        reason=reason,
+        message="; ".join(_messages(name, stopped)),
+        remedy="\n".join(dict.fromkeys(remedies[:MOST_TOLD])),
+        resume_at=min(resumes, default=None),
+        time_s=time_s,
+    )
+
+
+def _reason(child: RunState) -> Any:
+    if child.suspended is not None:
+        return child.suspended.reason
+    return "waiting" if child.status == "waiting" else "interrupted"
+
+
+def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
+    """The children that wait for a person, then the first others with their reasons."""
+    asking = {key: child.question for key, child in stopped.items() if child.question is not None}
+    others = [key for key in stopped if key not in asking]
+    if len(asking) == 1:
+        [(key, question)] = asking.items()
+        text = one_line(question.text, MESSAGE_WIDTH)
+        yield f"`{place_of(name, key)}` waits for a person: {text}"
+    elif asking:
+        named = [one_line(key, MESSAGE_WIDTH) for key in list(asking)[:MOST_TOLD]]
+        named += [f"{len(asking) - MOST_TOLD:,} more"] if len(asking) > MOST_TOLD else []
+        yield f"{len(asking):,} items wait for a person: {', '.join(named)}"
+    for key in others[:MOST_TOLD]:
+        suspended = stopped[key].suspended
+        why = suspended.message if suspended else "it was stopped"
+        yield f"`{place_of(name, key)}`: {one_line(why, MESSAGE_WIDTH)}"
+    if len(others) > MOST_TOLD:
+        yield f"and {len(others) - MOST_TOLD:,} more"

@@ -10,19 +10,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.drive import answers, deliveries
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
-from loopkit.drive.answers import DOUBT
-from loopkit.drive.repair.refusals import refuse_over
+from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused
+from loopkit.drive.repair import refuse_over
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     Cancelled,
-    Delivery,
     Event,
-    HumanAnswer,
     Refused,
     Replied,
     Resumed,
@@ -31,12 +28,13 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import InboxMessage
-from loopkit.language import Machine
+from loopkit.language.machine import Machine
 from loopkit.text.run_ids import ancestors_of
 
 WAKE = "wake"

@@ -1,23 +1,59 @@
-"""Trees of a run's own: made before its first work there, merged when it succeeds, else left."""
+"""Trees of a run's own: made before its first work there, merged when it succeeds, else left.
+
+Folders that are artifacts: kept before and after each attempt, and the difference as text.
+
+The files of a state: its workspace, its output file, the environment of its commands.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.limits import LONGEST_ANSWER
+from loopkit.drive.replies import Written
 from loopkit.drive.retries import CallFailed
-from loopkit.engine.events import Artifact, Isolated, Merged, Merging, Restored
+from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
+from loopkit.engine.payloads import Artifact, LeftFolder
+from loopkit.engine.template_values import render
 from loopkit.journal.files import STATE_FOLDER, TREES
-from loopkit.outside.trees.diff import printable_path
-from loopkit.outside.trees.isolation import CannotIsolate, Isolation, is_in_git, make
-from loopkit.outside.trees.listing import TooLarge
-from loopkit.outside.trees.merging import Conflicts, Merge, merge_trees, write_tree
-from loopkit.outside.trees.tree import MOST_BYTES, MOST_FILES, Tree
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.states.state import Output
+from loopkit.outside.trees import (
+    MOST_BYTES,
+    MOST_FILES,
+    CannotIsolate,
+    Conflicts,
+    Isolation,
+    Merge,
+    TooLarge,
+    TooLong,
+    Tree,
+    changed_paths,
+    diff,
+    files_digest,
+    is_in_git,
+    make,
+    merge_trees,
+    printable_path,
+    write_tree,
+)
+from loopkit.outside.workspace import (
+    FileMark,
+    OutsideWorkspace,
+    UnreadableArtifact,
+    UnusableWorkspace,
+    mark,
+    prepare,
+    read_text,
+    resolve_inside,
+    was_written_since,
+)
 from loopkit.text import plural
 
 MOST_NAMED = 20
@@ -200,3 +236,224 @@ def _is_locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
+_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
+MOST_CHANGED = 1_000
+"""Paths of changed files that are kept with an artifact."""
+
+
+async def watch_folder(
+    active: ActiveRun, place: Path, relative: str, artifact: str, task: str
+) -> Callable[[], Awaitable[Written]]:
+    """A function that reads what the work has changed in a folder.
+
+    The folder is stored before the work, so changes of tries that were lost with their process
+    count too.
+    """
+    origin, before = origin_of(active, place), active.state.captured.get(task)
+    if before is None or not before.tree or before.place != str(place):
+        before = await _capture(active, place, relative, artifact, task)
+
+    async def read() -> Written:
+        try:
+            tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
+        except TooLarge:
+            return Written(fault=f"folder {relative!r} has {_MOST} now; {_SMALLER}")
+        except OSError as error:
+            return Written(fault=f"folder {relative!r} can't be read: {error}; make it readable")
+        if (tree.digest, tree.times) == (before.tree, before.times):
+            return Written(fault=f"nothing in folder {relative!r} was changed in this attempt")
+        return await asyncio.to_thread(_folder_change, active, before, tree, place, relative)
+
+    return read
+
+
+async def _capture(
+    active: ActiveRun, place: Path, relative: str, artifact: str, task: str
+) -> Captured:
+    """Store the folder as it is, before the work begins."""
+    origin = origin_of(active, place)
+    # Contents are only kept for a run that is stored.
+    await active.append()
+    try:
+        tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
+    except TooLarge as error:
+        message = f"folder {relative!r} has {_MOST}; {_SMALLER}"
+        raise CallFailed("fatal", message) from error
+    except OSError as error:
+        message = f"folder {relative!r} can't be read: {error}; make it readable"
+        raise CallFailed("fatal", message) from error
+    captured = Captured(
+        task=task,
+        state=active.state.state,
+        artifact=artifact,
+        place=str(place),
+        tree=tree.digest,
+        times=tree.times,
+    )
+    active.stage(captured)
+    return captured
+
+
+def _folder_change(
+    active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str
+) -> Written:
+    contents, state = active.contents, active.state
+    original = contents.tree(state.originals[before.artifact, before.place])
+    changed, within = changed_paths(original, tree), _within(relative)
+    try:
+        change = diff(original, tree, contents.content, LONGEST_ANSWER, within)
+    except TooLong:
+        fault = (
+            f"what differs in folder {relative!r} from the state before the first attempt has "
+            f"more than {LONGEST_ANSWER:,} characters ({plural(len(changed), 'file')}, the first "
+            f"is {printable_path(within + changed[0])!r}); change less, or {_SMALLER}"
+        )
+        return Written(fault=fault)
+    return Written(
+        folder=LeftFolder(
+            tree=tree.digest,
+            place=str(place),
+            files=tuple([printable_path(within + path) for path in changed[:MOST_CHANGED]]),
+            change=active.redact(change),
+            last_change=active.redact(_last_change(active, before, tree, within)),
+        )
+    )
+
+
+def _within(relative: str) -> str:
+    """The path prefix from the workspace to the folder."""
+    normal = os.path.normpath(relative)
+    return "" if normal == os.curdir else f"{normal}/"
+
+
+def _last_change(active: ActiveRun, before: Captured, tree: Tree, within: str) -> str:
+    """The diff of the attempt; if that is too long, the number of changed files."""
+    contents = active.contents
+    earlier = contents.tree(before.tree)
+    try:
+        return diff(earlier, tree, contents.content, LONGEST_ANSWER, within)
+    except TooLong:
+        return f"{plural(len(changed_paths(earlier, tree)), 'file')} changed"
+
+
+def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
+    """The project folder, if a state works right there; None if `workspace` has to find the folder.
+
+    Nothing is awaited for it, because most states of most machines work there.
+    """
+    is_elsewhere = own is not None or active.trees_above or active.state.isolate != "none"
+    return None if is_elsewhere else active.folder
+
+
+async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
+    """The folder in which a state works: its own workspace, the machine's, or the project.
+
+    If it is isolated, that is a tree of the run's own or of an ancestor. If it is not, `writes`
+    keeps other runs out of it.
+    """
+    written = own or active.program.machine.workspace
+    asked = active.state.isolate
+    if written is None:
+        folder = active.folder
+        if active.trees_above:
+            folder = in_tree_above(active, folder)
+        return folder if asked == "none" else await own_tree(active, folder, asked)
+    relative = render(active.program, active.state, written.path).strip()
+    try:
+        known = active.folder if relative == "." else resolve_inside(active.folder, relative)
+        folder = prepare(in_tree_above(active, known))
+    except (OutsideWorkspace, UnusableWorkspace) as error:
+        raise CallFailed("fatal", str(error)) from error
+    if (kind := written.isolate if asked == "none" else asked) != "none":
+        return await own_tree(active, folder, kind)
+    if writes and active.contents.folder is not None and folder == known:
+        await active.occupancy.enter(active.contents.folder, folder, active.state.run)
+    return folder
+
+
+async def watch_output(
+    active: ActiveRun, folder: Path, output: Output, task: str
+) -> Callable[[], Awaitable[Written]] | None:
+    """A function that reads the output file or folder if the work has changed it."""
+    if output.folder is not None:
+        relative = render(active.program, active.state, output.folder).strip()
+        place = _inside(folder, relative)
+        return await watch_folder(active, place, relative, output.name, task)
+    if output.file is None:
+        return None
+    relative = render(active.program, active.state, output.file).strip()
+    before = await file_before(active, folder, relative, output.name, task)
+
+    async def read() -> Written:
+        return read_written(folder, relative, before)
+
+    return read
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    """A folder of the workspace, made if it is missing."""
+    try:
+        return prepare(_resolve(folder, relative))
+    except UnusableWorkspace as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def _resolve(folder: Path, relative: str) -> Path:
+    try:
+        return resolve_inside(folder, relative)
+    except OutsideWorkspace as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def output_file(folder: Path, relative: str) -> Path:
+    """Where an output file stands; its folder is created."""
+    path = _resolve(folder, relative)
+    try:
+        prepare(path.parent)
+    except UnusableWorkspace as error:
+        raise CallFailed("fatal", str(error)) from error
+    return path
+
+
+async def file_before(
+    active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
+) -> FileMark:
+    """The mark of an output file before the work began, also after tries that were lost."""
+    place, known = str(folder / relative), active.state.captured.get(task)
+    if known is None or known.tree or known.place != place:
+        before = await asyncio.to_thread(mark, output_file(folder, relative))
+        state, times = active.state.state, before.to_text()
+        known = Captured(task=task, state=state, artifact=artifact, place=place, times=times)
+        active.stage(known)
+    return FileMark.of_text(known.times)
+
+
+def read_written(folder: Path, relative: str, before: FileMark) -> Written:
+    """The content of an output file, if it was written since the mark was made."""
+    if not was_written_since(folder / relative, before):
+        return Written(fault=f"{relative} was not written in this attempt")
+    try:
+        # Once more, because the attempt may have put a link there that leads out.
+        return Written(read_text(resolve_inside(folder, relative)))
+    except (OutsideWorkspace, UnreadableArtifact) as error:
+        return Written(fault=str(error))
+
+
+def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:
+    """A function that computes the digest of the files in a workspace.
+
+    The output file is left out, because it is compared as the artifact.
+    """
+    written = None
+    if output.file is not None:
+        written = _resolve(folder, render(active.program, active.state, output.file).strip())
+
+    origin = origin_of(active, folder)
+
+    async def read() -> str:
+        return await asyncio.to_thread(files_digest, folder, written, origin)
+
+    return read

@@ -1,15 +1,31 @@
-"""Limits and reservations: refuses a call whose maximum does not fit into what is left."""
+"""Limits and reservations: refuses a call whose maximum does not fit into what is left.
+
+Accounts: what several runs may spend together.
+
+Sizes of prompts: how much a call sends, part by part.
+
+Room for a call in the limits: now, after other calls are settled, or for a shorter answer.
+
+Size limits: how much of a text from outside is kept, so that it can be stored and printed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from math import ceil
 from typing import Any
 
-from loopkit.engine.events import Ran, RefusedCall, Usage
-from loopkit.engine.failure import Failure
+from loopkit.agents.model.pricing import USUAL_ANSWER, needs_caps
+from loopkit.agents.port import AnswerCaps, Message, Request
+from loopkit.drive.active import ActiveRun, Line
+from loopkit.engine.payloads import PromptSize, Ran
+from loopkit.engine.records import Failure, RefusedCall, Usage
 from loopkit.engine.state import RunState
-from loopkit.text.command_lines import resume_line
+from loopkit.text.run_ids import resume_line
+from loopkit.values import Value
 
 COUNTED = ("agent_calls", "tool_calls", "tokens", "cost_usd")
 
@@ -161,3 +177,391 @@ def _amount(name: str, number: float) -> str:
         return f"${number:.6f}" if 0 < number < SMALL_USD else f"${number:,.4f}"
     plain = f"{number:,.4f}".rstrip("0").rstrip(".")
     return f"{plain} s" if name == "time" else plain
+
+
+class SharedLimitReached(LimitReached):
+    """A limit that several runs share leaves no room."""
+
+    def __init__(self, account: Account, reached: LimitReached) -> None:
+        self.account = account
+        super().__init__(
+            reached.name, reached.limit, reached.spent, reached.asked, reached.held, account.owner
+        )
+
+    def remedy(self, run: str) -> str:
+        return f"run {self.owner} again with a higher limit: {' '.join(option_to_raise(self))}"
+
+    @property
+    def as_own(self) -> LimitReached:
+        """The error for the run whose own limit it is."""
+        return LimitReached(self.name, self.limit, self.spent, self.asked, self.held)
+
+
+class Account:
+    """What runs have spent together, and limits that hold for all of them."""
+
+    def __init__(
+        self, limits: Mapping[str, Any], owner: str, within: Account | None = None
+    ) -> None:
+        """`owner` says in messages whose limits these are.
+
+        What is spent here is spent `within` another account, too.
+        """
+        self.owner = owner
+        self.reached: SharedLimitReached | None = None
+        """The error with which a call was refused because it had no room here."""
+        self._limits = limits
+        self._within = within
+        self._at_rest = Usage()
+        """The committed usage of the runs that are not driven at the moment."""
+        self._driven: dict[str, ActiveRun] = {}
+        self.lines: list[Line] = [] if within is None else within.lines
+        """The lines of the driven runs: a call settled in one may free room for another."""
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits of this account."""
+        return self._limits
+
+    @property
+    def every_limit(self) -> Iterator[Mapping[str, Any]]:
+        """The limits here, and those of the accounts that this one is within."""
+        yield self.limits
+        if self._within is not None:
+            yield from self._within.every_limit
+
+    def book(self, committed: Usage) -> None:
+        """Count the committed usage of a run that is not driven, and of all its children.
+
+        An account that this one is within has counted it with the run whose account this is.
+        """
+        self._at_rest = self._at_rest.plus(committed)
+
+    def strike(self, committed: Usage) -> None:
+        """Stop counting usage that was booked."""
+        self._at_rest = self._at_rest.minus(committed)
+        if self._within is not None:
+            self._within.strike(committed)
+
+    @contextmanager
+    def driving(self, active: ActiveRun) -> Iterator[None]:
+        """Count a run while it is driven; anything it had committed has to be booked before."""
+        active.account, active.line = self, Line(self.lines)
+        self.lines.append(active.line)
+        try:
+            with self.counting(active):
+                yield
+        finally:
+            self.lines.remove(active.line)
+
+    @contextmanager
+    def counting(self, active: ActiveRun) -> Iterator[None]:
+        """Count the committed usage that the run's state has, instead of what was booked."""
+        run = active.state.run
+        self._at_rest = self._at_rest.minus(active.state.committed)
+        self._driven[run] = active
+        try:
+            with nullcontext() if self._within is None else self._within.counting(active):
+                yield
+        finally:
+            del self._driven[run]
+            self._at_rest = self._at_rest.plus(active.state.committed)
+
+    @property
+    def used(self) -> Usage:
+        """The usage of all runs."""
+        return self._with_driven([active.state.usage for active in self._driven.values()])
+
+    def require_room(self, reserved: Usage) -> float | None:
+        """The seconds of work that are left for a call, or None without a limit.
+
+        Raises SharedLimitReached if the call does not fit.
+        """
+        left = None if self._within is None else self._within.require_room(reserved)
+        if not self.limits:
+            return left
+        committed = [active.state.committed for active in self._driven.values()]
+        try:
+            here = room_for(self.limits, self._with_driven(committed), reserved)
+        except LimitReached as reached:
+            raise SharedLimitReached(self, reached) from reached
+        return min((each for each in (left, here) if each is not None), default=None)
+
+    def may_have_room(self, most: Usage) -> bool:
+        """Whether a call can fit once the calls in flight, of all driven runs, are settled."""
+        if self._within is not None and not self._within.may_have_room(most):
+            return False
+        least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]
+        try:
+            room_for(self.limits, self._with_driven(least), most)
+        except LimitReached:
+            return False
+        return True
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether any call is being made, so that there is something to wait for."""
+        return any(line.in_flight for line in self.lines)
+
+    def _with_driven(self, driven: list[Usage]) -> Usage:
+        total = self._at_rest
+        for usage in driven:
+            total = total.plus(usage)
+        return total
+
+
+class FamilyAccount(Account):
+    """The limits of a run, which hold for it and its children together."""
+
+    def __init__(self, active: ActiveRun) -> None:
+        super().__init__({}, active.state.run, active.account)
+        self._active = active
+        self._since = 0.0
+        self._unsaid_s = 0.0
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        return self._active.limits
+
+    @contextmanager
+    def counting(self, active: ActiveRun) -> Iterator[None]:
+        if not self._driven:
+            self._since = self._now()
+        try:
+            with super().counting(active):
+                yield
+        finally:
+            if not self._driven:
+                self._unsaid_s += self._now() - self._since
+
+    def add_time(self, seconds: float) -> None:
+        """Count seconds in which children worked before, and that no record has yet."""
+        self._unsaid_s += seconds
+
+    def take_time(self) -> float:
+        """Return and reset the seconds in which any child worked and that no record has yet."""
+        seconds, self._unsaid_s, self._since = self._at_work_s, 0.0, self._now()
+        return seconds
+
+    @property
+    def _at_work_s(self) -> float:
+        return self._unsaid_s + (self._now() - self._since if self._driven else 0.0)
+
+    def _with_driven(self, driven: list[Usage]) -> Usage:
+        own = self._active.state.usage
+        total = super()._with_driven([own, *driven])
+        # Children work at the same time: what counts is when any of them does.
+        return total.replace(time_s=own.time_s + self._at_work_s)
+
+    def _now(self) -> float:
+        return self._active.clock.monotonic()
+
+
+def size_of(request: Request, *, goes_on: bool) -> PromptSize:
+    """The size of a request in characters; `goes_on` if it has no prompt of its own."""
+    prompt = 0 if goes_on else len(request.prompt)
+    if not request.model:
+        return PromptSize(prompt=prompt)
+    system = _message_chars(m for m in request.messages if m.role == "system")
+    schemas = [tool.schema for tool in request.tools]
+    schemas += [request.schema] if request.schema is not None else []
+    described = sum(len(tool.name) + len(tool.description) for tool in request.tools)
+    return PromptSize(
+        system=system,
+        turns=max(0, _message_chars(request.messages) - system - prompt),
+        prompt=prompt,
+        schemas=described + sum(map(_schema_chars, schemas)),
+    )
+
+
+def _message_chars(messages: Iterable[Message]) -> int:
+    return sum(
+        len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+        for message in messages
+    )
+
+
+def _schema_chars(schema: Mapping[str, Any]) -> int:
+    return len(json.dumps(schema, ensure_ascii=False))
+
+
+Quote = Callable[[Request], Usage]
+
+
+class Room(Value, frozen=True):
+    """The room for a call that fits."""
+
+    reserved: Usage
+    left_s: float | None = None
+    """Seconds of work that are left for it; None without a limit."""
+
+
+def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
+    """The room for a call; sets the longest answer if nothing else has set it.
+
+    None if it has to wait for other calls, whose reservations may turn out to be too high. The
+    answer is only made shorter if there is no call to wait for. Raises LimitReached and AgentError.
+    """
+    limits = active.limits
+    request.cap, request.caps = None, None
+    if not limits and active.account is None:
+        request.is_limited = False
+        return Room(quote(request))
+    request.is_limited = _is_limited(active, limits)
+    reserved = quote(request)
+    try:
+        return _room(active, limits, reserved)
+    except LimitReached as reached:
+        caps = request.caps
+        least = reserved if caps is None else _with_cap(quote, request, caps.least)
+        if _may_have_room(active, least):
+            return None
+        if (
+            caps is not None
+            and (room := _room_for_shorter(active, quote, request, caps)) is not None
+        ):
+            return room
+        reached.reserved = reserved
+        if isinstance(reached, SharedLimitReached):
+            reached.account.reached = reached
+        raise
+
+
+def _is_limited(active: ActiveRun, limits: Mapping[str, Any]) -> bool:
+    """Whether cost or tokens are limited, so that every answer needs a maximum length."""
+    shared = active.account.every_limit if active.account is not None else ()
+    return needs_caps(limits) or any(map(needs_caps, shared))
+
+
+def _room(active: ActiveRun, limits: Mapping[str, Any], reserved: Usage) -> Room:
+    """Room in the limits of the run, and in those that it shares; raises LimitReached."""
+    left_s = room_for(limits, active.state.committed, reserved) if limits else None
+    if active.account is not None:
+        left_s = _smaller(left_s, active.account.require_room(reserved))
+    return Room(reserved, left_s)
+
+
+def seconds_left(active: ActiveRun) -> float | None:
+    """Seconds of work that are left in the limits of a run, and in those that it shares.
+
+    None without a limit. Raises LimitReached.
+    """
+    limits = active.limits
+    left_s = time_left(limits, active.state.committed) if "time" in limits else None
+    return (
+        left_s
+        if active.account is None
+        else _smaller(left_s, _room_in_account(active.account, Usage()))
+    )
+
+
+def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
+    """The limit on time that ended work: the run's own, or one that it shares.
+
+    `spent_s` are seconds of that work that no event has.
+    """
+    spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
+    if active.account is not None and (limit is None or spent < limit):
+        try:
+            _room_in_account(active.account, Usage())
+        except LimitReached as reached:
+            return reached
+    return LimitReached("time", spent if limit is None else limit, spent)
+
+
+def _room_in_account(account: Account, reserved: Usage) -> float | None:
+    """The result of `require_room`; a refusal stops all runs that share the limit."""
+    try:
+        return account.require_room(reserved)
+    except SharedLimitReached as reached:
+        reached.account.reached = reached
+        raise
+
+
+def _smaller(first: float | None, second: float | None) -> float | None:
+    return min((each for each in (first, second) if each is not None), default=None)
+
+
+def _may_have_room(active: ActiveRun, most: Usage) -> bool:
+    """Whether other calls are in flight, and the call may fit once they are settled."""
+    in_flight, account = active.line.in_flight, active.account
+    if not in_flight and (account is None or not account.is_calling):
+        return False
+    fits = may_fit(active.limits, active.state, in_flight, most)
+    return fits and (account is None or account.may_have_room(most))
+
+
+def _room_for_shorter(
+    active: ActiveRun, quote: Quote, request: Request, caps: AnswerCaps
+) -> Room | None:
+    """Room for the longest answer that fits; None if not even the shortest does."""
+
+    def room_at(cap: int) -> Room | None:
+        reserved = _with_cap(quote, request, cap)
+        try:
+            return _room(active, active.limits, reserved)
+        except LimitReached:
+            return None
+
+    lengths = range(caps.least, caps.usual + 1)
+    fitting = bisect_left(lengths, True, key=lambda cap: room_at(cap) is None)
+    return room_at(lengths[fitting - 1]) if fitting else None
+
+
+def _with_cap(quote: Quote, request: Request, cap: int) -> Usage:
+    request.cap = cap
+    return quote(request)
+
+
+def room_for_longer(active: ActiveRun, agent: str, quote: Quote, request: Request) -> str:
+    """The remedy for an answer that was cut off at a cap: the command line to resume with."""
+    # A played answer has no cap; the usual one is used.
+    caps, cut_at = request.caps, request.cap or USUAL_ANSWER
+    cap = max(2 * cut_at, caps.usual if caps else 0)
+    if caps is not None and caps.most is not None:
+        cap = min(cap, caps.most)
+    if request.fallback:
+        return f"write `max_tokens: {cap}` into `params:` of `{request.model}`, among `fallbacks:`"
+    longer, run = _with_cap(quote, request, cap), active.state
+    arguments = ["--param", f"{agent}.max_tokens={cap}"]
+    for name in HELD:
+        try:
+            only = {name: active.limits.get(name)}
+            room_for(only, run.committed, longer)
+        except LimitReached as reached:
+            arguments += option_to_raise(reached)
+    return f"raise it: {resume_line(run.run, *arguments)}"
+
+
+LONGEST_ANSWER = 1_500_000
+"""Characters. A template prints 2,000,000, and an answer stands in prompts beside other texts.
+
+Whatever they are, they are fewer bytes than can be stored."""
+MOST_BYTES = 10_000_000
+"""Of a text as JSON, where a control character takes six; a record holds several texts."""
+LONGEST_NAME = 10_000
+"""Characters of a session or a model."""
+LONGEST_TOOL = 64
+"""Characters of the name of a tool that a model made up; providers take no more."""
+KEPT_CHARS = 100_000
+"""Characters kept of a text that is too long, half from each end."""
+_MOST_BYTES_A_CHAR = 6
+
+
+def fits(text: str) -> bool:
+    """Whether a text can be stored, together with others that are as long."""
+    if len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES:
+        return True
+    return len(json.dumps(text, ensure_ascii=False).encode()) <= MOST_BYTES
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text can be stored and printed into the prompts that follow."""
+    return len(text) <= LONGEST_ANSWER
+
+
+def shorten(text: str, most: int = KEPT_CHARS) -> str:
+    """Both ends of a text, with a line between them that says how much is missing."""
+    half = most // 2
+    missing = len(text) - 2 * half
+    return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.stored_event import Stored
-from loopkit.drive.stored_runs import OpenQuestion
+from loopkit.drive.stored_runs import OpenQuestion, Stored
 from loopkit.engine.events import Alerted
 from loopkit.engine.state import RunState
 from loopkit.outside.processes import CommandNotStarted, CommandTimeout, run_command

@@ -1,14 +1,24 @@
-"""Replies as they are stored: without secrets, no longer than a record may be."""
+"""Replies as they are stored: without secrets, no longer than a record may be.
+
+A reply → an artifact: its text or data, its fields, and its faults.
+
+Fields of a text: the artifact in a reply, and its sections, matches and counts.
+
+Conversations: the exchanges so far as messages for a model.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from loopkit.agents.port import Reply, Request
-from loopkit.drive.sizes import (
+from loopkit.agents.model.pricing import OUTPUT_CAPS
+from loopkit.agents.port import Message, Reply, Request
+from loopkit.drive.limits import (
     KEPT_CHARS,
     LONGEST_ANSWER,
     LONGEST_NAME,
@@ -17,11 +27,32 @@ from loopkit.drive.sizes import (
     fits,
     shorten,
 )
-from loopkit.engine.events import LeftFolder, Replied, Role, ToolCall, Usage
-from loopkit.engine.events.event import OF_AGENTS, OF_AUTHORS
+from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
+from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
+from loopkit.engine.records import Usage
+from loopkit.engine.state import Exchange, Task, tool_task
+from loopkit.language.agents import Agent
+from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
+from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.states.state import (
+    OF_FOLDERS,
+    Extract,
+    ExtractAll,
+    ExtractCount,
+    ExtractMatch,
+    ExtractSection,
+    Output,
+)
+from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.outside.redaction import Redact
-from loopkit.text import storable
+from loopkit.text import or_empty, storable
+from loopkit.text.json_text import NoJson, extract_json
+from loopkit.text.markdown import code_blocks, section, with_line_feeds, without_code
+from loopkit.text.patterns import occurrences
 from loopkit.values import NOTHING, Value, replace
+
+if TYPE_CHECKING:
+    from regex import Match
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
@@ -146,3 +177,188 @@ def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) ->
         cost_usd=cost_usd,
         time_s=spent_s,
     )
+
+
+def make_artifact(
+    reply: Replied,
+    agent: Agent,
+    output: Output,
+    author: str,
+    attempt: int,
+    patterns: Mapping[str, str],
+) -> Artifact:
+    """The artifact of an agent's reply, with its content fault if there is one."""
+    text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
+    if code == CUT_OFF:
+        fault += _own_cap(agent)
+    plain = Artifact(
+        name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
+    )
+    if fault:
+        return plain.replace(fault=fault, fault_code=code)
+    if output.folder is not None:
+        plain = with_folder(plain, reply)
+    if agent.schema_ is not None:
+        return _with_data(plain, agent)
+    if not output.fields:
+        return plain
+    return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
+
+
+def workspace_text(reply: Replied) -> str | None:
+    """The text of the output file or folder; None if the attempt left none."""
+    return reply.artifact_text if reply.folder is None else reply.folder.change
+
+
+def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
+    """The artifact with the fields and the tree of the folder that it is."""
+    left = reply.folder or LeftFolder(tree="")
+    values = list(left.files), left.last_change, left.tree
+    fields = dict(zip(OF_FOLDERS, values, strict=True))
+    return artifact.replace(fields=fields, tree=left.tree, place=left.place)
+
+
+def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
+    """The artifact of an attempt that produced none."""
+    return Artifact(
+        name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
+    )
+
+
+def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
+    """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
+    written = workspace_text(reply)
+    if output.may_be_missing and written is None:
+        return "", MISSING, reply.artifact_fault or "the output file was not written"
+    text = reply.text if written is None else written
+    text = text if has_schema else body(text, output)
+    # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
+    if not text.strip() and reply.folder is None:
+        return text, EMPTY, "the answer is empty"
+    if reply.cut_off and written is None:
+        return text, CUT_OFF, "the answer was cut off before its end"
+    return text, "", ""
+
+
+def _own_cap(agent: Agent) -> str:
+    """The longest answer that the machine's options allow, if it is the same for all callees."""
+    options = (asked.options for asked in agent.in_turn)
+    caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
+    [cap] = caps if len(caps) == 1 else {None}
+    return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""
+
+
+def _with_data(plain: Artifact, agent: Agent) -> Artifact:
+    found = extract_json(plain.text)
+    if isinstance(found, NoJson):
+        return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
+    datatype = parse_fields(agent.schema_ or {})
+    data, faults = conform(found, datatype)
+    if agent.infeasible is not None and _field(data, agent.infeasible) is True:
+        # An infeasible answer need not fill in the rest.
+        data, missing = salvage(data, datatype)
+        known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
+        return known.replace(infeasible=True)
+    if faults:
+        fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
+        return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
+    return plain.replace(data=data, is_data=True)
+
+
+def _field(data: object, name: str) -> Any:
+    return data.get(name) if isinstance(data, Mapping) else None
+
+
+def body(text: str, output: Output) -> str:
+    """The artifact in a text: the whole text, or the content of its only fence."""
+    blocks = code_blocks(text) if output.fence == "strip" else ()
+    return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
+
+
+def extract(
+    text: str, fields: Mapping[str, Extract], patterns: Mapping[str, str]
+) -> dict[str, object]:
+    """The value of every field, in the order of `fields`.
+
+    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
+    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
+    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
+    in `all` and `count` with `outside_code`. All patterns share one time limit.
+    Raises PatternError and PatternTimeout.
+    """
+    body = with_line_feeds(text)
+    found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
+    return {name: _value(how, body, found_by) for name, how in fields.items()}
+
+
+def text_of_match(match: Match[str]) -> str:
+    """The first group that took part in the match; without one the whole match."""
+    return next((group for group in match.groups() if group is not None), match.group())
+
+
+def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
+    match how:
+        case ExtractSection():
+            found = section(
+                text,
+                how.section,
+                or_title=how.or_title,
+                strip=how.strip,
+                placeholders=how.placeholders,
+            )
+            return how.default if found is None else found
+        case ExtractMatch():
+            first = next(found_by(how.match, text), None)
+            return how.default if first is None else text_of_match(first)
+        case ExtractAll():
+            searched = without_code(text) if how.outside_code else text
+            return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
+        case ExtractCount():
+            searched = without_code(text) if how.outside_code else text
+            count = sum(1 for _ in found_by(how.count, searched))
+            return how.default if count == 0 and how.default is not None else count
+
+
+NO_MORE_CALLS = "Not called: no call is left. Give your answer now."
+"""The result of a tool call beyond the last that an attempt may make."""
+RECEIVED = "Received."
+"""The result of the tool call with which a report is submitted."""
+
+
+def conversation(
+    exchanges: Sequence[Exchange], prompt: str | None, tasks: Mapping[str, Task] | None = None
+) -> list[Message]:
+    """The turns so far, and the new prompt, which is None if tool results are sent.
+
+    `tasks` have the results of the tools that were called in these turns; without them the result
+    of each call is that it was received.
+    """
+    messages: list[Message] = []
+    for exchange in exchanges:
+        reply = exchange.reply
+        if not exchange.goes_on:
+            messages.append(Message("user", or_empty(exchange.prompt)))
+        if reply.tool_calls and not reply.has_no_tools:
+            messages.append(
+                Message("assistant", reply.text, tool_calls=reply.tool_calls, kept=reply.kept)
+            )
+            messages += _results(exchange, tasks)
+        else:
+            # Some providers refuse a conversation with an empty message.
+            messages.append(Message("assistant", or_empty(reply.text), kept=reply.kept))
+    if prompt is not None:
+        messages.append(Message("user", or_empty(prompt)))
+    return messages
+
+
+def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
+    for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
+        output = (
+            RECEIVED if tasks is None else _tool_output(tasks, tool_task(exchange.task, number))
+        )
+        yield Message("tool", output, tool_call_id=call.id)
+
+
+def _tool_output(tasks: Mapping[str, Task], name: str) -> str:
+    task = tasks.get(name)
+    return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from loopkit.language import McpServer
-from loopkit.outside.mcp import Address, Connection, Program, ServerFailed, Website
+from loopkit.language.agents.tools import McpServer
+from loopkit.outside.mcp.connection import Address, Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
 
 

@@ -1,24 +1,60 @@
-"""Stored runs: what a journal keeps of them, by their ids."""
+"""Stored runs: what a journal keeps of them, by their ids.
+
+An event of a run with what the journal adds to it.
+
+Stored runs read back from a journal: events, state and definitions, checked on the way.
+
+A run that can't be read raises RunUnreadable, which names the run, the place and a remedy.
+
+Files of a stored definition that have changed since it was stored.
+
+Lost time: seconds in which children worked before their parent's process was killed.
+
+Nobody was left to record them for the parent. What is known of them is in the records of the
+children: each process that drove one left its first record there when it began, and its last one
+before it was killed.
+
+Differences of two definitions: values changed, added and removed, with places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.drive.archive import definition, read_record, refuse_strange, state_after
-from loopkit.drive.lost_time import Span, last_counted, seconds_in, spans_of
-from loopkit.drive.machine_files import file_if_changed, find_file
-from loopkit.drive.stored_event import Stored
-from loopkit.engine.events import Usage, Waiting
-from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Child
-from loopkit.journal.errors import UnknownRun
+from loopkit.agents.port import NotRunnable
+from loopkit.document.problems import ProblemsFound
+from loopkit.engine.changes import apply
+from loopkit.engine.events import (
+    Alerted,
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Intended,
+    Kept,
+    NewerEvent,
+    UnknownEvent,
+    Waiting,
+    Worked,
+    read_event,
+)
+from loopkit.engine.payloads import Change
+from loopkit.engine.records import Usage
+from loopkit.engine.state import Child, RunState
+from loopkit.journal.errors import RunDamaged, RunOfOtherVersion, UnknownDefinition, UnknownRun
 from loopkit.journal.journal import Journal
-from loopkit.language import Machine
-from loopkit.language.load import file_of_definition, load_resolved
-from loopkit.scenario import Scenario, read_resolved
+from loopkit.journal.records import Record
+from loopkit.language.inclusion import digest_of
+from loopkit.language.load import file_of_definition, load, load_resolved
+from loopkit.language.machine import Machine
+from loopkit.scenario.cases import Scenario, read_resolved
+from loopkit.text import one_line
+from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
@@ -58,7 +94,7 @@ class StoredRuns:
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
         """The events of a run behind `after`, oldest first."""
-        return [read_record(run, record) for record in await self.journal.read(run, after)]
+        return [read_stored(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
         return state_after(run, await self.events(run))
@@ -171,3 +207,212 @@ def open_children(state: RunState) -> list[Child]:
     begun = (child for children in state.children.values() for child in children.values())
     open_ones = [child for child in begun if child.ended is None]
     return sorted(open_ones, key=lambda child: child.started.index)
+
+
+class Stored(NamedTuple):
+    """An event as the journal keeps it."""
+
+    seq: int
+    epoch: int
+    at: float
+    """Unix time."""
+    event: Event
+
+
+T = TypeVar("T")
+
+
+def read_stored(run: str, record: Record) -> Stored:
+    """The event of a record."""
+    try:
+        event = read_event(record.type, record.data)
+    except NewerEvent as error:
+        raise RunOfOtherVersion(run, f"record {record.seq} {error}") from error
+    except UnknownEvent as error:
+        cause = f"record {record.seq} (`{record.type}`) cannot be read: {error}"
+        raise RunDamaged(run, cause) from error
+    return Stored(record.seq, record.epoch, record.at, event)
+
+
+def state_after(run: str, history: Iterable[Stored], *, is_counted: bool = True) -> RunState:
+    """The state of a run after all its events; unless `is_counted`, without figures."""
+    return ReadState(run, is_counted=is_counted).after(history)
+
+
+class ReadState:
+    """The state of a run whose events are read bit by bit."""
+
+    def __init__(self, run: str, *, is_counted: bool = True) -> None:
+        self._run = run
+        self._state = RunState()
+        self._before: Event | None = None
+        if not is_counted:
+            self._state.counted = None
+
+    def after(self, new: Iterable[Stored]) -> RunState:
+        """The state after the events that come next; raises RunDamaged."""
+        state = self._state
+        for each in new:
+            try:
+                _refuse_misplaced(state, self._before, each.event)
+                apply(state, each.event)
+                self._before = each.event
+            except LookupError as error:
+                cause = (
+                    f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
+                )
+                raise RunDamaged(self._run, cause) from error
+        if state.run != self._run:
+            named = f"its start names run `{state.run}`"
+            raise RunDamaged(self._run, named if state.run else "nothing says how it started")
+        return state
+
+
+def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:
+    """Raise LookupError if an event belongs to another state, or to work that is missing."""
+    match event:
+        case Intended() | Worked() | Kept():
+            follows = event.state == state.state
+        case Decided():
+            follows = event.source == state.state and isinstance(before, Worked | Kept)
+        case Entered():
+            follows = event.by is None or isinstance(before, Decided | Alerted | Emitted)
+        case _:
+            follows = True
+    if not follows:
+        raise LookupError(event.type)
+
+
+def refuse_strange(state: RunState, machine: Machine) -> None:
+    """Raise RunDamaged if a run names states or agents that its machine does not have."""
+    known = {*machine.states, *machine.agents}
+    named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
+    strange = [name for name in named if name not in known]
+    if strange:
+        raise RunDamaged(state.run, f"it names `{strange[0]}`, which its machine does not have")
+
+
+async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
+    """The definition or scenario of a run, made by `read` from the stored text."""
+    try:
+        text = await journal.definition(digest)
+    except UnknownDefinition as error:
+        raise RunDamaged(run, f"the definition {digest} is missing") from error
+    if digest_of(text) != digest:
+        raise RunDamaged(run, f"the definition {digest} has been changed")
+    try:
+        return read(text)
+    except (ValueError, LookupError, TypeError) as error:
+        cause = f"its definition {digest} cannot be read: {one_line(str(error), 200)}"
+        raise RunOfOtherVersion(run, cause) from error
+
+
+def find_file(named: Path, folders: Iterable[Path]) -> Path | None:
+    """The file of this name in the first folder that has it."""
+    return next((path for folder in folders if (path := folder / named).is_file()), None)
+
+
+def file_if_changed(resolved: str, path: Path | None) -> Path | None:
+    """The machine file of a definition, if it says something else by now.
+
+    A file that is gone counts as unchanged; one that cannot be read any more has changed.
+    """
+    if path is None:
+        return None
+    try:
+        loaded = load(path)
+    except ProblemsFound:
+        return path
+    files = [json.loads(text)["files"].values() for text in (resolved, loaded.resolved)]
+    if sorted(files[0]) == sorted(files[1]):
+        # The definition may have been changed for the run alone, and not in the file.
+        return None
+    return path if differences(load_resolved(resolved), loaded.machine) else None
+
+
+def note_of_change(file: Path) -> str:
+    """The note about a run whose machine file has changed."""
+    return f"{file} has changed since this run read it, and the run keeps what it has"
+
+
+Span: TypeAlias = tuple[float, float]
+"""When something began and ended, in Unix seconds."""
+
+
+def spans_of(history: Iterable[Stored]) -> Iterator[Span]:
+    """When each process that drove a run wrote its first and its last record."""
+    for _, group in groupby(history, attrgetter("epoch")):
+        at = [stored.at for stored in group]
+        yield min(at), max(at)
+
+
+def last_counted(history: Iterable[Stored]) -> float:
+    """When a run last recorded time of its own; 0 if it never did."""
+    counted = (s.at for s in history if getattr(s.event, "time_s", 0.0) > 0)
+    return max(counted, default=0.0)
+
+
+def seconds_in(spans: Sequence[Span], since: float) -> float:
+    """The seconds that lie in any of these spans, from `since` on."""
+    seconds, counted_to = 0.0, since
+    for began, ended in sorted(spans):
+        if ended > counted_to:
+            seconds += ended - max(began, counted_to)
+            counted_to = ended
+    return seconds
+
+
+WIDTH = 120
+"""Characters that are shown of a value."""
+_BEFORE = 20
+"""Characters that are shown before the first one that differs."""
+
+
+def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
+    """The changes from one machine to another, in its order."""
+    before, after = (
+        m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
+    )
+    return tuple(_changes_between(before, after, ()))
+
+
+def _changes_between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _changes_between(old.get(key), new.get(key), (*path, str(key)))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _item_changes(old, new, path)
+    else:
+        before, after = _excerpts(old, new)
+        yield Change(place=".".join(path), before=before, after=after)
+
+
+def _item_changes(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Change]:
+    """The changes between equal items at both ends, so that one more at the top is one change."""
+    head = _common_length(old, new)
+    tail = min(_common_length(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    for index, (first, second) in enumerate(zip_longest(before, after), head):
+        yield from _changes_between(first, second, (*path, str(index)))
+
+
+def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """How many values are equal from the beginning."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
+def _excerpts(old: Any, new: Any) -> Sequence[str]:
+    """Both values on one line, beginning shortly before the first difference."""
+    before, after = _text(old), _text(new)
+    common = _common_length(before, after)
+    skipped = common - _BEFORE if common > WIDTH // 2 else 0
+    return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return text_or_json(value)

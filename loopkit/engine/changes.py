@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from loopkit.engine.best_version import go_back, restore
+from loopkit.engine.best_version import (
+    capture,
+    end_merge,
+    end_restore,
+    go_back,
+    isolate,
+    merge,
+    restore,
+)
 from loopkit.engine.events import (
+    OF_AUTHORS,
     Adding,
     Alerted,
     Baselined,
@@ -34,22 +43,18 @@ from loopkit.engine.events import (
     Settled,
     Started,
     Suspended,
-    Usage,
     Waiting,
     Worked,
 )
-from loopkit.engine.events.event import OF_AUTHORS
 from loopkit.engine.findings import Report
-from loopkit.engine.findings_for import defer_feedback
 from loopkit.engine.log import Log
-from loopkit.engine.reclassification import apply_answer
-from loopkit.engine.repairing import repair
-from loopkit.engine.revisions import after_edge
+from loopkit.engine.questions import apply_answer
+from loopkit.engine.records import Usage
+from loopkit.engine.revisions import after_edge, repair
 from loopkit.engine.rounds import Round, Rounds
-from loopkit.engine.state import RunState
-from loopkit.engine.tasks import Child, Exchange, Task, opening_of_last_turn
+from loopkit.engine.state import Child, Exchange, RunState, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
-from loopkit.engine.tree_changes import capture, end_merge, end_restore, isolate, merge
+from loopkit.engine.template_values import defer_feedback
 from loopkit.language.facts import COMPLETE
 from loopkit.values import replace
 

@@ -1,16 +1,25 @@
-"""Findings, a validator's answer, and the report that a validate state leaves behind."""
+"""Findings, a validator's answer, and the report that a validate state leaves behind.
+
+Diagnostics: findings as data for a model or a program that corrects what was judged.
+
+Identity of findings: which are the same defect, over rounds and rewordings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from loopkit.engine.failure import Failure
-from loopkit.engine.records import Record
+from loopkit.engine.records import Failure, Record
 from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import ACCEPTED, CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
-from loopkit.values import NOTHING
+from loopkit.text import as_nfc, shorten
+from loopkit.values import NOTHING, Value
 
 _IS_BLOCKING = attrgetter("blocking")
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
@@ -208,3 +217,160 @@ class Report(Record, frozen=True, kw_only=True):
     @property
     def regressed(self) -> tuple[Finding, ...]:
         return tuple([finding for finding in self.findings if finding.status == "regressed"])
+
+
+MOST_CHARS = 20_000
+"""The most characters of all diagnostics together, as JSON."""
+MOST_TEXT_CHARS = 1_000
+"""The most characters of a message."""
+_PROPERTIES = {
+    "message": {"type": "string"},
+    "severity": {"type": "string"},
+    # Where a finding has none, a field of this name may be its reviewer's own, of any type.
+    "code": {"description": "A name for what is wrong."},
+    "location": {"description": "Where in data, such as `nodes[2].id`."},
+    "line": {"description": "Where in a text, 1-based."},
+}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ok": {"type": "boolean", "description": "Whether nothing has to be corrected."},
+        "verdict": {"enum": ["pass", "warn", "fail", "infeasible", "not_applicable"]},
+        "reason": {"type": "string", "description": "Why it can't be done."},
+        "diagnostics": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": _PROPERTIES,
+                "required": ["message", "severity"],
+            },
+        },
+        "left_out": {"type": "integer", "description": "How many more there are."},
+    },
+    "required": ["ok", "verdict", "diagnostics"],
+}
+"""JSON Schema of `report_diagnostics`."""
+
+
+def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
+    """The verdict and the diagnostics of a report that is not `incomplete`."""
+    data = {"verdict": report.verdict, **diagnostics(report.findings, most)}
+    return {**data, "reason": shorten(report.reason, MOST_TEXT_CHARS)} if report.reason else data
+
+
+def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
+    """Whether nothing blocks, and at most `most` findings, those that block first.
+
+    `left_out` counts the findings beyond that, or beyond 20,000 characters.
+    """
+    ordered = sorted(findings, key=lambda finding: not finding.blocking)
+    listed: list[dict[str, Any]] = []
+    room = MOST_CHARS
+    for one in map(diagnostic, ordered[:most]):
+        room -= len(json.dumps(one, ensure_ascii=False))
+        if room < 0:
+            break
+        listed.append(one)
+    data: dict[str, Any] = {
+        "ok": not any(finding.blocking for finding in findings),
+        "diagnostics": listed,
+    }
+    left_out = len(findings) - len(listed)
+    return {**data, "left_out": left_out} if left_out else data
+
+
+def diagnostic(finding: Finding) -> dict[str, Any]:
+    """A finding as data; the further fields of its reviewer come first."""
+    own = {
+        "code": shorten(finding.code, MOST_TEXT_CHARS),
+        "message": shorten(finding.message, MOST_TEXT_CHARS),
+        "severity": finding.severity,
+        "location": shorten(finding.location, MOST_TEXT_CHARS),
+        "line": finding.line,
+    }
+    return {**finding.item, **{name: value for name, value in own.items() if value}}
+
+
+_LINE = re.compile(
+    r"\b(?:(?:at|on|in|near)\s+)?(?:lines?|columns?|col\.?)\s*\d+(?:\s*(?:[-–,]|to|and)\s*\d+)*"
+)
+_LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
+
+REMEMBERED_CHARS = 1000
+"""The most characters of a finding whose id is cached: a few words, not megabytes."""
+
+OF_ARTIFACT = "artifact"
+"""The validator of content faults, whoever looks at the artifact."""
+
+OF_JUDGE = "judge"
+"""The rule of all findings of judges. The codes that these give vary too much to identify any."""
+
+OF_CHECK = "judge.check"
+"""The rule of findings from false checks in a judge's report."""
+
+
+class Defect(Value, frozen=True):
+    """What tells one defect of a validator from another."""
+
+    rule: str
+    location: str = ""
+    message: str = ""
+    key: str = ""
+    """Its reviewer's name for it, however the rest is worded; if there is one, it alone counts."""
+
+
+def finding_id(validator: str, rule: str, location: str, message: str) -> str:
+    """Twelve hex digits that stay the same while the defect does.
+
+    Location and message are compared by NFC, without regard to case, white space, a full stop at
+    the end, and lines and columns in them ("on line 12", "plan.md:12:5"), so that a defect which
+    only moved down the text keeps its id. All other numbers count: "Task 2" is not "Task 3", and
+    `nodes[2]` not `nodes[3]`.
+    """
+    is_short = len(location) + len(message) <= REMEMBERED_CHARS
+    return (_remembered_id if is_short else _finding_id)(validator, rule, location, message)
+
+
+def _finding_id(validator: str, rule: str, location: str, message: str) -> str:
+    return _digest([validator, rule, _normalise(location), _normalise(message)])
+
+
+_remembered_id = lru_cache(maxsize=1024)(_finding_id)
+"""`_finding_id` with a cache, because defects recur over rounds and runs."""
+
+
+def finding_ids(
+    validator: str, defects: Iterable[Defect], *, shares_keys: bool = False
+) -> list[str]:
+    """An id of its own for each defect, in order.
+
+    Equal defects are counted, so that mending one of three is seen as progress: the third loses
+    its id, the first two keep theirs. With `shares_keys` one key is one defect whichever validator
+    names it.
+    """
+    seen: dict[str, int] = {}
+    ids = []
+    for defect in defects:
+        scope = "" if defect.key and shares_keys else validator
+        first = _id(scope, defect)
+        seen[first] = seen.get(first, 0) + 1
+        ids.append(first if seen[first] == 1 else _id(scope, defect, f"#{seen[first]}"))
+    return ids
+
+
+def _id(scope: str, defect: Defect, number: str = "") -> str:
+    if not defect.key:
+        return finding_id(scope, defect.rule, f"{defect.location}{number}", defect.message)
+    key = " ".join(as_nfc(defect.key).casefold().split())
+    return _digest([scope, defect.rule, "key", key, number])
+
+
+def _digest(parts: list[str]) -> str:
+    # JSON, because it keeps the parts apart and can spell any text.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _normalise(text: str) -> str:
+    folded = as_nfc(text).casefold()
+    placeless = _LINE_AFTER_FILE.sub(r"\1", _LINE.sub(" ", folded))
+    return " ".join(placeless.split()).rstrip(".! ")

@@ -3,39 +3,69 @@
 It computes what the guards read and one bit for each edge, lets the compiled
 machine choose, and writes down the choice. It reads no clock, no file and no
 network, so that the same work always gives the same events.
+
+Kept artifacts: what work was made from, and whether it has to be repeated.
+
+Events that the machine's author declares: what each says about its version.
+
+That is the version that the state writes or judges, and in every other state the one that was
+judged last. A version that is still being written has its number already.
 """
 
 from __future__ import annotations
 
-from loopkit.engine.best_version import after_going_back, find_better_version
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from loopkit.engine.best_version import (
+    after_going_back,
+    attempts_at,
+    fallback_reason,
+    find_better_version,
+    reason_for_leaving,
+    with_version,
+)
 from loopkit.engine.changes import apply
-from loopkit.engine.emitting import event_at_start, event_on_edge
 from loopkit.engine.events import (
     Alerted,
     Decided,
-    Deferral,
+    Emitted,
     Entered,
     Event,
-    Feedback,
     Finished,
     Kept,
     Suspended,
-    Version,
     Worked,
 )
 from loopkit.engine.feedback import feedback_for
-from loopkit.engine.guard_facts import Facts, earliest_origin, guard_facts
-from loopkit.engine.keeping import is_kept, last_work
+from loopkit.engine.findings import Finding
+from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
-from loopkit.engine.revisions import has_room
+from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
 from loopkit.engine.state import RunState
-from loopkit.engine.template_values import plain_artifact
-from loopkit.engine.versions import reason_for_leaving, with_version
-from loopkit.language import Alert, FinalState
-from loopkit.machine.compiler import Decider, NoEdge
+from loopkit.engine.template_values import (
+    NO_NAMES,
+    blocking_for,
+    choose_agent,
+    concerning,
+    fault_finding,
+    plain_answer,
+    plain_artifact,
+    render,
+    template_names,
+)
+from loopkit.language.machine import Alert
+from loopkit.language.section import Emission
+from loopkit.language.states import FinalState, State
+from loopkit.language.states.state import WorkingState
+from loopkit.language.template.errors import TemplateError
+from loopkit.machine.compiler import Decider
 from loopkit.machine.edges import Edge
-from loopkit.machine.plans import NO_WAYS, Ways
-from loopkit.machine.program import Program
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.program import NO_WAYS, Program, Ways
+from loopkit.text import one_line
 from loopkit.values import Mutable
 
 _NOTHING: tuple[tuple[Feedback, ...], tuple[Deferral, ...]] = ((), ())
@@ -251,4 +281,169 @@ def _facts_to_record(facts: Facts, work: Worked, read: frozenset[str]) -> Facts:
     }
 
 
-__all__ = ["Engine", "Macrostep", "NoEdge", "suspend", "suspension"]
+FIRST = {"feedback": "", "previous": "", "revision": 0, "max_revisions": 0}
+"""The values that a prompt has for earlier work if there was none."""
+
+
+def work_digest(program: Program, run: RunState) -> str:
+    """The digest of everything that the active state's work depends on; raises TemplateError.
+
+    Empty if the state always works.
+    """
+    if run.state not in program.graph.keeping:
+        return ""
+    state = program.machine.states[run.state]
+    asked = program.machine.agents.get(choose_agent(program, run, run.state) or "")
+    parts = (
+        _needs_or_prompt(program, run, state),
+        state.model_dump(mode="json", exclude={"needs", *WorkingState.model_fields}),
+        asked and asked.model_dump(mode="json", exclude_defaults=True),
+    )
+    written = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _needs_or_prompt(program: Program, run: RunState, state: State) -> object:
+    """The values that the state needs, or else the text of its task."""
+    if state.needed is None:
+        return render(program, run, state.work_template, FIRST)
+    needed = [program.template(f"{{{{ {path} }}}}") for path in state.needed]
+    return [template.value(template_names(program, run, template)) for template in needed]
+
+
+def is_kept(program: Program, run: RunState) -> bool:
+    """Whether the active state keeps what it made at its last work.
+
+    If a template can't be filled in, it does not, so that its work reports why.
+    """
+    if run.is_revision or run.state in run.pending or not run.made_from:
+        return False
+    artifact = run.artifacts.get(artifact_of(program.machine, run.state) or "")
+    if artifact is None or not _is_last_work(run, artifact):
+        return False
+    with suppress(TemplateError):
+        return run.made_from[artifact.name] == (run.state, work_digest(program, run))
+    return False
+
+
+def _is_last_work(run: RunState, artifact: Artifact) -> bool:
+    """Whether the active state wrote this at its last work, and it was not changed since.
+
+    A version that a person picked as the best may be earlier. Work that has begun goes on.
+    """
+    by, _ = run.made_from.get(artifact.name, ("", ""))
+    has_begun = f"{run.state}:{run.visit}:author" in run.tasks
+    is_last = (artifact.author, artifact.attempt) == (by, run.attempts.get(by))
+    return by == run.state and is_last and not has_begun
+
+
+def last_work(run: RunState, kept: Kept) -> Worked:
+    """The work with which a kept state goes on: the facts of its last work."""
+    facts = dict(run.facts[kept.state])
+    return Worked(state=kept.state, visit=kept.visit, outcome="done", facts=facts)
+
+
+LONGEST_LABEL = 200
+"""Characters of a phase or a source."""
+
+
+def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
+    """The event of the active state whose work begins, with the findings that it has to fix.
+
+    Raises TemplateError, as the other events do.
+    """
+    name = _in_hand(program, run)
+    found: tuple[Finding, ...] = blocking_for(program, run, run.state)
+    report = run.last_report
+    if report is not None and (report.artifact == name or not report.valid):
+        found = (*found, *concerning(program, report.warnings, run.state))
+    return _about_work(program, run, emission, found)
+
+
+def event_of_draft(
+    program: Program, run: RunState, emission: Emission, findings: Iterable[Finding]
+) -> Emitted:
+    """The event of a draft in the active state, with the findings in it."""
+    return _about_work(program, run, emission, tuple(findings))
+
+
+def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
+    """The event of an edge that completed work takes; `run` is the one with the work."""
+    answer = plain_answer(program, work.state, work.answer) if work.answer else {}
+    name = _in_hand(program, run)
+    if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
+        # The artifact of the work never came.
+        return _about_work(program, run, emission, (), {}, work.error)
+    current = run.artifacts.get(name)
+    if current is None:
+        return _about_work(program, run, emission, (), answer, work.error)
+    found, reason = _findings_in(program, run, current, work)
+    return Emitted(
+        name=emission.name,
+        state=run.state,
+        artifact=name,
+        attempt=current.attempts,
+        artifact_version=current.version,
+        phase=_label(program, run, emission.phase, answer) or run.phase,
+        source=_label(program, run, emission.source, answer) or current.author,
+        fallback=current.fallback_reason,
+        findings=found,
+        reason=reason,
+    )
+
+
+def _about_work(
+    program: Program,
+    run: RunState,
+    emission: Emission,
+    findings: tuple[Finding, ...],
+    names: Mapping[str, object] = NO_NAMES,
+    reason: str = "",
+) -> Emitted:
+    """The event of the active state's unfinished work."""
+    name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
+    writes = run.state in program.graph.written
+    lost = run.state in program.graph.fallbacks
+    if writes or current is None:
+        attempt = attempts_at(program, run, name)
+        version = run.versions.get(name, 0) + 1 if name else 0
+    else:
+        attempt, version = current.attempts, current.version
+    by = run.state if writes or current is None else current.author
+    return Emitted(
+        name=emission.name,
+        state=run.state,
+        artifact=name,
+        attempt=attempt,
+        artifact_version=version,
+        phase=_label(program, run, emission.phase, names) or run.phase,
+        source=_label(program, run, emission.source, names) or by,
+        fallback=fallback_reason(run) if lost else "",
+        findings=findings,
+        reason=reason,
+    )
+
+
+def _in_hand(program: Program, run: RunState) -> str:
+    """The artifact that the active state is about; empty if there is none yet."""
+    state = program.machine.states[run.state]
+    own = state.judges or program.graph.written.get(run.state)
+    return own or (run.last_report.artifact if run.last_report else "")
+
+
+def _findings_in(
+    program: Program, run: RunState, artifact: Artifact, work: Worked
+) -> tuple[tuple[Finding, ...], str]:
+    """The findings in a version, and why there is no verdict on it."""
+    report = run.reports.get(run.state, run.last_report)
+    if work.artifact is not None and work.artifact.fault and work.answer is None:
+        return (fault_finding(work.artifact, program.machine.levels.worst),), ""
+    if report is None or (report.artifact, report.version) != (artifact.name, artifact.version):
+        return (), work.error
+    return report.findings, report.reason
+
+
+def _label(program: Program, run: RunState, text: str | None, names: Mapping[str, object]) -> str:
+    if text is None:
+        return ""
+    return one_line(render(program, run, text, names), LONGEST_LABEL).strip()

@@ -1,13 +1,23 @@
-"""The caps of a run's counters, and how many revisions are left."""
+"""The caps of a run's counters, and how many revisions are left.
+
+The facts that guards read in the active state of a run.
+
+What a repair changes in the state of a run: names of edges, tasks, and what was spent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from loopkit.engine.events import Repaired, Worked
+from loopkit.engine.log import Log
+from loopkit.engine.payloads import Deferral
 from loopkit.engine.state import RunState
+from loopkit.language.datatypes.datatype import facts_of
+from loopkit.language.facts import CAME_FROM, VERDICT
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import cap_value
-from loopkit.machine.program import Program
+from loopkit.machine.program import Program, flat_facts
 
 
 def cap_of(program: Program, run: RunState, counter: str) -> int:
@@ -87,3 +97,104 @@ def has_room(program: Program, run: RunState, edge: Edge) -> bool:
         if run.counters.get(counter, 0) >= cap_of(program, run, counter):
             return False
     return True
+
+
+Facts = dict[str, object]
+
+
+def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
+    """All facts that the guards of the active state read, by dotted names."""
+    plan = program.plans[run.state]
+    facts = work.facts.copy() if work else {}
+    if plan.elsewhere:
+        facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
+    # In a validate state, the attempt that it judges; else how often the state has worked.
+    if plan.judged is None:
+        attempt = run.attempts.get(run.state, 0)
+    else:
+        artifact = run.artifacts.get(plan.judged)
+        attempt = artifact.attempt if artifact else 0
+    # An answer that is only tried out counts as given, as it will when its edge is taken.
+    facts["attempt"] = attempt + (work is None)
+    if plan.asks_before:
+        facts[CAME_FROM] = came_from(program, run)
+    if plan.revises:
+        origin = earliest_origin(program, run, run.state) if plan.is_routed else None
+        facts["cap_reached"] = True
+        for edge in plan.revises:
+            if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
+                facts["cap_reached"] = False
+                break
+        if len(plan.revises) == 1:
+            counter = plan.revises[0].counters[0]
+            facts["revisions"] = run.counters.get(counter, 0)
+            facts["max_revisions"] = cap_of(program, run, counter)
+    return facts
+
+
+def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own: Facts) -> Facts:
+    """The facts of states, reports and inputs that guards of the active state read."""
+    known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
+    if "reports" in read:
+        reports = {name: {VERDICT: verdict} for name, verdict in run.verdicts.items()}
+        known |= flat_facts(reports, "reports.")
+    if "input" in read:
+        known |= facts_of(run.input, program.input_type, "input.")
+    if run.state in read:
+        known |= {f"{run.state}.{name}": value for name, value in own.items()}
+    return known
+
+
+def came_from(program: Program, run: RunState) -> str | None:
+    """The state before the active one; None for the first."""
+    edge = program.graph.by_id.get(run.entered_by or "")
+    return edge.source if edge else None
+
+
+def earliest_origin(program: Program, run: RunState, state: str) -> str | None:
+    """The earliest origin of a state's findings, or of the last findings before it."""
+    judges = program.plans[state].judged is not None
+    report = run.reports.get(state) if judges else run.last_report
+    return report.origin if report else None
+
+
+def repair(state: RunState, event: Repaired) -> None:
+    """Change to the other definition; the event has the names that differ there."""
+    state.definition = event.definition
+    state.repairs += 1
+    state.input = {**state.input, **event.input}
+    state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
+    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
+    if state.entered_by is not None:
+        state.entered_by = event.edges.get(state.entered_by, state.entered_by)
+    _rename_edges(state, event.edges)
+    state.counters = dict(event.counters)
+    _move_tasks(state, event.tasks)
+    if not state.state:
+        # Nothing has been done yet, so the baselines are taken again.
+        state.baselines = {}
+
+
+def _rename_edges(state: RunState, names: Mapping[str, str]) -> None:
+    """Give feedback and deferrals that wait the new ids of their edges."""
+
+    def rename(each: Deferral) -> Deferral:
+        return each.replace(edge=names.get(each.edge or "", each.edge))
+
+    state.deferred = {to: tuple(map(rename, waiting)) for to, waiting in state.deferred.items()}
+    state.pending = {
+        to: tuple(each.replace(tells=each.tells and rename(each.tells)) for each in waiting)
+        for to, waiting in state.pending.items()
+    }
+
+
+def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
+    named = ((names.get(task, task), known) for task, known in state.tasks.items())
+    state.tasks = {name: known for name, known in named if name}
+    moved = {names.get(task, task): event for task, event in state.captured.items()}
+    state.captured = {name: event for name, event in moved.items() if name}
+    state.refused = frozenset(names.get(task, task) for task in state.refused)
+    state.doubts = {
+        key: intent.replace(task=names.get(intent.task, intent.task))
+        for key, intent in state.doubts.items()
+    }

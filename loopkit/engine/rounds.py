@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from operator import attrgetter
 
-from loopkit.engine.events import Artifact
-from loopkit.engine.findings import Finding, Report
-from loopkit.engine.identity import OF_JUDGE
+from loopkit.engine.findings import OF_JUDGE, Finding, Report
+from loopkit.engine.payloads import Artifact
 from loopkit.values import Mutable, Value, field
 
 _ID = attrgetter("id")

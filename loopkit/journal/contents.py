@@ -14,8 +14,7 @@ from pathlib import Path
 
 from loopkit.journal.errors import LostContent, unusable
 from loopkit.journal.files import TREES
-from loopkit.outside.trees.isolation import drop_all
-from loopkit.outside.trees.tree import Entry, Tree, content_at, digest_of, read_tree
+from loopkit.outside.trees import Entry, Tree, content_at, digest_of, drop_all, read_tree
 
 DATABASE = "trees.db"
 _BUSY_S = 60.0

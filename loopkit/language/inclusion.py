@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from loopkit.document import Document, read
-from loopkit.document.document import DocPath
-from loopkit.document.inclusion import CannotInclude, Included, read_included
+from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, Span
-from loopkit.language.datatypes import default_places, file_places
+from loopkit.document.reading import CannotInclude, Included, read, read_included
+from loopkit.language.datatypes.notation import default_places, file_places
 from loopkit.text.json_text import NoJson, parse_json
 
 INCLUDING = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language import Machine
-from loopkit.language.datatypes import DataType, misfit
+from loopkit.language.datatypes.datatype import DataType, misfit
+from loopkit.language.machine import Machine
 from loopkit.values import Value
 
 

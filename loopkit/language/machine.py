@@ -1,18 +1,27 @@
-"""The whole machine, as its author declared it."""
+"""The whole machine, as its author declared it.
 
-from typing import Annotated, Literal, Self, TypeVar
+Fields that each place of a definition allows, for messages that name them.
 
-from pydantic import Field, model_validator
+Words that people bring from other tools, and how the same thing is written here.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+
+from pydantic import Field, Tag, model_validator
 
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.datatypes import DataType, common_type, parse_fields, parse_record
-from loopkit.language.mcp_server import McpServer
-from loopkit.language.noun import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
-from loopkit.language.severities import ERROR, WARNING, Severities
-from loopkit.language.states import State, children
-from loopkit.language.states.final import FinalState
+from loopkit.language.agents.tools import McpServer
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import common_type, parse_fields, parse_record
+from loopkit.language.facts import ERROR, WARNING, Severities
+from loopkit.language.section import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
+from loopkit.language.states import STATE_KINDS, FinalState, State, each
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
 
@@ -228,4 +237,164 @@ class Machine(Noun):
 
 
 # A machine has states, and some of these have machines.
-vars(children)["Machine"] = Machine
+vars(each)["Machine"] = Machine
+
+
+def allowed_fields(root: type[Noun], loc: Sequence[str | int]) -> list[str]:
+    """The fields of the noun at a pydantic location whose union tags are written `<tag>`."""
+    noun = _at(root, list(loc))
+    return sorted(_names(noun)) if _is_noun(noun) else []
+
+
+def kinds_with(field: str) -> list[str]:
+    """The kinds of state that allow a field."""
+    return [kind for kind, noun in STATE_KINDS.items() if field in _names(noun)]
+
+
+def field_names(noun: type[Noun]) -> list[str]:
+    """The fields of a noun as YAML spells them."""
+    return list(_names(noun))
+
+
+def is_tag(step: str | int) -> bool:
+    """Whether a step of a pydantic location is a union's tag, or its mark for a key."""
+    return isinstance(step, str) and (step.startswith("<") or step == "[key]")
+
+
+def _names(noun: Any) -> Iterator[str]:
+    for name, field in noun.model_fields.items():
+        yield field.alias or name
+
+
+def _at(annotation: Any, loc: list[str | int]) -> Any:
+    for step in loc:
+        annotation = _member(annotation, step) if is_tag(step) else _inside(annotation, step)
+        if annotation is None:
+            return None
+    return _bare(annotation)
+
+
+def _member(annotation: Any, tag: str | int) -> Any:
+    """The member of a union that carries a tag."""
+    for member in _members(annotation):
+        if get_origin(member) is Annotated and Tag(str(tag)) in get_args(member)[1:]:
+            return member
+    return None
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        if any(isinstance(extra, Tag) for extra in args[1:]):
+            yield annotation
+        yield from _members(args[0])
+    elif origin in (Union, types.UnionType):
+        for member in args:
+            yield from _members(member)
+
+
+def _inside(annotation: Any, step: str | int) -> Any:
+    bare = _bare(annotation)
+    if _is_noun(bare):
+        fields = bare.model_fields
+        names = {field.alias or name: field.annotation for name, field in fields.items()}
+        extras = {field.alias or name: field.metadata for name, field in fields.items()}
+        found = names.get(str(step))
+        return Annotated[found, *extras[str(step)]] if found and extras[str(step)] else found
+    origin, args = get_origin(bare), get_args(bare)
+    if origin is dict:
+        return args[1]
+    return args[0] if origin in (tuple, list) else None
+
+
+def _bare(annotation: Any) -> Any:
+    """The annotation without metadata, and the noun or container in `X | None`."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = [m for m in get_args(annotation) if m is not type(None)]
+        return _bare(members[0]) if len(members) == 1 else annotation
+    return annotation
+
+
+def _is_noun(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Noun)
+
+
+LONGEST_QUOTED = 40
+MODEL = "PROVIDER/MODEL"
+GUARD = {
+    "guard": "a condition is called `guard` here: write `guard: {value}`",
+    "transitions": "a condition is the guard of a transition: "
+    "`transitions: [{{guard: {value}, target: STATE}}, {{target: OTHER}}]`",
+}
+TARGET = {
+    "target": "the state that comes next is called `target`: write `target: {value}`; "
+    "to go back for a revision, `revise: {value}`",
+    "next": "the state that comes next is called `next`: write `next: {value}`",
+}
+UNTIL = {
+    "guard": "a loop ends where a transition leads on: put `{{guard: {value}, target: STATE}}` "
+    "before the one that revises",
+    "transitions": "a loop is a state with one transition forward and one back: "
+    "`transitions: [{{guard: {value}, target: STATE}}, {{revise: STATE, max: 3}}]`",
+}
+REVISE = {
+    "revise": "to send work back, write `revise: STATE`, and `max: 3` for the number of revisions",
+    "agent": "failed calls are retried by the agent: put `retry: {{attempts: 3}}` under `agents:`; "
+    "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
+    "transitions": "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
+}
+PATTERN = {
+    "matches": "write `matches: PATTERN` for what has to be there, `not_matches: PATTERN` for what "
+    "must not be there",
+}
+FALLBACKS = {
+    "price_per_run": "only an agent with a `model` takes fallbacks; to ask a model where a program "
+    "fails, lead to a state that asks it: `on_error: {{transient: STATE, fatal: STATE}}`",
+}
+EACH = {
+    "next": "to run a machine for each item of a list, write `each: {value}`, with `as`, `key` and "
+    "`machine`",
+}
+MACHINE = {"next": "to run another machine, write `machine: {value}`, and its `input`"}
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("if", "when", "condition"), GUARD),
+    **dict.fromkeys(("goto", "to", "then"), TARGET),
+    **dict.fromkeys(("until", "while"), UNTIL),
+    **dict.fromkeys(("retry", "retries"), REVISE),
+    **dict.fromkeys(("fallback", "fallbacks"), FALLBACKS),
+    **dict.fromkeys(("for_each", "foreach", "map", "items"), EACH),
+    **dict.fromkeys(("subflow", "workflow", "submachine"), MACHINE),
+    **dict.fromkeys(("regex", "regexp", "pattern"), PATTERN),
+}
+"""By the foreign word, the answer for each place; a place is known by a field that it allows."""
+
+
+def remedy_for_field(word: str, allowed: Collection[str], value: object) -> str:
+    """How to write a foreign field in this language; "" if the word is not a known one."""
+    answers = FIELDS.get(word.casefold(), {})
+    answer = next((text for field, text in answers.items() if field in allowed), "")
+    return answer.format(value=_quote(value))
+
+
+def remedy_for_value(path: Sequence[str | int], value: object) -> str:
+    """How to write a value of a foreign kind in this language; "" if there is no remedy."""
+    field = path[-1] if path else ""
+    if len(path) == 2 and path[0] == "agents" and "/" in str(value):
+        return f"write `{field}: {{model: {_quote(value, MODEL)}}}`"
+    if field in ("agent", "judge") and (isinstance(value, Mapping) or "/" in str(value)):
+        model = value.get("model") if isinstance(value, Mapping) else value
+        return (
+            "define the agent under `agents:`, such as "
+            f"`writer: {{model: {_quote(model, MODEL)}}}`, and name it here: `{field}: writer`"
+        )
+    if field == "retry" and isinstance(value, int):
+        return f"write `retry: {{attempts: {value}}}`"
+    return ""
+
+
+def _quote(value: object, otherwise: str = "…") -> str:
+    """A short value as it is written in the file, else the text `otherwise`."""
+    text = str(value) if isinstance(value, str | int) else ""
+    return text if 0 < len(text) <= LONGEST_QUOTED and text.isprintable() else otherwise

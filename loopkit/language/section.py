@@ -1,10 +1,65 @@
-"""A named part of a Markdown text, and what may stand in for it."""
+"""A named part of a Markdown text, and what may stand in for it.
 
-from typing import Self
+The base of all nouns of the language: closed, frozen, documented in place.
 
-from pydantic import model_validator
+Modules of nouns do not postpone their annotations: pydantic would have to compile each of these
+texts again, for every noun that inherits it.
 
-from loopkit.language.noun import Noun, Phrases, fault
+`emit`: an event of the author's own name, stored with what the run knows at that point.
+
+Kinds: nouns that a file tells apart by the key that only one of them has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Protocol, Self, Union
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SerializeAsAny,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from loopkit.language.datatypes.datatype import NotationError
+from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type
+from loopkit.values import Value
+
+
+class Noun(BaseModel):
+    """A noun of the language: unknown fields are errors, values never change."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        populate_by_name=True,
+        defer_build=True,
+        protected_namespaces=(),
+    )
+
+
+def one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
+Phrases = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+]
+"""One text, or a list of them."""
 
 
 class Section(Noun):
@@ -29,3 +84,249 @@ class Section(Noun):
                 help="add `or_title: true`, or remove `strip`",
             )
         return self
+
+
+ID_PATTERN = r"^[a-z][a-z0-9_]*$"
+FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
+"""`package.module:function`."""
+INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
+Place = tuple[str | int, ...]
+"""The place of a value in its noun."""
+Written = Iterator[tuple[Place, str]]
+"""Texts of a noun, each with its place."""
+DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
+
+
+class ByItself(Value, frozen=True):
+    """Beside a noun inside others: its schema is built when a file first has one.
+
+    Otherwise pydantic would build those of all nouns before it reads the first value. A choice
+    among such nouns is `SerializeAsAny`, because it does not know what they hold.
+    """
+
+    noun: type[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.noun.model_validate)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        self.noun.model_rebuild()
+        built, others = self.noun.__pydantic_core_schema__, []
+        if built["type"] == "definitions":
+            built, others = built["schema"], built["definitions"]
+        # As pydantic calls it, so that it is one definition wherever it stands.
+        ref = f"{self.noun.__module__}.{self.noun.__qualname__}:{id(self.noun)}"
+        return handler(core_schema.definitions_schema({**built, "ref": ref}, others))
+
+
+def fault(
+    code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
+) -> PydanticCustomError:
+    """A fault that `load` turns into a problem; `path` leads on from the field that raised it."""
+    # The text goes through the context, because pydantic fills braces in a message itself.
+    return PydanticCustomError(code, "{text}", {"text": message, "path": path, **hints})
+
+
+class Spelled(Value, frozen=True):
+    """Beside `str`: a text that a pattern matches, which the published schema has as well."""
+
+    pattern: str
+    code: str
+    message: str
+    """The message for any other text, which is printed before it."""
+    remedy: str
+    flags: int = 0
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "pattern": self.pattern}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text, self.flags):
+            raise fault(self.code, f"`{text}` {self.message}", help=self.remedy)
+        return text
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str) and (match := DURATION.fullmatch(value)):
+        return float(match[1]) * SECONDS[match[2]]
+    raise fault("bad-duration", f"`{value}` is not a duration", help="write `90s`, `10m` or `2h`")
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+FROM_LIST = BeforeValidator(_tuple)
+"""Lets a list of a file be the tuple of a noun."""
+
+
+def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
+    """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
+
+    def check(value: Any) -> Any:
+        try:
+            parse(value)
+        except NotationError as error:
+            raise fault(
+                "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
+            ) from error
+        return value
+
+    return AfterValidator(check)
+
+
+def _bound(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    if isinstance(value, int) and not 0 <= value <= 1000:
+        raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
+    if isinstance(value, str) and not re.fullmatch(INPUT_PATTERN, value):
+        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
+    return value
+
+
+INCLUDED_SCHEMA = {
+    "type": "object",
+    "description": "A file whose text is used; its path is relative to the folder of this file.",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
+TYPE_HELP = (
+    "a type is `str`, `int`, `num`, `bool`, `any`, `a|b|c`, `[T]`, `{field: T}`, `optional T`, "
+    "a mapping with `type:`, or JSON Schema"
+)
+BOUND_HELP = "write a whole number from 0 to 1000, or a bounded input such as `input.max_revisions`"
+BOUND_SCHEMA = {
+    "description": BOUND_HELP,
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": 1000},
+        {"type": "string", "pattern": INPUT_PATTERN},
+    ],
+}
+
+Id = Annotated[
+    str,
+    Spelled(
+        ID_PATTERN,
+        "bad-id",
+        "is not an id",
+        "an id is lower case: a letter, then letters, digits and underscores",
+    ),
+]
+"""A name that an author gives: lower case letters, digits, underscores."""
+Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
+PlainText = Annotated[str, Field(max_length=100_000)]
+"""A template or a plain text that stands in the machine file itself."""
+Text = Annotated[
+    PlainText,
+    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+]
+"""A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
+Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
+"""A command as a list; each element is one template and stays one argument."""
+INPUT_FILE = "input_file"
+"""The name by which templates of programs know the run's input as a file."""
+Texts = Annotated[tuple[str, ...], FROM_LIST]
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration, json_schema_input_type=str),
+    PlainSerializer(lambda seconds: f"{seconds!r}s", return_type=str, when_used="json"),
+    Field(json_schema_extra={"pattern": DURATION_PATTERN}),
+]
+"""A time in seconds, written `90s`, `10m` or `2h`."""
+Notation = Annotated[Any, _check_with(parse_type)]
+"""A type in the language's notation; see `loopkit.language.datatypes`."""
+Schema = Annotated[dict[str, Any], _check_with(parse_fields)]
+"""The type of data at its root: a mapping from field to type notation, or JSON Schema."""
+Fields = Annotated[dict[str, Any], _check_with(parse_record)]
+"""The type of data that must be a mapping: from field to type notation, or JSON Schema."""
+Bound = Annotated[
+    int | str,
+    BeforeValidator(_bound),
+    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
+]
+"""A number of revisions, or the bounded input that holds it."""
+
+Label = Annotated[str, Field(min_length=1, max_length=10_000)]
+
+
+class Emission(Noun):
+    """An event with a name that the author of the machine chooses."""
+
+    name: Id
+    """The name of the event."""
+    phase: Label | None = None
+    """A template for the phase of the work that begins here. Later events belong to it until one
+    names another phase."""
+    source: Label | None = None
+    """A template for the maker of the version that the event is about. Default: the state that
+    wrote it."""
+
+    @classmethod
+    def of(cls, written: str | Self | None) -> Self | None:
+        """What `emit:` says, in its long form."""
+        return cls(name=written) if isinstance(written, str) else written
+
+    @property
+    def templates(self) -> Written:
+        """The templates that are filled in when the event is stored."""
+        for key in ("phase", "source"):
+            if (text := getattr(self, key)) is not None:
+                yield (key,), text
+
+
+Emit = SerializeAsAny[
+    Annotated[
+        Annotated[Id, Tag("<name>")] | Annotated[Emission, ByItself(Emission), Tag("<event>")],
+        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
+    ]
+]
+"""The name of an event, or all that it says."""
+
+
+class Kind(Protocol):
+    """A noun of a kind."""
+
+    kind: ClassVar[str]
+    """The key by which it is known."""
+
+
+def kind_of(value: object, nouns: Sequence[type[Kind]], otherwise: str | None = None) -> str | None:
+    """The kind of a mapping or of an object, by the key that it has or else `otherwise`."""
+    keys = value if isinstance(value, dict) else ()
+    fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
+    return next(fitting, otherwise)
+
+
+def one_of(
+    nouns: Sequence[type[Kind]],
+    otherwise: str | None = None,
+    unknown: tuple[str, str] | None = None,
+) -> Any:
+    """The union of these nouns; `unknown` has the code and the message for a value that is none."""
+
+    def tag(value: object) -> str | None:
+        kind = kind_of(value, nouns, otherwise)
+        return None if kind is None else f"<{kind}>"
+
+    code, message = unknown or (None, None)
+    tagged = tuple(Annotated[noun, ByItself(noun), Tag(f"<{noun.kind}>")] for noun in nouns)
+    as_any: Any = SerializeAsAny  # which mypy takes for no class
+    return as_any[
+        Annotated[
+            Union[tagged],  # noqa: UP007 - they are known when this runs, and not before
+            Discriminator(tag, custom_error_type=code, custom_error_message=message),
+        ]
+    ]

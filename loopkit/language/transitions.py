@@ -4,8 +4,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, model_validator
 
-from loopkit.language.emission import Emit
-from loopkit.language.noun import FROM_LIST, Bound, ByItself, Id, Ids, Noun, Text, Written, fault
+from loopkit.language.section import (
+    FROM_LIST,
+    Bound,
+    ByItself,
+    Emit,
+    Id,
+    Ids,
+    Noun,
+    Text,
+    Written,
+    fault,
+)
 
 
 class ByOrigin(Noun):

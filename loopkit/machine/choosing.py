@@ -1,9 +1,15 @@
-"""The choice of an agent: what is known before a run about the word that decides it."""
+"""The choice of an agent: what is known before a run about the word that decides it.
+
+Codes that the findings of a validate state can have, as far as they are known before a run.
+"""
 
 from __future__ import annotations
 
-from loopkit.language import AgentChoice
-from loopkit.language.datatypes import DataType, parse_record
+from collections.abc import Iterator
+
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.states.state import AgentChoice
 from loopkit.machine.graph import Graph
 
 
@@ -29,3 +35,45 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
     known = {word for one in types if one is not None for word in one.values}
     is_closed = all(one is not None and one.values and not one.optional for one in types)
     return not (types and is_closed and known <= choice.of.keys())
+
+
+EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
+NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
+NO_AGENT = "no-agent"
+NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
+"""The codes of answers that are not artifacts."""
+
+
+def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
+    """All codes that the findings of a validate state can have; None where any code is possible."""
+    found = set(fault_codes(graph, name))
+    for rule in graph.rules_at(name):
+        if rule.codes is None:
+            return None
+        found |= rule.codes
+    return frozenset(found)
+
+
+def fault_codes(graph: Graph, name: str) -> frozenset[str]:
+    """The codes of answers that a validate state judges although they are not artifacts."""
+    authors = graph.artifacts.get(graph.judges[name].validate_, ())
+    return frozenset(code for author in authors for code in _faults_of(graph, author))
+
+
+def _faults_of(graph: Graph, author: str) -> Iterator[str]:
+    state, agents = graph.states[author], graph.machine.agents_at(author)
+    if not state.may_leave_none or graph.on(author, "content"):
+        return
+    if state.asks:
+        yield from (EMPTY, CUT_OFF)
+    if may_be_nobody(graph, author):
+        yield NO_AGENT
+    if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):
+        yield NO_ANSWER
+    if any(agent.required_tool for agent in agents):
+        yield NOT_VALIDATED
+    if any(agent.schema_ is not None for agent in agents):
+        yield from (NOT_JSON, BREAKS_SCHEMA)
+    output = state.output_at(author)
+    if output is not None and output.may_be_missing:
+        yield MISSING

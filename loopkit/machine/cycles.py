@@ -1,11 +1,20 @@
-"""The cycles of a graph: one for each set of nodes that all lead to each other."""
+"""The cycles of a graph: one for each set of nodes that all lead to each other.
+
+The strongly connected components of a graph: the sets of nodes that all lead to each other.
+
+Facts on paths: what holds at each state of a machine on every path to it, or on some path.
+
+Each fact is one bit of a whole number, so thousands of states with thousands of facts take little
+time and memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
-from loopkit.machine.components import is_cyclic, strong_components
+from loopkit.values import Value
 
 Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
@@ -67,3 +76,98 @@ def cycle_text(words: Sequence[str]) -> str:
     listed = " → ".join((*words[:MAX_TOLD], words[0]))
     rest = len(words) - MAX_TOLD
     return listed if rest <= 0 else f"{listed}, through {rest:,} more behind the first {MAX_TOLD}"
+
+
+Member = TypeVar("Member", bound=Hashable)
+
+
+def is_cyclic(component: Collection[Member], leads: Mapping[Member, Collection[Member]]) -> bool:
+    """Whether a component has a cycle; a single node has one only if it leads to itself."""
+    return len(component) > 1 or any(node in leads[node] for node in component)
+
+
+def strong_components(leads: Mapping[Member, Collection[Member]]) -> Iterator[set[Member]]:
+    """The sets of nodes that lead to each other, after Kosaraju: forwards, then backwards.
+
+    A component comes after all that lead to it.
+    `graphlib` would name one cycle of the whole graph, which depends on the order of the edges.
+    """
+    finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
+    back: dict[Member, list[Member]] = {node: [] for node in leads}
+    for node, following in leads.items():
+        for other in following:
+            back[other].append(node)
+    yield from map(set, _trees(finished[::-1], back.__getitem__))
+
+
+def _trees(
+    roots: Collection[Member], leads: Callable[[Member], Collection[Member]]
+) -> Iterator[list[Member]]:
+    """The nodes that each root reaches and no earlier root did, in the order of completion."""
+    seen: set[Member] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        done, open_ = [], [(root, iter(leads(root)))]
+        while open_:
+            node, rest = open_[-1]
+            following = next((other for other in rest if other not in seen), None)
+            if following is None:
+                done.append(node)
+                open_.pop()
+            else:
+                seen.add(following)
+                open_.append((following, iter(leads(following))))
+        yield done
+
+
+class Step(Value, frozen=True):
+    """What an edge changes: first it clears the bits `lost`, then it sets the bits `gained`."""
+
+    source: str
+    target: str
+    lost: int
+    gained: int
+
+
+def on_every_path(order: Sequence[str], start: str, steps: Iterable[Step]) -> dict[str, int]:
+    """The bits that hold at each state on every path to it.
+
+    `order` names all states; this is fastest if most of them precede those that they lead to.
+    """
+    onward: dict[str, list[Step]] = {name: [] for name in order}
+    every = 0
+    for step in steps:
+        onward[step.source].append(step)
+        every |= step.gained
+    holds = dict.fromkeys(order, every) | {start: 0}
+    rank = {name: number for number, name in enumerate(order)}
+    waiting, queued = list(range(len(order))), set(order)
+    while waiting:
+        name = order[heappop(waiting)]
+        queued.remove(name)
+        for step in onward[name]:
+            narrowed = holds[step.target] & ((holds[name] & ~step.lost) | step.gained)
+            if narrowed != holds[step.target]:
+                holds[step.target] = narrowed
+                if step.target not in queued:
+                    queued.add(step.target)
+                    heappush(waiting, rank[step.target])
+    return holds
+
+
+def on_some_path(states: Iterable[str], steps: Iterable[Step]) -> dict[str, int]:
+    """The bits that some path to each state gains; losses are ignored."""
+    coming: dict[str, list[Step]] = {name: [] for name in states}
+    leads: dict[str, list[str]] = {name: [] for name in coming}
+    for step in steps:
+        coming[step.target].append(step)
+        leads[step.source].append(step.target)
+    holds: dict[str, int] = {}
+    for component in strong_components(leads):
+        found = 0
+        for step in (step for name in component for step in coming[name]):
+            found |= step.gained | holds.get(step.source, 0)
+        holds |= dict.fromkeys(component, found)
+    return holds

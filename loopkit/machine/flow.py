@@ -1,6 +1,8 @@
 """Data flow: what surely, and what possibly, exists when a state is entered or an edge taken.
 
 A forward data-flow analysis over all edges, back edges included.
+
+Readable data: typed data as templates read it.
 """
 
 from __future__ import annotations
@@ -8,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
 from loopkit.language.guard.kleene import truth
+from loopkit.language.template.plain_data import Record
+from loopkit.machine.cycles import Step, on_every_path, on_some_path
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import Graph, artifact_of
-from loopkit.machine.junctions import Before
-from loopkit.machine.paths import Step, on_every_path, on_some_path
+from loopkit.machine.graph import Before, Graph, artifact_of
 from loopkit.values import Value
 
 Token = tuple[str, str]
@@ -238,3 +241,14 @@ class Flow:
 
     def _artifact(self, name: str) -> str:
         return artifact_of(self._graph.machine, name) or name
+
+
+def readable(value: object, datatype: DataType | None) -> object:
+    """Data of a type for templates: an optional field that is missing reads as none."""
+    if isinstance(value, Mapping) and datatype is not None and datatype.fields is not None:
+        known = {name: readable(inner, datatype.field(name)) for name, inner in value.items()}
+        optional = {name for name, inner in datatype.fields.items() if not inner.required}
+        return Record(known, optional - known.keys())
+    if isinstance(value, list) and datatype is not None and datatype.items is not None:
+        return [readable(item, datatype.items) for item in value]
+    return value

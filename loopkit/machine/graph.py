@@ -2,23 +2,42 @@
 
 Derived from the definition alone; the checks, the compiler, the engine and the
 diagram read this, so none of them interprets the YAML by itself.
+
+Origins: which states can have injected the defects found in an artifact.
+
+Junctions: states whose edges depend on the state from which a run came.
+
+A junction has one node for each way into it, so that the paths after one state are not mistaken
+for those after another. Every other state is one node with its own name.
+
+Sources: the names from which the author of each artifact makes it.
+
+Writers: the states of a machine that may write files that other runs see.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, reduce
-from operator import or_
-from typing import TypeVar
+from heapq import merge
+from operator import and_, itemgetter, or_
+from typing import NamedTuple, TypeVar
 
-from loopkit.language import Bound, Machine, Rule, State, ValidateState, rules_of
-from loopkit.language.guard import Guard, GuardError, expand, readable
-from loopkit.language.guard import parse as parse_guard
-from loopkit.machine.components import strong_components
+from loopkit.language.facts import CAME_FROM
+from loopkit.language.guard.grammar import Guard, GuardError, expand, readable
+from loopkit.language.guard.grammar import parse as parse_guard
+from loopkit.language.guard.kleene import equality, truth
+from loopkit.language.machine import Machine
+from loopkit.language.section import Bound
+from loopkit.language.states import State
+from loopkit.language.states.kinds import ValidateState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.rendering import parse
+from loopkit.language.validators import Rule, rules_of
+from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
-from loopkit.machine.junctions import Junctions
-from loopkit.machine.origins import Origins
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -290,3 +309,341 @@ def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
         value = value.get(part) if isinstance(value, Mapping) else None
     # The checks allow only bounded whole numbers here; anything else grants nothing.
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+class Origins:
+    """The origins of one machine, in the order in which they work."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._order = {name: at for at, name in enumerate(graph.machine.origins)}
+        self._of_author: dict[str, tuple[str, ...]] = {}
+        self._of_state: dict[str, tuple[str, ...]] = {}
+        self._reachable: dict[str, set[str]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether the machine declares any."""
+        return bool(self._order)
+
+    def __contains__(self, state: object) -> bool:
+        """Whether findings may go to a state."""
+        return bool(self) and state in self._possible
+
+    def of_author(self, author: str) -> tuple[str, ...]:
+        """The origins of an author's artifact, the earliest first."""
+        if author not in self._of_author:
+            before = self._before[author]
+            known = (name for name, bit in self._bits.items() if before & bit or name == author)
+            self._of_author[author] = self.in_order((*known, self.default_of(author)))
+        return self._of_author[author]
+
+    def default_of(self, author: str) -> str:
+        """The origin of a finding that names none: the author, or if that is not an origin, the
+        last origin on every path before it."""
+        if author in self._order:
+            return author
+        if author not in self._entered:
+            return next(reversed(self._order), author)
+        passed = self._passed[author]
+        return next((name for name in reversed(self._bits) if passed & self._bits[name]), author)
+
+    def of_state(self, judge: str) -> tuple[str, ...]:
+        """The origins of the artifact that a validate state judges, over all of its authors."""
+        if judge not in self._of_state:
+            judged = self._graph.states[judge].judges
+            authors = self._graph.artifacts.get(judged or "", ())
+            found = (origin for author in authors for origin in self.of_author(author))
+            self._of_state[judge] = self.in_order(found)
+        return self._of_state[judge]
+
+    def of_finding(self, named: Iterable[str], author: str) -> tuple[str, ...]:
+        """The origins of a finding that names these; the default replaces impossible ones."""
+        known, default = self.of_author(author), self.default_of(author)
+        return self.in_order(name if name in known else default for name in named) or (default,)
+
+    def earliest_of(self, rule: Rule, author: str) -> tuple[str, ...]:
+        """The possible earliest origins of a rule's findings in an author's artifact."""
+        if rule.names_origins:
+            return self.of_author(author)
+        return self.of_finding(rule.origin, author)[:1]
+
+    def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Origins without repetition, the earliest first; an author that is not one comes last."""
+        unique = dict.fromkeys(names)
+        return tuple(sorted(unique, key=self.place_of))
+
+    def place_of(self, name: str) -> int:
+        """The place of an origin in their order; an author that is not one comes last."""
+        return self._order.get(name, len(self._order))
+
+    def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
+        """The states among `names` that may work after a state, which need not be an origin."""
+        reached = self._reachable_from(state)
+        return tuple(name for name in names if name != state and name in reached)
+
+    def _reachable_from(self, state: str) -> set[str]:
+        """The states to which forward edges lead from a state, itself included."""
+        if state not in self._reachable:
+            self._reachable[state] = self._graph.reachable(state, back=False)
+        return self._reachable[state]
+
+    @cached_property
+    def _possible(self) -> frozenset[str]:
+        of_judges = (self.of_state(name) for name in self._graph.judges)
+        return frozenset(origin for origins in of_judges for origin in origins)
+
+    # -- all states at once, with a bit for each origin ------------------------------------
+
+    @cached_property
+    def _bits(self) -> dict[str, int]:
+        known = (name for name in self._order if name in self._graph.states)
+        return {name: 1 << at for at, name in enumerate(known)}
+
+    @cached_property
+    def _before(self) -> dict[str, int]:
+        """For each state, the origins from which forward edges lead to it."""
+        found = on_some_path(self._graph.nodes_last_first, self._steps(back=False))
+        return {name: self._over_nodes(name, found, or_) for name in self._graph.states}
+
+    @cached_property
+    def _passed(self) -> dict[str, int]:
+        """For each state, the origins that are on every path to it."""
+        order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
+        found = on_every_path(order, start, self._steps(back=True))
+        return {name: self._over_nodes(name, found, and_) for name in self._graph.states}
+
+    @cached_property
+    def _entered(self) -> set[str]:
+        return self._graph.reachable(self._graph.machine.start)
+
+    def _over_nodes(
+        self, state: str, found: Mapping[str, int], join: Callable[[int, int], int]
+    ) -> int:
+        return reduce(join, (found[node] for node in self._graph.junctions.all_of(state)))
+
+    def _steps(self, *, back: bool) -> Iterator[Step]:
+        """The steps between nodes, each of which passes the origin that it leaves."""
+        junctions, states = self._graph.junctions, self._graph.states
+        for node in self._graph.nodes_last_first:
+            left = self._bits.get(junctions.state_of(node), 0)
+            for edge in junctions.ways.get(node, ()):
+                if edge.target in states and (back or not edge.back):
+                    yield Step(node, junctions.to(edge), 0, left)
+
+
+class Before(NamedTuple):
+    """The way into a node."""
+
+    state: str
+    """The junction."""
+    source: str
+    is_done: bool
+    """Whether the state before completed its work; False after an error or at a limit."""
+
+
+class Junctions:
+    """The junctions of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._split = {name for name, state in graph.states.items() if self._is_one(name)}
+        self.before: dict[str, Before] = {}
+        """The way into each node of a junction; its plain name stands for any way."""
+        self.entered: dict[str, str] = {}
+        """For each edge to a junction: the node to which it leads."""
+        for edge in graph.edges if self._split else ():
+            if edge.target in self._split:
+                before = Before(edge.target, edge.source, edge.event == "done")
+                node = " ".join((edge.target, "after", edge.source, *(["done"] * before.is_done)))
+                self.before[node], self.entered[edge.id] = before, node
+
+    def _is_one(self, name: str) -> bool:
+        """Whether a state is a junction: it has edges to origins, or a guard reads `came_from`."""
+        if not self._graph.states[name].knows_before:
+            return False
+        guarded = [(edge, self._graph.guard_of(edge)) for edge in self._graph.on(name, "done")]
+        return any(edge.origin or (guard and CAME_FROM in guard.names) for edge, guard in guarded)
+
+    def state_of(self, node: str) -> str:
+        before = self.before.get(node)
+        return node if before is None else before.state
+
+    @cached_property
+    def ways(self) -> Mapping[str, tuple[Edge, ...]]:
+        """The edges that a run may take from each node."""
+        split = {node: tuple(self._ways(before)) for node, before in self.before.items()}
+        return {**self._graph.outgoing, **split} if split else self._graph.outgoing
+
+    def to(self, edge: Edge) -> str:
+        """The node to which an edge leads."""
+        return self.entered.get(edge.id, edge.target)
+
+    def all_of(self, state: str) -> tuple[str, ...]:
+        """All nodes of a state, its plain name among them."""
+        return (state, *self._nodes[state]) if state in self._split else (state,)
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes of each junction."""
+        return {
+            name: tuple(node for node, before in self.before.items() if before.state == name)
+            for name in self._split
+        }
+
+    @cached_property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """For each edge out of a junction: the nodes from which it may be taken."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name in self._split:
+            nodes = [name] if name == self._graph.machine.start else []
+            nodes += self._nodes[name]
+            leaving: dict[str, list[str]] = {edge.id: [] for edge in self._graph.outgoing[name]}
+            for node in nodes:
+                for edge in self.ways[node]:
+                    leaving[edge.id].append(node)
+            found |= {edge: tuple(some) for edge, some in leaving.items()}
+        return found
+
+    def nodes_of(self, state: str) -> tuple[str, ...]:
+        """All nodes of a state to which a run may come."""
+        if state not in self._split:
+            return (state,)
+        split = self._nodes[state]
+        return (state, *split) if state == self._graph.machine.start or not split else split
+
+    def _ways(self, before: Before) -> Iterator[Edge]:
+        """The edges of a junction whose guard may hold and is not covered by an earlier one."""
+        known = {CAME_FROM: before.source}
+        passed: list[frozenset[str]] = []
+        for exit_ in self._exits[before.state].after(before.source):
+            edge, guard = exit_.edge, exit_.guard
+            if guard is not None and truth(guard.tree, known) is False:
+                continue
+            needed = frozenset(p.text for p in exit_.parts if truth(p.tree, known) is not True)
+            if edge.event == "done" and any(covering <= needed for covering in passed):
+                continue
+            yield edge
+            if edge.event == "done" and not edge.back and not exit_.is_unread:
+                passed.append(needed)
+
+    @cached_property
+    def _exits(self) -> Mapping[str, Exits]:
+        """The edges out of each junction."""
+        return {
+            name: Exits(self._exit(edge) for edge in self._graph.outgoing[name])
+            for name in self._split
+        }
+
+    def _exit(self, edge: Edge) -> Exit:
+        guard = self._graph.guard_of(edge) if edge.event == "done" else None
+        parts = () if guard is None else tuple(Part(p, ast.dump(p)) for p in _parts(guard.tree))
+        return Exit(edge, guard, parts)
+
+
+class Part(NamedTuple):
+    """An operand of `and`, and what tells it from others."""
+
+    tree: ast.expr
+    text: str
+
+
+class Exit(NamedTuple):
+    """An edge out of a junction, with its guard and the parts that this needs."""
+
+    edge: Edge
+    guard: Guard | None
+    parts: tuple[Part, ...]
+
+    @property
+    def is_unread(self) -> bool:
+        return self.guard is None and self.edge.guard is not None
+
+
+class Exits:
+    """The edges out of one junction, found by the state before that their guards name."""
+
+    def __init__(self, exits: Iterable[Exit]) -> None:
+        self._after: dict[object, list[tuple[int, Exit]]] = {}
+        self._always: list[tuple[int, Exit]] = []
+        for place, exit_ in enumerate(exits):
+            needed = (equality(part.tree) for part in exit_.parts)
+            sources = [value for fact, value in filter(None, needed) if fact == CAME_FROM]
+            group = self._after.setdefault(sources[0], []) if sources else self._always
+            group.append((place, exit_))
+
+    def after(self, source: str) -> Iterator[Exit]:
+        """The edges that may be taken after a state, in their order."""
+        found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
+        return (exit_ for _, exit_ in found)
+
+
+def _parts(tree: ast.expr) -> Iterator[ast.expr]:
+    """The operands of `and` that a guard needs."""
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        for part in tree.values:
+            yield from _parts(part)
+    else:
+        yield tree
+
+
+def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
+    """The names in the templates of an author and of its agents."""
+    own = (template for agent in graph.machine.agents_at(name) for template in agent.templates)
+    names = frozenset[str]()
+    for path, text in (*graph.states[name].templates, *own):
+        # Neither the file that holds the artifact nor how a program is resumed makes a difference.
+        if path[0] not in ("output", "resume"):
+            # A template that can't be parsed is a problem of its own.
+            with suppress(TemplateError):
+                names |= parse(text).names
+    return names
+
+
+def names_needed(graph: Graph, name: str) -> frozenset[str]:
+    """The artifacts that a state lists under `needs`."""
+    return frozenset(path.partition(".")[0] for path in graph.states[name].needed or ())
+
+
+def names_behind(graph: Graph, name: str) -> frozenset[str]:
+    """The names of all that an author's work is made from."""
+    return names_in_templates(graph, name) | names_needed(graph, name)
+
+
+def judges_behind(graph: Graph, states: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each author, the validate states among `states` that judge what its artifact led to."""
+    names_of = {name: names_behind(graph, name) for name in graph.authors}
+    found: dict[str, dict[str, None]] = {}
+    for judging in states:
+        for author in _sources(graph, names_of, graph.judges[judging].validate_):
+            found.setdefault(author, {})[judging] = None
+    return {author: tuple(judging) for author, judging in found.items()}
+
+
+def _sources(graph: Graph, names_of: dict[str, frozenset[str]], artifact: str) -> Iterator[str]:
+    """The authors of an artifact, and the agents' states that may have a part in it."""
+    seen, front = {artifact}, [artifact]
+    while front:
+        name = front.pop()
+        for author in graph.artifacts.get(name, ()):
+            if name == artifact or graph.states[author].asks:
+                yield author
+            made_of = [n for n in names_of[author] if n in graph.artifacts and n not in seen]
+            seen.update(made_of)
+            front += made_of
+
+
+def writers(machine: Machine) -> Iterator[str]:
+    """The states whose programs may write or that write a file; a child machine counts as well."""
+    return (name for name in machine.states if _writes(machine, name))
+
+
+def _writes(machine: Machine, name: str) -> bool:
+    state = machine.states[name]
+    if state.isolates:
+        return False
+    if state.child is not None:
+        return any(writers(state.child))
+    output = state.output_at(name)
+    is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
+    is_writer = is_program or (output is not None and output.is_left)
+    return is_writer and machine.works_in_sight(name)

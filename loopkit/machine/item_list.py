@@ -1,27 +1,31 @@
-"""The items of an `each` state, read from the data of a run, or all faults of them."""
+"""The items of an `each` state, read from the data of a run, or all faults of them.
+
+Values at paths of data: their equality, and their words in messages.
+
+Items of `each`: their types and number, as far as known before a run.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
-from loopkit.language import EachState
-from loopkit.language.guard import parse_path, select
-from loopkit.language.guard.paths import ITEMS
+from loopkit.document.problems import did_you_mean
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.guard.evaluate import ITEMS, parse_path, select
 from loopkit.language.input_faults import InputFault, InvalidInput
-from loopkit.language.template import FieldedText
+from loopkit.language.json_schema.equality import canonical
+from loopkit.language.states.each import ChildrenState, EachState
+from loopkit.language.template.grammar import Anything, Fields, Items, Shape, member
+from loopkit.language.template.plain_data import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
-from loopkit.machine.path_values import (
-    MAX_HINTS,
-    PAIR,
-    choices,
-    ends_of,
-    unknown,
-    value_text,
-    values_at,
-)
-from loopkit.text import plural
+from loopkit.machine.graph import Graph
+from loopkit.text import one_line, plural
+from loopkit.text.json_text import text_or_json
 from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100
@@ -222,3 +226,164 @@ def _awaited_values(path: str, location: str, item: object) -> Iterator[tuple[st
 def _full_location(location: str, place: str) -> str:
     dot = "." if place and not place.startswith("[") else ""
     return f"{location}{dot}{place}"
+
+
+MAX_HINTS = 10
+"""The number of unknown values for which a similar known value is suggested."""
+CHOICES_CHARS = 3_000
+"""The number of characters of known values among which a similar one is looked for."""
+LARGE = sys.hash_info.modulus
+"""From here on different numbers may share a hash, which makes a table of them slow."""
+ENDS = (("from", "to"), ("source", "target"))
+"""The keys for the ends of an edge that is written by itself."""
+PAIR = "write it as [FROM, TO] or {from: FROM, to: TO}"
+Same = tuple[str, Any]
+"""A kind and a value; values of one kind can be ordered."""
+
+
+def values_at(path: str | None, data: object) -> Iterator[tuple[str, object]]:
+    """The single values to which a path leads, each with its location, without None.
+
+    A list gives its items and a mapping its keys, unless the path already ends in items: `nodes`
+    gives the keys of a mapping, `nodes[]` the mappings. Raises GuardError.
+    """
+    is_item = path is not None and path.endswith(ITEMS)
+    for location, value in [("", data)] if path is None else select(path, data):
+        if is_item:
+            inner = [(location, value)]
+        elif isinstance(value, list | tuple):
+            inner = [(f"{location}[{index}]", item) for index, item in enumerate(value)]
+        elif isinstance(value, Mapping):
+            inner = [(f"{location}.{key}" if location else str(key), key) for key in value]
+        else:
+            inner = [(location, value)]
+        yield from ((place, item) for place, item in inner if item is not None)
+
+
+def same_as(value: object) -> Same | None:
+    """A key that equal values share: 1 equals 1.0; true is not a number. None for a non-scalar."""
+    match value:
+        case bool():
+            return "truth", value
+        case int() | float() if abs(value) < LARGE:
+            return "number", value
+        case int() | float():
+            return "large number", canonical(value)
+        case str():
+            return "text", value
+        case _:
+            return None
+
+
+def value_text(value: object) -> str:
+    """A value for a sentence: in quotes if its white space would be invisible otherwise."""
+    if isinstance(value, str) and value.split(" ") != value.split():
+        return one_line(json.dumps(value, ensure_ascii=False))
+    return one_line(text_or_json(value))
+
+
+def choices(known: Iterable[object]) -> list[str]:
+    """The texts of the first known values, up to CHOICES_CHARS characters."""
+    words: list[str] = []
+    left = CHOICES_CHARS
+    for value in known:
+        words.append(value_text(value))
+        left -= len(words[-1])
+        if left < 0:
+            break
+    return words
+
+
+def unknown(message: str, value: object, known: Sequence[str]) -> str:
+    """The message about an unknown value, with a suggestion from the known ones."""
+    remedy = did_you_mean(value_text(value), known)
+    return f"{message}; {remedy}" if remedy else message
+
+
+def ends_of(value: object) -> tuple[object, object] | None:
+    """The ends of an edge that is written by itself; None for a value that is not an edge."""
+    match value:
+        case [start, end]:
+            return start, end
+        case Mapping():
+            found = ((a, b) for a, b in ENDS if a in value and b in value)
+            return next(((value[a], value[b]) for a, b in found), None)
+    return None
+
+
+def items_at(names: Mapping[str, Shape], state: EachState) -> Shape:
+    """The shape of the items of a list; Anything where the path leads nowhere."""
+    known: Shape = Fields(names)
+    for step in state.item_steps:
+        known = step_into(known, step) or Anything()
+    return known
+
+
+def step_into(shape: Shape, step: str) -> Shape | None:
+    """The shape to which a step of a path leads; None where it leads nowhere."""
+    if step != ITEMS:
+        return member(shape, step)
+    if isinstance(shape, Items):
+        return shape.item
+    return Anything() if isinstance(shape, Anything) else None
+
+
+def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
+    """The least and the most number of items of a list; the most is None where it is unknown."""
+    ranges = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)] or [
+        (0, None)
+    ]
+    most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
+    known = [bound for bound in (most, state.max_items) if bound is not None]
+    return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)
+
+
+def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[DataType | None]:
+    """The type of a name in the state's input, one for each source that the value may have.
+
+    None stands for a text. An empty list means that nothing is known.
+    """
+    first, *steps = path
+    if isinstance(state, EachState) and first == state.as_:
+        items = _item_types(graph, state)
+        roots: list[DataType | None] = [known or DataType({}) for known in items]
+    else:
+        roots = [known and known.field(first) for known in _roots(graph, first)]
+    if not steps:
+        return roots
+    found = [None if root is None else root.at(steps) for root in roots]
+    return [] if None in found else found
+
+
+def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
+    found = list(_roots(graph, state.each))
+    for step in state.item_steps:
+        inner = (one and (one.items if step == ITEMS else one.field(step)) for one in found)
+        found = list(inner)
+    return found
+
+
+def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
+    """The types at the first step of a path, one for each state that may write it."""
+    first, *_ = parse_path(path)
+    if first == "input":
+        yield DataType({}, fields={first: parse_record(graph.machine.input)})
+        return
+    for author in graph.artifacts.get(first, (first,) if first in graph.states else ()):
+        data = graph.machine.data_type(author) or graph.states[author].leaves
+        yield None if data is None else DataType({}, fields={first: data})
+
+
+def _counts_in(known: DataType | None, steps: tuple[str, ...]) -> tuple[int, int | None]:
+    """The least and the most number of items to which steps lead: the product over nested lists."""
+    least: int = 1
+    most: int | None = 1
+    for step in steps:
+        if step == ITEMS:
+            said = known.schema if known is not None else {}
+            least *= said.get("minItems", 0)
+            most = most * said["maxItems"] if most is not None and "maxItems" in said else None
+            known = known.items if known is not None else None
+        else:
+            known = known.field(step) if known is not None else None
+    return least, most

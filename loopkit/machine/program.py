@@ -1,24 +1,48 @@
-"""A machine prepared to run: its graph, its compiled guards and its templates."""
+"""A machine prepared to run: its graph, its compiled guards and its templates.
+
+Plans: for each state, all that its work and the step after it look up.
+
+Requests of states: whom each state asks and how, as far as the definition alone decides it.
+
+Callees: those whom a call asks in turn, as plain records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from loopkit.language import Machine, Rule, ValidateState
-from loopkit.language.datatypes import DataType, facts_of, parse_record
-from loopkit.language.guard import Guard, compile_guard, expand
-from loopkit.language.guard import parse as parse_guard
-from loopkit.language.load import definition_of_child, digest_of
-from loopkit.language.states.children import ChildrenState
-from loopkit.language.template import parse as parse_template
-from loopkit.machine.asked import validators_of
-from loopkit.machine.edges import Edge
-from loopkit.machine.graph import Graph
-from loopkit.machine.plans import Predicate, plan_of
-from loopkit.machine.report_items import ReportItems, report_items
-from loopkit.machine.sources import names_behind
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import Retry
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.tools import Tool, ValidatorTool
+from loopkit.language.datatypes.datatype import DataType, facts_of
+from loopkit.language.datatypes.notation import parse_fields, parse_record
+from loopkit.language.facts import CAME_FROM, Severities, rows_named
+from loopkit.language.guard.evaluate import compile_guard
+from loopkit.language.guard.grammar import Guard, expand
+from loopkit.language.guard.grammar import parse as parse_guard
+from loopkit.language.inclusion import digest_of
+from loopkit.language.json_schema import as_only_field
+from loopkit.language.load import definition_of_child
+from loopkit.language.machine import Machine
+from loopkit.language.section import Emission, Place
+from loopkit.language.states import FinalState, State
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.kinds import AgentState, HumanState, ValidateState
+from loopkit.language.states.state import Output
+from loopkit.language.template.rendering import Template, parse
+from loopkit.language.template.rendering import parse as parse_template
+from loopkit.language.validators import Rule, rules_of
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.rule import FixedRule
+from loopkit.machine.edges import Edge, EdgeEvent
+from loopkit.machine.graph import Graph, names_behind
+from loopkit.machine.scope import ReportItems, report_items
+from loopkit.values import Value
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
 """The limits on what work takes."""
@@ -169,3 +193,360 @@ def flat_facts(facts: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+Predicate: TypeAlias = Callable[[Mapping[str, object]], bool]
+
+
+class Ways(Value, frozen=True):
+    """The edges that one event can take out of a state, in their order."""
+
+    edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
+    """Each with its compiled guard, and whether it leads forward."""
+    names: frozenset[str] = frozenset()
+    """The names that the guards read."""
+    always: tuple[bool, ...] = ()
+    """One bit for each edge if all of them are always enabled; else empty."""
+
+
+Placed: TypeAlias = tuple[tuple[str, FixedRule], ...]
+"""Rules of a validator, each with the name of its place."""
+
+
+class FixedRules(Value, frozen=True):
+    """The rules by which something is judged without a model."""
+
+    fixed: tuple[tuple[str, Placed], ...]
+    """The rules of each validator that need no model, of those that have such rules."""
+    levels: Severities
+    """The severities of findings, and the lowest one that blocks there."""
+    are_guarded: bool
+    """Whether some rule has a guard."""
+    starting: frozenset[str]
+    """The validators with rules that start programs."""
+
+
+class RulesAsked(FixedRules, frozen=True):
+    """The rules by which a validate state judges."""
+
+    state: ValidateState
+    judges: tuple[tuple[str, int, JudgeRule], ...]
+    """Each judge: its validator, its index among the rules of the validator, and its rule."""
+    workspace: Workspace | None
+    """The folder in which its rules work; None is the project folder."""
+    stop_early: bool
+    """Whether judging stops at the first finding that blocks."""
+    may_settle: bool
+    """Whether new findings stop blocking after some rounds."""
+    is_by_majority: bool
+    """Whether judges can be outvoted."""
+    quorum: int | None
+    """How many judges have to answer; None for all of them."""
+    stall: int
+    """After how many reports with the same findings revising has stalled."""
+
+
+class ToolAsked(Value, frozen=True):
+    """A tool of an agent, in a state."""
+
+    tool: Tool
+    rules: FixedRules | None
+    """The rules for a draft, where the tool validates one."""
+    schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
+    templates: Mapping[Place, Template]
+    """By place, the templates that its arguments fill."""
+
+
+class Callee(Value, frozen=True):
+    """One who can be asked: an agent or a command itself, or a fallback of an agent."""
+
+    retry: Retry
+    timeout_s: float
+    model: str = ""
+    """Empty for a program."""
+    system: str = ""
+    provider: str = ""
+    """The provider with which its failures are counted; empty for a program."""
+
+
+class AgentAsked(Value, frozen=True):
+    """The agent of a state, and the artifact that it writes there."""
+
+    agent: Agent
+    output: Output
+    workspace: Workspace | None
+    """The folder in which it works there; None is the project folder."""
+    datatype: DataType | None
+    """The type of the state's data, as guards know it; None for texts."""
+    schema: Mapping[str, Any] | None
+    """The JSON Schema of its own answer, which the agent receives."""
+    templates: tuple[Template, ...]
+    """The templates that each call fills with names of the run, without those under `resume`."""
+    tools: Mapping[str, ToolAsked]
+    """The tools that it may call there, by name."""
+    works_on_files: bool
+    """Whether it changes files, so that its answer is only a part of its work."""
+    is_model: bool
+    is_left: bool
+    """Whether its artifact is a file or a folder that it leaves behind."""
+    is_fresh: bool
+    """Whether each visit of the state begins a new conversation."""
+    role: Literal["author", "outside"]
+    """`author` for an agent that loopkit calls, `outside` for somebody outside."""
+    callees: tuple[Callee, ...] | None
+    """The callees in turn; None where they change from call to call."""
+
+
+class StatePlan(Value, frozen=True):
+    """One state as the engine and the driver need it."""
+
+    state: State
+    calls: bool
+    """Whether its work begins with the event `intended` of a call."""
+    emission: Emission | None
+    """The event that is stored when its work begins."""
+    may_keep: bool
+    """Whether it may keep its artifact when a forward edge enters it again."""
+    agents: Mapping[str, AgentAsked]
+    """Each of the agents that it may ask, by name."""
+    judged: str | None
+    """The artifact that it judges."""
+    rules: RulesAsked | None
+    """The rules by which it judges."""
+    is_scored: bool
+    """Whether one of its judges gives a score."""
+    rows: frozenset[str]
+    """Which of `incomplete` and `infeasible` its transitions name."""
+    revises: tuple[Edge, ...]
+    """Its revise edges."""
+    elsewhere: frozenset[str]
+    """The first parts of dotted names in its guards: other states, `reports`, `input`."""
+    asks_before: bool
+    """Whether its guards read from which state a run came to it."""
+    restores: bool
+    """Whether the best versions of artifacts become the current ones after it."""
+    reads_feedback: bool
+    """Whether it receives feedback about the artifact that it writes."""
+    final: FinalState | None
+    """The state itself, if the run ends in it."""
+    human: HumanState | None
+    """The state itself, if it asks a person."""
+    asks: str | None
+    """The agent that writes its artifact; the first one, if the state chooses among several."""
+    chooses: bool
+    """Whether it chooses its agent by a word."""
+    is_routed: bool
+    """Whether it has a revise edge for one origin."""
+    ways: Mapping[EdgeEvent, Ways]
+
+    def on(self, event: EdgeEvent) -> Ways:
+        return self.ways.get(event, NO_WAYS)
+
+
+NO_WAYS = Ways()
+"""The ways of an event without an edge."""
+
+
+def plan_of(
+    graph: Graph,
+    name: str,
+    predicates: Mapping[str, Predicate],
+    guard_names: Mapping[str, frozenset[str]],
+) -> StatePlan:
+    """The plan of a state; `predicates` and `guard_names` are by the ids of edges."""
+    edges = graph.outgoing[name]
+    judging = graph.judges.get(name)
+
+    def names(some: tuple[Edge, ...]) -> Iterator[str]:
+        return (read for edge in some for read in guard_names.get(edge.id, ()))
+
+    ways: dict[EdgeEvent, Ways] = {}
+    for event in dict.fromkeys(edge.event for edge in edges):
+        led = graph.on(name, event)
+        guarded = tuple((edge, predicates.get(edge.id), edge.forward) for edge in led)
+        are_free = all(is_always and guard is None for _, guard, is_always in guarded)
+        always = (True,) * len(guarded) if are_free else ()
+        ways[event] = Ways(guarded, frozenset(names(led)), always)
+    state, machine = graph.states[name], graph.machine
+    agents: dict[str, AgentAsked] = {}
+    if isinstance(state, AgentState):
+        agents = {asked: agent_asked(machine, name, state, asked) for asked in state.asks}
+    return StatePlan(
+        state=state,
+        calls=bool(state.call),
+        emission=state.emits,
+        may_keep=name in graph.keeping,
+        agents=agents,
+        judged=None if judging is None else judging.validate_,
+        rules=None if judging is None else rules_asked(machine, judging),
+        is_scored=name in graph.scoring,
+        rows=rows_named(frozenset(names(graph.on(name, "done")))),
+        revises=graph.revise_edges[name],
+        elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
+        asks_before=CAME_FROM in names(edges),
+        restores=state.waits and state.picks_best,
+        reads_feedback=state.reads_feedback,
+        final=state if isinstance(state, FinalState) else None,
+        human=state if isinstance(state, HumanState) else None,
+        asks=next(iter(state.asks), None),
+        chooses=state.choice is not None,
+        is_routed=any(edge.origin for edge in graph.revise_edges[name]),
+        ways=ways,
+    )
+
+
+ANYTHING: Mapping[str, Any] = {"type": "object"}
+DRAFT = "draft"
+"""The argument of a tool that validates."""
+
+
+def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
+    """The fixed parts of a request to one of a state's agents."""
+    agent = machine.agents[asked]
+    datatype, output = machine.data_type(name), state.output_at(name)
+    written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
+    return AgentAsked(
+        agent=agent,
+        output=output,
+        workspace=machine.workspace_at(name, agent),
+        datatype=datatype,
+        schema=parse_fields(agent.schema_).schema if agent.schema_ else None,
+        templates=tuple(template for template in written if template.names),
+        tools={
+            name: _tool_asked(machine, tool, agent) for name, tool in agent.callable_tools.items()
+        },
+        works_on_files=agent.works_on_files,
+        is_model=isinstance(agent, ModelAgent),
+        is_left=output.is_left,
+        is_fresh=agent.session == "fresh",
+        role="author" if agent.is_called else "outside",
+        callees=lasting_callees(agent),
+    )
+
+
+def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
+    """The fixed parts of an agent's tool."""
+    rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
+    if isinstance(tool, ValidatorTool):
+        validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
+        rules = FixedRules(*_fixed_rule_fields(validators, machine.levels))
+        draft = parse_fields(agent.schema_).schema if agent.schema_ else {"type": "string"}
+        schema = as_only_field(DRAFT, draft)
+    return ToolAsked(
+        tool=tool,
+        rules=rules,
+        schema=schema,
+        templates={path: parse(text) for path, text in tool.templates},
+    )
+
+
+def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
+    """The fixed parts of how a state judges."""
+    asked = validators_of(machine, state)
+    return RulesAsked(
+        *_fixed_rule_fields(asked, machine.levels.blocking_from(state.block)),
+        state=state,
+        judges=tuple(
+            (name, index, rule)
+            for name, rules in asked.items()
+            for index, rule in enumerate(rules)
+            if isinstance(rule, JudgeRule)
+        ),
+        workspace=state.workspace or machine.workspace,
+        stop_early=state.stop == "first",
+        may_settle=state.settle_after is not None,
+        is_by_majority=state.combine == "majority",
+        quorum=state.quorum,
+        stall=machine.limits.stall,
+    )
+
+
+def with_places(rules: Iterable[Rule]) -> Placed:
+    """The rules of a validator that need no model, each with its place, such as `pattern[2]`."""
+    numbered = enumerate(rules)
+    return tuple((f"{r.kind}[{i}]", r) for i, r in numbered if isinstance(r, FixedRule))
+
+
+def _fixed_rule_fields(
+    asked: Mapping[str, tuple[Rule, ...]], levels: Severities
+) -> tuple[tuple[tuple[str, Placed], ...], Severities, bool, frozenset[str]]:
+    """The fields of `FixedRules`, in their order."""
+    placed = {name: with_places(rules) for name, rules in asked.items()}
+    return (
+        tuple((name, rules) for name, rules in placed.items() if rules),
+        levels,
+        any(rule.guard for rules in asked.values() for rule in rules),
+        frozenset(n for n, rules in placed.items() if any(r.may_be_lost for _, r in rules)),
+    )
+
+
+def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]:
+    """The validators that a state asks, in order, by name; inline rules by their position.
+
+    A validator that is not declared has no rules.
+    """
+    return {
+        item if isinstance(item, str) else f"by[{index}]": rules_of(
+            machine.validators.get(item, ()) if isinstance(item, str) else item
+        )
+        for index, item in enumerate(state.judged_by)
+    }
+
+
+def agents_called(machine: Machine) -> dict[str, Agent]:
+    """The agents that runs of a machine call, and as `STATE · AGENT` those of their children.
+
+    Of states that run equal machines the first stands for all.
+    """
+    return dict(_agents_called(machine, "", set()))
+
+
+def may_call_tools(machine: Machine) -> bool:
+    """Whether some author in the runs of a machine, or of their children, has tools to call."""
+    authors = (agent for name in machine.states for agent in machine.agents_at(name))
+    if any(agent.most_tool_calls for agent in authors):
+        return True
+    running = machine.states_of(ChildrenState).values()
+    children = {state.child.identity: state.child for state in running}
+    return any(map(may_call_tools, children.values()))
+
+
+def _agents_called(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
+    for name, state in machine.states.items():
+        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
+        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
+            if agent in machine.agents and machine.agents[agent].is_called:
+                yield before + agent, machine.agents[agent]
+        if state.child is not None:
+            written = state.child.identity
+            if written not in seen:
+                seen.add(written)
+                yield from _agents_called(state.child, f"{before}{name} · ", seen)
+
+
+ONCE = Retry(attempts=1)
+
+
+def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Callee, ...]:
+    """The callees of an agent, in turn; `model_of` chooses the model from a ladder."""
+    found: list[Callee] = []
+    for asked in agent.in_turn:
+        model = provider = ""
+        if isinstance(asked, ModelAgent):
+            model = model_of(asked)
+            provider = asked.base_url or model.partition("/")[0]
+            if any(before.provider == provider for before in found):
+                # Another model failed there: its failures must not keep this one from being called.
+                provider = f"{provider} ({model})"
+        found.append(Callee(asked.retry, asked.timeout, model, asked.system_prompt, provider))
+    # A scenario or a function that plays somebody outside is asked once.
+    return tuple(found) or (Callee(ONCE, inf),)
+
+
+def lasting_callees(agent: Agent) -> tuple[Callee, ...] | None:
+    """The callees of an agent if they never change; None if a ladder has several models."""
+    models = [asked.model for asked in agent.in_turn if isinstance(asked, ModelAgent)]
+    if any(len(ladder) > 1 for ladder in models):
+        return None
+    return callees_of(agent, lambda asked: asked.model[0])

@@ -1,31 +1,58 @@
 """Scopes: the names that templates may use at each point of a machine, with their shapes.
 
 `engine.template_values` gives the same names their values at run time.
+
+Names in guards: what the guards of each state may name, with the types of the values.
+
+Known names: a mapping that computes each value when it is read.
+
+Items of reports: their declared fields besides the parts of a finding.
+
+Reads of rules: the inputs and artifacts that they need besides the one that they judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
+from typing import TypeVar, cast
 
-from loopkit.language import EachState, RenderState, State
-from loopkit.language.datatypes import DataType, parse_record
+from loopkit.language.datatypes.datatype import DataType, single_values
+from loopkit.language.datatypes.notation import parse_fields, parse_record
 from loopkit.language.facts import (
+    CAME_FROM,
+    CODES,
+    COUNTING,
+    NUMBER,
+    OF_REPORTS,
+    OF_REVISING,
     ORIGIN,
     PRINTED_FACTS,
     SCORE,
     VERDICT,
 )
-from loopkit.language.states.output import ExtractAll
-from loopkit.language.template import Anything, Fields, Items, Scalar, Shape, TemplateError, parse
-from loopkit.language.template.shapes import absent, either
+from loopkit.language.guard.grammar import expand
+from loopkit.language.guard.grammar import parse as parse_guard
+from loopkit.language.guard.type_check import GuardType, Kind
+from loopkit.language.machine import Machine
+from loopkit.language.states import State
+from loopkit.language.states.each import EachState
+from loopkit.language.states.kinds import RenderState
+from loopkit.language.states.state import ExtractAll
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
+from loopkit.language.template.plain_data import Record
+from loopkit.language.template.rendering import parse
+from loopkit.language.validators import Rule
+from loopkit.machine.choosing import codes_at
 from loopkit.machine.edges import Edge
-from loopkit.machine.flow import ANY_REPORT, Flow, Made
+from loopkit.machine.flow import ANY_REPORT, Flow, Made, readable
 from loopkit.machine.graph import Graph, artifact_of
-from loopkit.machine.guard_names import GuardNames
-from loopkit.machine.item_types import items_at
-from loopkit.machine.known import Known, over
-from loopkit.machine.report_items import report_items
+from loopkit.machine.item_list import items_at
+from loopkit.text.json_text import text_or_json
+from loopkit.values import Value, field
 
 FINDING: Mapping[str, Shape] = {
     **dict.fromkeys(
@@ -286,3 +313,260 @@ def _merge(first: Shape, second: Shape) -> Shape:
             }
         )
     return either(first, second)
+
+
+class GuardNames:
+    """The names that guards may use in one machine."""
+
+    def __init__(self, graph: Graph, flow: Flow) -> None:
+        self._graph = graph
+        self._flow = flow
+
+    def at(self, state: str) -> Mapping[str, GuardType]:
+        """What the guards of a state's transitions may name."""
+        own = own_names(self._graph, state)
+        made = self._flow.completing(state).surely
+        few = {**self.common, **self._revisions(state), **self._before(state)}
+
+        def names() -> Iterator[str]:
+            yield from few
+            for kind, other in sorted(made):
+                if kind == "report" and other:
+                    yield f"reports.{other}.{VERDICT}"
+                if kind == "facts":
+                    yield from self._dotted.get(other, ())
+
+        def find(name: str) -> GuardType | None:
+            head, _, field = name.partition(".")
+            judge = field.removesuffix(f".{VERDICT}") if head == "reports" else field
+            if judge != field and ("report", judge) in made:
+                return OF_REPORTS[VERDICT]
+            if ("facts", head) in made and name in self._dotted.get(head, ()):
+                return self._dotted[head][name]
+            return few.get(name)
+
+        return over(own, Known(names, find))
+
+    @cached_property
+    def _dotted(self) -> dict[str, dict[str, GuardType]]:
+        """The facts of each state, as the guards of other states name them."""
+        return {
+            state: {f"{state}.{name}": t for name, t in own_names(self._graph, state).items()}
+            for state in self._graph.states
+        }
+
+    @cached_property
+    def common(self) -> Mapping[str, GuardType]:
+        """What every guard may name: `attempt` and the scalars of the input."""
+        given = parse_record(self._graph.machine.input)
+        return {"attempt": NUMBER, **_guard_types(given, "input.")}
+
+    def _before(self, state: str) -> dict[str, GuardType]:
+        """The fact `came_from`, with the states from which a run can have come."""
+        if not self._graph.states[state].knows_before:
+            return {}
+        sources = dict.fromkeys(edge.source for edge in self._graph.incoming[state])
+        is_first = state == self._graph.machine.start
+        return {CAME_FROM: GuardType("str", values=tuple(sources), optional=is_first)}
+
+    def _revisions(self, state: str) -> dict[str, GuardType]:
+        edges = self._graph.revise_edges[state]
+        known = OF_REVISING if len(edges) == 1 else OF_REVISING.keys() - COUNTING.keys()
+        return {name: OF_REVISING[name] for name in known} if edges else {}
+
+
+def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The facts that a state's own work leaves for guards."""
+    state, data = graph.states[name], graph.machine.data_type(name)
+    facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
+    if state.judges is None:
+        return facts
+    return {**facts, CODES: _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
+
+
+def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The fact of the earliest origin of a report; it is none where the report does not fail."""
+    if not graph.origins:
+        return {}
+    return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
+
+
+def _codes(graph: Graph, name: str) -> GuardType:
+    codes = codes_at(graph, name)
+    if codes is None:
+        return OF_REPORTS[CODES]
+    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
+
+
+def _score(graph: Graph, name: str) -> dict[str, GuardType]:
+    """The fact of the lowest score; it is none where no judge with a score has answered."""
+    rules = graph.rules_at(name)
+    ranges = [rule.score_range for rule in rules if rule.score_range is not None]
+    if not ranges:
+        return {}
+    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
+    return {SCORE: GuardType("num", optional=True, minimum=low, maximum=high)}
+
+
+def _guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
+    """The types of the single values in data, under the names that guards use."""
+    return {
+        name: GuardType(
+            cast("Kind", known.scalar),
+            values=known.values,
+            optional=known.optional,
+            bounded=known.bounded,
+            minimum=known.minimum,
+            maximum=known.maximum,
+        )
+        for name, known in single_values(datatype, prefix)
+    }
+
+
+Thing = TypeVar("Thing")
+
+
+class Known(Mapping[str, Thing]):
+    """Names with their values; `find` is called when a value is read."""
+
+    def __init__(
+        self, names: Callable[[], Iterable[str]], find: Callable[[str], Thing | None]
+    ) -> None:
+        self._names = names
+        self._find = find
+
+    def __getitem__(self, name: str) -> Thing:
+        if (found := self._find(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(self._names()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def over(own: Mapping[str, Thing], others: Mapping[str, Thing]) -> Mapping[str, Thing]:
+    """`own` names in front of `others`; no value is computed before it is read."""
+    # The stubs want a mutable first mapping, because a ChainMap can change it; this one does not.
+    return ChainMap(own, others)  # type: ignore[arg-type]
+
+
+SHORT = 80
+"""The most characters of a value that is shown beside a message."""
+TEXT = DataType({"type": "string"}, scalar="str")
+
+
+class ReportItems(Value, frozen=True):
+    """The fields that an item of some report of a machine may have."""
+
+    fields: Mapping[str, DataType | None] = field(default_factory=dict)
+    """The declared fields; the type is None where rules declare different ones."""
+    is_open: bool = False
+    """Whether there may be other fields."""
+    parts: frozenset[str] = frozenset()
+    """The fields from which a `map` reads parts of findings, so that they repeat these."""
+
+    def read(self, item: Mapping[str, object]) -> Record:
+        """An item for templates: a declared field that is missing reads as none."""
+        known = {name: readable(value, self.fields.get(name)) for name, value in item.items()}
+        return Record(known, self.fields.keys() - known.keys())
+
+    def further(self, item: Mapping[str, object]) -> Iterator[str]:
+        """The short single values of an item besides the parts of its finding, with their names."""
+        for name, value in item.items():
+            if name not in self.parts and isinstance(value, str | int | float):
+                text = text_or_json(value)
+                if 0 < len(text) <= SHORT:
+                    yield f"{name} `{text}`"
+
+
+def report_items(graph: Graph) -> ReportItems | None:
+    """The further fields of findings: from items of reports, from plug-ins, and from the `fields`
+    of rules. None where no rule has any.
+    """
+    rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
+    saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
+    return _items_of_rules(graph.machine, saying) if saying else None
+
+
+def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
+    fields: dict[str, DataType | None] = {}
+    is_open = False
+    for rule in rules:
+        item = _item_of(machine, rule)
+        if rule.tells_more:
+            is_open = is_open or item is None or item.others is not None
+        own = ((name, TEXT) for name in rule.own_fields)
+        for name, datatype in chain(_fields(item, rule), own):
+            is_other = name in fields and fields[name] != datatype
+            fields[name] = None if is_other else datatype
+    maps = (rule.report_map for rule in rules if rule.report_map is not None)
+    parts = {path.partition(".")[0] for each in maps for path in each.item_paths}
+    return ReportItems(fields, is_open, frozenset(parts))
+
+
+def _item_of(machine: Machine, rule: Rule) -> DataType | None:
+    """The type of an item of a report; None where it may hold anything."""
+    agent = machine.agents.get(rule.asks or "")
+    if agent is None or agent.schema_ is None or rule.report_map is None:
+        return None
+    listed = parse_fields(agent.schema_).at(rule.report_map.findings.split("."))
+    item = listed.items if listed is not None else None
+    is_known = item is not None and (item.fields is not None or item.scalar is not None)
+    return item if is_known else None
+
+
+def _fields(item: DataType | None, rule: Rule) -> Iterator[tuple[str, DataType]]:
+    message = rule.report_map.message if rule.report_map is not None else ""
+    for name, datatype in (item.fields or {}).items() if item is not None else ():
+        if name != message:
+            yield name, datatype
+
+
+Path = tuple[str, ...]
+"""The steps of a dotted name: `("input", "issue")`."""
+
+
+def inputs_read(machine: Machine, rules: Iterable[Rule]) -> frozenset[str]:
+    """The inputs that rules, or the judges whom they ask, read."""
+    read: set[str] = set()
+    known = (parse_record(machine.input).fields or {}).keys()
+    for path in _paths(machine, rules):
+        if path[0] == "input":
+            # `input` alone reads all inputs.
+            read |= {path[1]} if len(path) > 1 else known
+    return frozenset(read & known)
+
+
+def others_read(machine: Machine, rules: Iterable[Rule], judged: str) -> frozenset[str]:
+    """The names that rules read and that exist only because other states have worked."""
+    outputs = (state.output_at(name) for name, state in machine.states.items())
+    made = {output.name for output in outputs if output is not None} | machine.states.keys()
+    return frozenset({path[0] for path in _paths(machine, rules)} & made - {judged})
+
+
+def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
+    for rule in rules:
+        if rule.guard is not None:
+            named = {name: parse_guard(text) for name, text in machine.guards.items()}
+            yield from map(_steps, expand(parse_guard(rule.guard), named).names)
+        # Conditions and paths name fields of the judged artifact.
+        of_data = {text for _, text in chain(rule.conditions, rule.paths)}
+        yield from map(_steps, {*rule.shown, *rule.mentions} - of_data)
+        for text in _templates(machine, rule):
+            yield from parse(text).paths
+
+
+def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
+    yield from (text for _, text in rule.templates)
+    yield from (text for _, text in rule.finding_templates)
+    if rule.asks is not None:
+        yield from (text for _, text in machine.agents[rule.asks].templates)
+    if machine.workspace is not None:
+        yield machine.workspace.path
+
+
+def _steps(dotted: str) -> Path:
+    return tuple(dotted.split("."))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loopkit.drive.active import ActiveRun, History, Listener
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     EVENTS,
     Decided,

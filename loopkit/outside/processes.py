@@ -1,22 +1,43 @@
-"""Commands: started without a shell, in a process group of their own that is ended as a whole."""
+"""Commands: started without a shell, in a process group of their own that is ended as a whole.
+
+Pipes to a command: its stdin, complete before it starts, and its output, bounded.
+
+Process groups of running commands, all killed when this process ends.
+
+Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
+the first the groups are kept where a handler can read them without any lock. For the second a
+watcher process learns of each group; `PR_SET_PDEATHSIG` would not do, because it fires at the end
+of the thread that started the command, and reaches no descendant.
+
+The watcher: a process that outlives ours by a moment, and ends the commands left behind.
+
+It is this file, run by itself. On stdin it reads which process groups are running, `+12` and `-12`
+a line. Only the process that started it can write there, so the end of the input means that
+this process is gone, however that happened, and every group that is left is killed.
+
+It imports only what an interpreter has loaded anyway, since every run that starts commands starts
+one: with `signal` and `contextlib` its start would take twice as long.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
-
-from loopkit.outside.groups import GROUPS
-from loopkit.outside.pipes import Captured, holding
+from typing import IO, Any, cast
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
@@ -287,3 +308,216 @@ def _message(program: str, cause: str, remedy: str) -> str:
 
 def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
+
+
+_PIPE_BYTES = 65_536
+"""The default capacity of a pipe."""
+_READ_BYTES = 262_144
+
+
+@contextmanager
+def holding(text: str | None) -> Iterator[int]:
+    """A descriptor that holds the whole text as UTF-8 before a command starts with it.
+
+    So a process that is killed meanwhile leaves no command that takes the beginning of its input
+    for all of it. A pipe, which programs expect, as far as a pipe has room; else a file without a
+    name. Raises `OSError`.
+    """
+    if text is None:
+        yield subprocess.DEVNULL
+        return
+    content = text.encode()
+    reader, writer = os.pipe()
+    try:
+        if _fits(writer, content):
+            yield reader
+            return
+    finally:
+        os.close(reader)
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _fits(writer: int, content: bytes) -> bool:
+    """Whether a pipe has room for all of the content, which is in it then; the end is closed."""
+    try:
+        os.set_blocking(writer, False)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            # More than the system allows; then it keeps the size that it had.
+            with suppress(OSError):
+                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, max(len(content), _PIPE_BYTES))
+        return not content or os.write(writer, content) == len(content)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(writer)
+
+
+class Captured:
+    """The output written to a pipe: its first and last bytes, at most `limit` together."""
+
+    def __init__(self, pipe: IO[bytes], limit: int) -> None:
+        """Begin to read; it goes on until all who could write are gone, or `close`."""
+        self._loop = asyncio.get_running_loop()
+        self._pipe = pipe
+        self._tail_limit = max(limit, 0) // 2
+        self._head_limit = max(limit, 0) - self._tail_limit
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.missing = 0
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_reader(pipe.fileno(), self._read)
+
+    def close(self) -> None:
+        """Close the pipe; a second call changes nothing."""
+        if not self.closed.done():
+            self._loop.remove_reader(self._pipe.fileno())
+            self._pipe.close()
+            self.closed.set_result(None)
+
+    def text(self) -> str:
+        head, tail = bytes(self._head), bytes(self._tail)
+        if self.missing:
+            # The note has its own line, or two halves of different lines would read as one.
+            tail = b"\n[%d bytes left out]\n" % self.missing + tail
+        return (head + tail).decode(errors="replace")
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._pipe.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self._feed(data)
+        else:
+            self.close()
+
+    def _feed(self, data: bytes) -> None:
+        room = self._head_limit - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        surplus = max(0, len(self._tail) - self._tail_limit)
+        del self._tail[:surplus]
+        self.missing += surplus
+
+
+class Groups:
+    """The groups of this process, each named by the number of its leader."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Reset the state, also in a fork: the groups and the watcher belong to its parent."""
+        self._alive: set[int] = set()
+        self._starts = 0
+        self._leave: Callable[[], None] | None = None
+        self._telling = threading.Lock()
+        self._watcher: int | None = None
+
+    def after_fork(self) -> None:
+        """Close the pipe to the parent's watcher, which would wait for this process too."""
+        if self._watcher is not None:
+            os.close(self._watcher)
+        self._forget()
+
+    @contextmanager
+    def start(self) -> Iterator[Callable[[int], None]]:
+        """Guard the start of a command; gives the function that registers its group.
+
+        Raises `OSError` where no watcher can be started.
+        """
+        self._tell("")
+        self._starts += 1
+        try:
+            yield self._add
+        finally:
+            self._starts -= 1
+            if self._leave is not None:
+                self.end(self._leave)
+
+    def _add(self, group: int) -> None:
+        self._alive.add(group)
+        self._tell(f"+{group}\n")
+
+    def remove(self, group: int) -> None:
+        """Forget a group that has ended."""
+        self._alive.discard(group)
+        self._tell(f"-{group}\n")
+
+    def end(self, leave: Callable[[], None]) -> None:
+        """Kill all groups, then call `leave`; safe in a signal handler.
+
+        A handler that has interrupted the start of a command comes too early to know its group:
+        `leave` is called when that is known then. A second call does not wait for it.
+        """
+        if self._starts and self._leave is None:
+            self._leave = leave
+            return
+        for group in tuple(self._alive):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        leave()
+
+    def _tell(self, change: str) -> None:
+        with self._telling:
+            if self._watcher is None:
+                self._watcher = _start_watcher()
+            try:
+                os.write(self._watcher, change.encode())
+            except BrokenPipeError:
+                # Somebody has ended the watcher. The next one gets all groups.
+                os.close(self._watcher)
+                self._watcher = _start_watcher()
+                os.write(self._watcher, "".join(f"+{group}\n" for group in self._alive).encode())
+
+
+def _start_watcher() -> int:
+    """Start a watcher; the descriptor on which it learns of groups. No command inherits it."""
+    reader, writer = os.pipe()
+    devnull = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    try:
+        # A session of its own keeps Ctrl-C away from it; our streams would be held open by it.
+        os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", __file__],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), devnull, (os.POSIX_SPAWN_DUP2, 1, 2)],
+            setsid=True,
+        )
+    except OSError:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+    return writer
+
+
+GROUPS = Groups()
+os.register_at_fork(after_in_child=GROUPS.after_fork)
+
+KILL = 9
+"""SIGKILL, on every system."""
+
+
+def outlive() -> None:
+    """Follow the messages until stdin ends, then kill the groups that are left."""
+    groups: set[int] = set()
+    for change in sys.stdin:
+        group = int(change[1:])
+        if change.startswith("+"):
+            groups.add(group)
+        else:
+            groups.discard(group)
+    for group in groups:
+        try:  # noqa: SIM105 - `suppress` is in `contextlib`
+            os.killpg(group, KILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+if __name__ == "__main__":
+    outlive()

@@ -1,16 +1,54 @@
-"""Scenario files: one script, or a machine with several cases, each with what it expects."""
+"""Scenario files: one script, or a machine with several cases, each with what it expects.
+
+Expectations of a case: the nouns below `expect:`.
+
+Scenario file → script: read with its texts included, and each case as a script of its own.
+
+Unwritten parts of a case: each `todo` in its replies, results and answers.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
-from loopkit.language.noun import FROM_LIST, Duration, Noun, fault
-from loopkit.scenario.expecting import Expect
-from loopkit.scenario.in_children import CHILDREN
-from loopkit.scenario.parts import PARTS, ChildParts, Parts
-from loopkit.scenario.script import Cost
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
+from loopkit.document.reading import read_file
+from loopkit.engine.findings import Status, Verdict
+from loopkit.language.inclusion import digest_of, include
+from loopkit.language.load import Source, explain
+from loopkit.language.section import FROM_LIST, Duration, Id, Noun, Text, fault
+from loopkit.scenario.script import (
+    CHILDREN,
+    ITEMS,
+    ONLY,
+    PARTS,
+    Attempts,
+    ChildParts,
+    Cost,
+    InChild,
+    Parts,
+    Unwritten,
+    as_visits,
+    every_child,
+    form_of,
+    with_own,
+)
 
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
@@ -60,6 +98,170 @@ class Resume(Noun):
     """The time that passes before the resume."""
     limits: RunLimits = RunLimits()
     """The limits to raise."""
+
+
+def _texts(value: object) -> object:
+    return (
+        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+    )
+
+
+def _steps(value: object) -> object:
+    if not isinstance(value, list):
+        return value
+    return tuple(GAP if isinstance(step, str) and step in GAPS else step for step in value)
+
+
+Pieces = Annotated[tuple[str, ...], BeforeValidator(_texts, json_schema_input_type=str | list[str])]
+"""One piece of text, or several."""
+Steps = Annotated[tuple[str, ...], BeforeValidator(_steps)]
+"""Names in order; `…` (also `...` or `"*"`) stands for anything between."""
+Position = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class ExpectedFinding(Noun):
+    """Findings in reports. Each key narrows down which ones are meant."""
+
+    state: Id | None = None
+    """The validate state. Default: any."""
+    attempt: Position | None = None
+    """The author's attempt that was judged. Default: any."""
+    message: Text | None = None
+    """A text that occurs in the finding's message."""
+    code: str | None = None
+    """The code of the finding."""
+    validator: str | None = None
+    """The validator that reported it."""
+    severity: Id | None = None
+    """The severity of the finding."""
+    status: Status | None = None
+    """The status of the finding compared with earlier rounds."""
+    origin: Id | None = None
+    """A state that must fix it."""
+    defaulted: bool | None = None
+    """Whether its origin was set by default, because nobody named one."""
+    count: Count | None = None
+    """The exact number of such findings. Default: at least one."""
+
+
+class _Quoting(Noun):
+    contains: Pieces = ()
+    """Texts that must occur in it."""
+    lacks: Pieces = ()
+    """Texts that must not occur in it."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> _Quoting:
+        if not self.model_fields_set & {"contains", "lacks", "equals", "data"}:
+            raise fault(
+                "expects-nothing", "this expects nothing", help="add `contains: …` or `lacks: …`"
+            )
+        return self
+
+
+class ExpectedFeedback(_Quoting):
+    """Feedback that a state must receive when it has to work again."""
+
+    to: Id | None = None
+    """The state that receives it. Default: any state."""
+    attempt: Position | None = None
+    """The attempt that receives it; the first revision is attempt 2. Default: any attempt."""
+
+
+class ExpectedPrompt(_Quoting):
+    """The last message of a call to an agent."""
+
+    agent: Id | None = None
+    """The agent. Default: any."""
+    state: Id | None = None
+    """The state in which the agent is asked. Default: any."""
+    validator: str | None = None
+    """The validator for which a judge is asked. Default: any."""
+    attempt: Position | None = None
+    """The attempt of the state or, for a judge, of the author that it judges. Default: any."""
+    call: Position = 1
+    """The number of the call in the attempt; retries and re-asks follow the first."""
+
+
+class ExpectedArtifact(_Quoting):
+    """The conditions that the last version of an artifact must meet."""
+
+    equals: Text | None = None
+    """The whole text. Trailing spaces and surrounding blank lines are ignored."""
+    data: Any = None
+    """The whole value, if the artifact is data."""
+
+
+Verdicts = Annotated[
+    tuple[Literal[Verdict, "…", "...", "*"], ...], Field(min_length=1), BeforeValidator(_steps)
+]
+Numbers = Annotated[dict[str, Count], Field(min_length=1)]
+
+
+class Expect(Noun):
+    """The conditions that the run of a case must meet."""
+
+    outcome: Id | None = None
+    """The final state, `waiting`, or `suspended`."""
+    reason: Literal["limit", "transient", "content", "fatal", "waiting"] | None = None
+    """The reason why the run is suspended."""
+    says: Pieces = ()
+    """Texts that must occur in the open question, or in the reason why the run is suspended."""
+    path: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_steps)] | None = None
+    """The states, in the order in which they are entered."""
+    kept: Steps | None = None
+    """The states that keep the artifact of their last work, in order."""
+    verdicts: Annotated[dict[Id, Verdicts], Field(min_length=1)] | None = None
+    """The verdicts of each validate state, in order."""
+    findings: (
+        Annotated[tuple[ExpectedFinding, ...], Field(min_length=1), BeforeValidator(_texts)] | None
+    ) = None
+    """The findings that reports must have."""
+    feedback: (
+        Annotated[tuple[ExpectedFeedback, ...], Field(min_length=1), BeforeValidator(_texts)] | None
+    ) = None
+    """The feedback that states must receive when they have to work again."""
+    prompts: (
+        Annotated[tuple[ExpectedPrompt, ...], Field(min_length=1), BeforeValidator(_texts)] | None
+    ) = None
+    """The prompts that agents must receive."""
+    revisions: Numbers | None = None
+    """The number of revisions used, by the state that is revised or by edge."""
+    calls: Numbers | None = None
+    """The number of calls to each agent, including retries and re-asks, or of each tool
+    (`AGENT.TOOL`)."""
+    calls_at_most: Numbers | None = None
+    """The maximum number of calls to each agent or tool."""
+    cost_usd_at_most: Annotated[float, Field(ge=0, strict=False)] | None = None
+    """The maximum cost of the whole run, in USD."""
+    events: Steps | None = None
+    """The names of the events that `emit:` stores, in order."""
+    artifacts: Annotated[dict[Id, ExpectedArtifact], Field(min_length=1)] | None = None
+    """The artifacts at the end of the run."""
+    children: dict[Id, ExpectedChildren] | None = None
+    """The same conditions for the runs that a state starts, by the keys of their items."""
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Expect:
+        if self.reason is not None and self.outcome not in (None, SUSPENDED):
+            raise fault(
+                "reason-without-suspension",
+                f"`reason` tells why a run is suspended, and `{self.outcome}` is expected",
+                ("reason",),
+                help=f"delete it, or expect `outcome: {SUSPENDED}`",
+            )
+        return self
+
+    @property
+    def in_children(self) -> Iterator[InChild[Expect]]:
+        """The expectations of all children."""
+        return every_child(self.children or {})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is expected at all."""
+        return not self.model_fields_set
 
 
 class Case(Parts):
@@ -123,3 +325,189 @@ class Scenario(Parts):
         parts = found.said if found else ChildParts()
         played = {name: getattr(parts, name) for name in (*PARTS, CHILDREN)}
         return Scenario.model_construct(scenario=1, **played)
+
+
+GAP = "…"
+"""In a list: any number of items between the one before it and the one after it."""
+GAPS = frozenset({GAP, "...", "*"})
+WAITING, SUSPENDED = "waiting", "suspended"
+
+
+def _form(value: object) -> str:
+    return form_of(value, frozenset(Expect.model_fields))
+
+
+ExpectedVisits = Annotated[
+    tuple[Expect, ...],
+    Field(min_length=1),
+    BeforeValidator(as_visits, json_schema_input_type=Expect | list[Expect]),
+]
+"""What has to be true of a child on each visit of its state; the last one counts from then on."""
+ExpectedChildren = Annotated[
+    Annotated[ExpectedVisits, Tag(ONLY)]
+    | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
+    Discriminator(_form),
+]
+"""Expectations of the only child of a state, or of its items by their keys."""
+Expect.model_rebuild()
+
+INCLUDING = frozenset({"reply", "edit", "stdout", "equals"})
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario file with the place of each of its values."""
+
+    scenario: Scenario
+    source: Source
+    folder: Path
+    plain: dict[str, Any]
+    """Its values with all texts included."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its cases, in order."""
+        return tuple(self.scenario.cases or ())
+
+    def script_json(self, case: str | None) -> str:
+        """The script of a case, or of a scenario without cases, as JSON."""
+        if case is None:
+            return _json(self.plain)
+        own = self.plain["cases"][case]
+        parts = {part: {**self.plain.get(part, {}), **own.get(part, {})} for part in PARTS}
+        children = with_own(self.plain.get(CHILDREN, {}), own.get(CHILDREN, {}))
+        return _json({"scenario": 1, **parts, **({CHILDREN: children} if children else {})})
+
+
+def load_file(path: Path) -> LoadedScenario:
+    """A scenario file with or without cases; raises ProblemsFound."""
+    document = read_file(path, shown_as=str(path))
+    plain = document.plain()
+    if "loopkit" in plain and "scenario" not in plain:
+        raise ProblemsFound([_machine_instead(Source(document))])
+    included, faults = include(plain, path.parent, document, INCLUDING)
+    if faults:
+        raise ProblemsFound(faults)
+    try:
+        scenario = Scenario.model_validate(plain)
+    except ValidationError as error:
+        raise ProblemsFound(list(explain(error, document, Scenario))) from error
+    return LoadedScenario(scenario, Source(document, included), path.parent, plain)
+
+
+def _machine_instead(source: Source) -> Problem:
+    remedy = "name a scenario of it; `loopkit run MACHINE --record FILE` writes one"
+    message = "this is a machine, not a scenario"
+    return source.problem(("loopkit",), "missing-field", message, help=remedy, key=True)
+
+
+def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:
+    """The script of a file, or of one of its cases: itself, its JSON, and that JSON's digest.
+
+    Without a name it is the only case. Raises ProblemsFound, also for what is still to be written.
+    """
+    loaded = load_file(path)
+    case = _case_of(loaded, case)
+    if unwritten_parts := list(unwritten(loaded.scenario, loaded.source, case)):
+        raise ProblemsFound(unwritten_parts)
+    script = loaded.script_json(case)
+    return read_resolved(script), script, digest_of(script)
+
+
+def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
+    names = loaded.names
+    if case is None and len(names) < 2:
+        return names[0] if names else None
+    if case in names:
+        return case
+    if case is None:
+        message, remedy = "the scenario has several cases", f"name one: `--case '{names[0]}'`"
+    elif names:
+        message, remedy = f"there is no case `{case}`", did_you_mean(case, names)
+    else:
+        message, remedy = f"there is no case `{case}`", "this scenario has none: leave it out"
+    raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
+
+
+def read_resolved(script: str) -> Scenario:
+    """The scenario of a script that a journal has stored."""
+    return Scenario.model_validate(json.loads(script))
+
+
+def _json(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+Role = Sequence[Any] | Mapping[str, Attempts]
+Found = Iterator[tuple[DocPath, str, Unwritten]]
+"""Each with its place, and its name in messages."""
+
+
+def unwritten(scenario: Scenario, source: Source, case: str | None) -> Iterator[Problem]:
+    """A problem for each unwritten part of a case and of what it shares with others.
+
+    `case` is None for a scenario without cases.
+    """
+    own = scenario if case is None else (scenario.cases or {})[case]
+    at: DocPath = () if case is None else ("cases", case)
+    for path, called, one in (*_in_run(own, at), *_in_shared_parts(scenario, own)):
+        if one.todo:
+            yield todo_problem(source, path, called, one.todo)
+
+
+def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
+    """The shared parts that a case does not replace by its own."""
+    if own is scenario:
+        return
+    names = {part: getattr(own, part) for part in PARTS}
+    for path, called, one in _of_parts(scenario, ()):
+        if path[1] not in names[str(path[0])]:
+            yield path, called, one
+    for child in scenario.in_children:
+        mine, is_keyed = own.children.get(child.state), bool(child.key)
+        if mine is None or (is_keyed and isinstance(mine, Mapping) and child.key not in mine):
+            yield from _in_child(child, ())
+
+
+def _in_run(parts: Parts, at: DocPath) -> Found:
+    yield from _of_parts(parts, at)
+    for child in parts.in_children:
+        yield from _in_child(child, at)
+
+
+def _in_child(child: InChild[ChildParts], at: DocPath) -> Found:
+    for path, called, one in _in_run(child.said, (*at, *child.at)):
+        yield path, f"{called} in `{child.called}`", one
+
+
+def _of_parts(parts: Parts, at: DocPath) -> Found:
+    for part in PARTS:
+        for name, role in getattr(parts, part).items():
+            for path, called, one in _of_role(part, name, role):
+                yield (*at, part, *path), called, one
+
+
+def _of_role(part: str, name: str, role: Role) -> Found:
+    if part != "agents":
+        kind = "result" if part == "commands" else "answer"
+        for index, one in enumerate(role):
+            for each in (*getattr(one, "earlier", ()), one):
+                yield (name, index), f"{kind} {index + 1} of `{name}`", each
+    elif isinstance(role, Mapping):
+        for place, attempts in role.items():
+            yield from _of_attempts((name, place), f"`{name}` at `{place}`", attempts)
+    else:
+        yield from _of_attempts((name,), f"`{name}`", tuple(role))
+
+
+def _of_attempts(at: DocPath, who: str, attempts: Attempts) -> Found:
+    for index, calls in enumerate(attempts):
+        for number, call in enumerate(calls):
+            path = (*at, index) if len(calls) == 1 else (*at, index, number)
+            yield path, f"reply {index + 1} of {who}", call
+
+
+def todo_problem(source: Source, path: DocPath, called: str, todo: str) -> Problem:
+    """The problem of an unwritten part; its remedy is the text of the `todo`."""
+    message = f"{called} is still to be written"
+    return source.problem((*path, "todo"), "todo", message, help=todo.rstrip(), key=True)

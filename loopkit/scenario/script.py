@@ -1,14 +1,20 @@
-"""Scripts: replies and faults of agents, results of commands, answers of people."""
+"""Scripts: replies and faults of agents, results of commands, answers of people.
+
+Parts and expectations of children: by state, by the key of the item, by visit of the state.
+
+Parts of a scenario: what agents, commands and people say in a run, and in its children.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from loopkit.language.noun import FROM_LIST, Duration, Id, Ids, Noun, Text, Texts, fault
+from loopkit.language.section import FROM_LIST, Duration, Id, Ids, Noun, Text, Texts, fault
+from loopkit.text.run_ids import place_of
 
 Fault = Literal[
     "rate_limit",
@@ -285,3 +291,128 @@ def call_at(calls: Sequence[Played], settled: int, lost: int) -> int:
         else:
             return position
     return len(calls) + settled
+
+
+ANY = "*"
+"""The key for every item that is not named."""
+CHILDREN = "children"
+ONLY, ITEMS = "<only>", "<items>"
+"""The forms of the parts of a state's children: one child without a key, or items by key."""
+Place = tuple[str | int, ...]
+Said = TypeVar("Said")
+Visits: TypeAlias = tuple[Said, ...]
+"""One part for each visit of the state; the last one counts from then on."""
+Children: TypeAlias = Mapping[str, Visits[Said] | Mapping[str, Visits[Said]]]
+"""Parts by state, and for an `each` state by the keys of its items too."""
+
+
+class InChild(NamedTuple, Generic[Said]):
+    """The part of a child, and its place in the file."""
+
+    at: Place
+    state: str
+    key: str
+    """The key of the item, or `*`; empty where the state has only one child."""
+    visit: int
+    """The visit of the state, from 1; the part of the last one is for all later visits too."""
+    said: Said
+
+    @property
+    def called(self) -> str:
+        """The name of the child in messages."""
+        return place_of(self.state, self.key)
+
+
+def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:
+    """Every part of a child, in the order of the file."""
+    for state, parts in children.items():
+        by_key = parts if isinstance(parts, Mapping) else {"": parts}
+        for key, visits in by_key.items():
+            for visit in range(1, len(visits) + 1):
+                yield _on_visit(state, key, visit, visits)
+
+
+def one_child(children: Children[Said], state: str, key: str, visit: int) -> InChild[Said] | None:
+    """The part of one child; None where it has none."""
+    parts = children.get(state, ())
+    by_key = parts if isinstance(parts, Mapping) else {"": parts}
+    named = key if key in by_key else ANY
+    visits = by_key.get(named, ())
+    return _on_visit(state, named, min(visit, len(visits)), visits) if visits else None
+
+
+def _on_visit(state: str, key: str, visit: int, visits: Visits[Said]) -> InChild[Said]:
+    at = (CHILDREN, state, key, visit - 1) if key else (CHILDREN, state, visit - 1)
+    return InChild(at, state, key, visit, visits[visit - 1])
+
+
+def form_of(value: object, fields: frozenset[str]) -> str:
+    """The form of the parts of a state's children, as a file has them.
+
+    `fields` are those of the part of one child.
+    """
+    is_one = isinstance(value, Mapping) and ANY not in value and not fields.isdisjoint(value)
+    return ONLY if is_one or isinstance(value, list | tuple) else ITEMS
+
+
+def as_visits(value: object) -> Any:
+    """The parts for all visits as a tuple."""
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+PARTS = ("agents", "commands", "answers")
+"""Parts of a case that all cases of a file may share."""
+
+
+class Parts(Noun):
+    """What is said in a run."""
+
+    agents: dict[Id, Role] = {}
+    """The replies of each agent, by attempt."""
+    commands: dict[str, Commands] = {}
+    """The results of commands, by the name of the `run` state, validator or tool (`AGENT.TOOL`)."""
+    answers: dict[Id, Answers] = {}
+    """The person's answers, in order, by the state that asks."""
+    children: dict[Id, ChildrenSaid] = {}
+    """The same parts for the runs that a state starts, by the keys of their items."""
+
+    @property
+    def in_children(self) -> Iterator[InChild[ChildParts]]:
+        """The parts of all children."""
+        return every_child(self.children)
+
+    def child(self, state: str, key: str, visit: int) -> InChild[ChildParts] | None:
+        """The part of one child; None where it has none."""
+        return one_child(self.children, state, key, visit)
+
+
+class ChildParts(Parts):
+    """The parts of a scenario for one run of another machine."""
+
+
+def parts_form(value: object) -> str:
+    """The form of the parts of one state's children."""
+    return form_of(value, frozenset({*PARTS, CHILDREN}))
+
+
+SaidOnVisits = Annotated[
+    tuple[ChildParts, ...],
+    Field(min_length=1),
+    BeforeValidator(as_visits, json_schema_input_type=ChildParts | list[ChildParts]),
+]
+ChildrenSaid = Annotated[
+    Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],
+    Discriminator(parts_form),
+]
+# Nouns that inherit the field are defined where the name of its type is not known.
+Parts.model_rebuild()
+ChildParts.model_rebuild()
+
+
+def with_own(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The `children` that all cases share, with a case's own, as a file has them."""
+    merged = {**shared, **own}
+    for state in shared.keys() & own.keys():
+        if parts_form(shared[state]) == parts_form(own[state]) == ITEMS:
+            merged[state] = {**shared[state], **own[state]}
+    return merged

@@ -11,12 +11,18 @@ for name in suite.names:
 from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
 from loopkit.testing.judging import run_case
-from loopkit.testing.junit import junit_xml
 from loopkit.testing.playing import Run, play
-from loopkit.testing.results import CaseResult, Failure
-from loopkit.testing.run_comparison import Difference, difference
-from loopkit.testing.selection import NotAnExpression, Selection, selection
-from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite, scenario_files
+from loopkit.testing.selection import NotAnExpression, Selection, junit_xml, selection
+from loopkit.testing.suites import (
+    SUFFIX,
+    CaseResult,
+    Failure,
+    Machines,
+    Suite,
+    load_suite,
+    scenario_files,
+)
+from loopkit.testing.trace import Difference, difference
 
 __all__ = [
     "SUFFIX",

@@ -9,14 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from loopkit.document.document import DocPath
 from loopkit.engine.findings import Finding
-from loopkit.language import ChildrenState, Machine
-from loopkit.language.load import DocPath
-from loopkit.scenario import CHILDREN, GAP, Expect
-from loopkit.testing.by_state import by_state
-from loopkit.testing.expectations.matching import as_text
-from loopkit.testing.sequences import align
-from loopkit.testing.trace import ChildTrace, FeedbackGiven, Trace
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
+from loopkit.scenario.cases import GAP, Expect
+from loopkit.scenario.script import CHILDREN
+from loopkit.testing.expectations import as_text
+from loopkit.testing.playbill import by_state
+from loopkit.testing.trace import ChildTrace, FeedbackGiven, Trace, align
 from loopkit.text import printable
 
 OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})

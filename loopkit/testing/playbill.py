@@ -1,24 +1,39 @@
-"""The playbill: every agent, command and person that the cases of a machine can name."""
+"""The playbill: every agent, command and person that the cases of a machine can name.
+
+Children by state, by the key of their item and by visit, as a scenario file has them.
+
+Children in a scenario: whether they are named as their state has them.
+
+Inputs of cases: the shared one, the case's own before it, texts of files, defaults.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from loopkit.language import (
-    CommandState,
-    HumanState,
-    Machine,
-    Rule,
-    Tool,
-    ValidateState,
-    rules_of,
-)
-from loopkit.language.states.children import CANCELLED, ChildrenState
-from loopkit.machine.asked import validators_of
+from loopkit.agents.players import shape_fault
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem, did_you_mean
+from loopkit.language.agents.tools import Tool
+from loopkit.language.datatypes.datatype import DataType, conform
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.inclusion import include, include_data
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import CANCELLED, ChildrenState, EachState
+from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
+from loopkit.language.validators import Rule, rules_of
 from loopkit.machine.edges import Edge
+from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
+from loopkit.machine.inputs import faults_beyond_type
+from loopkit.machine.item_list import items_of
+from loopkit.machine.program import validators_of
+from loopkit.scenario.cases import LoadedScenario, Scenario, todo_problem
+from loopkit.scenario.script import ANY, CHILDREN, PARTS, Children, every_child
 
 
 @dataclass(frozen=True)
@@ -123,3 +138,181 @@ class Playbill:
         for state in self.judges.values():
             for name, rules in validators_of(self.machine, state).items():
                 yield from ((name, rule) for rule in rules)
+
+
+ChildName = tuple[str, str, int]
+"""The name of a child: the state, the key of the item, the visit of the state."""
+
+
+def by_state(machine: Machine, of_each: Mapping[ChildName, dict[str, Any]]) -> dict[str, Any]:
+    """The values of all children, by state and, for children with keys, by key.
+
+    If a state is entered several times, the value is a list with one for each visit.
+    """
+    by_name: dict[str, dict[str, dict[int, Any]]] = {}
+    for (state, key, visit), known in of_each.items():
+        by_name.setdefault(state, {}).setdefault(key, {})[visit] = known
+    child_states = machine.states_of(ChildrenState)
+    parts: dict[str, Any] = {}
+    for state, by_key in by_name.items():
+        visits = {key: _visits(by_visit) for key, by_visit in by_key.items()}
+        is_keyed = child_states[state].has_keys
+        parts[state] = _with_any_item(visits) if is_keyed else visits[""]
+    return parts
+
+
+def _visits(by_visit: Mapping[int, Any]) -> Any:
+    listed = [by_visit.get(visit, {}) for visit in range(1, max(by_visit) + 1)]
+    return listed[0] if len(listed) == 1 else listed
+
+
+def _with_any_item(by_key: Mapping[str, Any]) -> dict[str, Any]:
+    """The items; with one named like a part, also an empty `*`, so it is not read as that part."""
+    is_misleading = not by_key.keys().isdisjoint({*PARTS, CHILDREN})
+    return {**by_key, ANY: {}} if is_misleading else dict(by_key)
+
+
+ShapeFault = tuple[DocPath, str, str]
+"""Its place, what is wrong there, and the remedy."""
+
+
+def misnamed_children(scenario: Scenario, bill: Playbill) -> Iterator[ShapeFault]:
+    """Children that are named by key where there are no keys, or the other way round."""
+    yield from _shape_faults((), scenario.children, bill)
+    for name, case in (scenario.cases or {}).items():
+        at: DocPath = ("cases", name)
+        yield from _shape_faults(at, case.children, bill)
+        expected = (case.expect and case.expect.children) or {}
+        yield from _shape_faults((*at, "expect"), expected, bill)
+
+
+def _shape_faults(at: DocPath, children: Children[Any], bill: Playbill) -> Iterator[ShapeFault]:
+    child_states = bill.machine.states_of(ChildrenState)
+    for name, said in children.items():
+        if name in child_states and (fault := shape_fault(name, child_states[name], said)):
+            yield (*at, CHILDREN, name), *fault
+    for one in every_child(children):
+        if one.state in child_states and one.said.children:
+            yield from _shape_faults((*at, *one.at), one.said.children, bill.children[one.state])
+
+
+def unknown_keys(
+    written: LoadedScenario, case: str, machine: Machine, inputs: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """A problem for each key that no item has, where the items are in the input of a case."""
+    one = (written.scenario.cases or {})[case]
+    names = {"input": readable(inputs, parse_record(machine.input))}
+    for at, children in (
+        ((), one.children),
+        (("expect",), (one.expect and one.expect.children) or {}),
+    ):
+        for name, state in machine.states_of(EachState).items():
+            said = children.get(name, {})
+            if not state.is_of_input or not isinstance(said, Mapping):
+                continue
+            known = [item.key for item in items_of(state, names)]
+            for key in said:
+                if key != ANY and key not in known:
+                    path = ("cases", case, *at, CHILDREN, name, key)
+                    yield written.source.problem(
+                        path,
+                        "unknown-item",
+                        f"`{name}` has no item `{key}` in this case",
+                        help=did_you_mean(key, known),
+                        key=True,
+                    )
+
+
+def inputs_of(
+    written: LoadedScenario, case: str, machine: Machine
+) -> tuple[Mapping[str, Any], list[Problem]]:
+    """The complete input of a case, and its problems.
+
+    `{file: PATH}` for an input is replaced by the text of that file, or by its data.
+    """
+    datatype = parse_record(machine.input)
+    given, problems = _case_input(written, case, datatype)
+    try:
+        filled, faults = conform(given, datatype)
+    except NotJudged as error:
+        message = f"the input could not be checked against its type: {error}"
+        at = ("cases", case)
+        return {}, [written.source.problem(at, "wrong-input", message, key=True)]
+    if faults and not problems:
+        problems = list(_problems(written, case, given, datatype, faults))
+    elif not problems:
+        own = (written.scenario.cases or {})[case].input
+        problems = [
+            # No run would start: a word chooses no agent, or a list has no valid items.
+            written.source.problem(_place(case, bool(own)), "wrong-input", fault.message, key=True)
+            for fault in faults_beyond_type(machine, filled)
+        ]
+    return (filled if isinstance(filled, dict) else {}), problems
+
+
+def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> Iterator[Problem]:
+    """The inputs of a case that are still to be written: `{todo: TEXT}`, unless it is a value."""
+    datatype = parse_record(machine.input)
+    own = (written.scenario.cases or {})[case].input
+    for name, value in {**written.scenario.input, **own}.items():
+        field = datatype.field(name)
+        is_value = field is not None and "todo" in (field.fields or {})
+        if isinstance(value, dict) and value.keys() == {"todo"} and not is_value:
+            at = (*_place(case, name in own), name)
+            yield todo_problem(written.source, at, f"input `{name}`", str(value["todo"]))
+
+
+def _case_input(
+    written: LoadedScenario, case: str, datatype: DataType
+) -> tuple[dict[str, Any], list[Problem]]:
+    own = (written.scenario.cases or {})[case].input
+    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
+    given, problems = _include_files(written, _place(case, False), shared, datatype)
+    own_input, own_problems = _include_files(written, _place(case, True), own, datatype)
+    return {**given, **own_input}, [*problems, *own_problems]
+
+
+def _include_files(
+    written: LoadedScenario, at: DocPath, inputs: Mapping[str, Any], datatype: DataType
+) -> tuple[dict[str, Any], list[Problem]]:
+    """The inputs with the contents of the files that they name, and the problems with these."""
+    given, problems = dict(inputs), list[Problem]()
+    for name in inputs:
+        field, folder, document = datatype.field(name), written.folder, written.source.document
+        if field is not None and field.scalar == "str":
+            holder = {name: given[name]}
+            problems += include(holder, folder, document, frozenset({name}), at)[1]
+            given |= holder
+        elif field is not None and "file" not in (field.fields or {}):
+            problems += include_data(given, name, folder, document, at)[1]
+    return given, problems
+
+
+def _place(case: str, is_own: bool) -> DocPath:
+    return ("cases", case, "input") if is_own else ("input",)
+
+
+def _problems(
+    written: LoadedScenario,
+    case: str,
+    given: Mapping[str, Any],
+    datatype: DataType,
+    faults: list[tuple[str, str]],
+) -> Iterator[Problem]:
+    own = (written.scenario.cases or {})[case].input
+    fields = datatype.fields or {}
+    at: DocPath = ("cases", case)
+    for name in (name for name, field in fields.items() if field.required and name not in given):
+        remedy = f"add `input: {{{name}: …}}` to the case, or for all cases at the top"
+        message = f"input `{name}` is missing"
+        yield written.source.problem(at, "missing-input", message, help=remedy, key=True)
+    for name in (name for name in given if datatype.field(name) is None):
+        remedy = did_you_mean(name, fields) or "the machine takes no input"
+        message = f"unknown input `{name}`"
+        at = (*_place(case, name in own), name)
+        yield written.source.problem(at, "unknown-input", message, help=remedy, key=True)
+    for where, what in faults:
+        name = where.partition(".")[0].partition("[")[0]
+        if name in given:
+            at = (*_place(case, name in own), name)
+            yield written.source.problem(at, "wrong-input", f"input `{where}`: {what}")

@@ -1,6 +1,10 @@
 """One case played: the real driver over a journal in memory, with prepared replies only.
 
 No model and no program is ever called: what the case does not play is noted and reported.
+
+Families: a run with the runs of its children, read from a journal.
+
+The played clock: pauses pass at once, and all other work takes no time.
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf, nextafter
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.agents.port import AgentPort, Crashed, PlayedCommands, Reply, Request
 from loopkit.agents.scripted import Unprepared
@@ -23,20 +28,75 @@ from loopkit.app import App, Script
 from loopkit.document.document import DocPath
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.breaker import Breakers
-from loopkit.engine.events import ChildStarted, Usage
+from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.retries import Breakers
+from loopkit.drive.stored_runs import Stored, StoredRuns, state_after
+from loopkit.engine.events import ChildStarted, Event
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.journal import Journal, open_journal
-from loopkit.language import ChildrenState
-from loopkit.language.load import digest_of
+from loopkit.language.inclusion import digest_of
+from loopkit.language.states.each import ChildrenState
 from loopkit.outside.processes import CommandResult
-from loopkit.scenario import ANY, CHILDREN, Resume, read_resolved
-from loopkit.testing.clock import PlayedClock
-from loopkit.testing.family import FamilyRun, family_of
+from loopkit.scenario.cases import Resume, read_resolved
+from loopkit.scenario.script import ANY, CHILDREN
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that the open question refused."""
+
+    reason: str
+    at: DocPath
+    """Its place in the case, or in what all cases share."""
+
+
+class ChildRun(NamedTuple):
+    """One child of a run."""
+
+    state: str
+    key: str
+    """The key of its item; empty for an only child."""
+    visit: int
+    run: FamilyRun
+
+    @property
+    def called(self) -> str:
+        """The name of the child in messages."""
+        return place_of(self.state, self.key)
+
+
+@dataclass(frozen=True)
+class FamilyRun:
+    """A run and its children."""
+
+    state: RunState
+    events: tuple[Stored, ...]
+    """Everything that the journal has of it."""
+    children: tuple[ChildRun, ...] = ()
+    """Its children, in the order in which they began."""
+
+    @property
+    def plain_events(self) -> list[Event]:
+        """The events without the times at which they were stored."""
+        return [stored.event for stored in self.events]
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost of it and all its children in USD; None where unknown."""
+        costs = [self.state.usage.cost_usd, *(child.run.cost_usd for child in self._unfinished)]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    @property
+    def _unfinished(self) -> Iterator[ChildRun]:
+        """The children whose cost is not yet part of that of the run itself."""
+        for child in self.children:
+            known = self.state.children[child.state][child.key]
+            if known.ended is None and known.started.visit == child.visit:
+                yield child
 
 
 @dataclass(frozen=True)
@@ -47,15 +107,6 @@ class Run(FamilyRun):
     """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
     """The last answer, if it was refused."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An answer that the open question refused."""
-
-    reason: str
-    at: DocPath
-    """Its place in the case, or in what all cases share."""
 
 
 def play(suite: Suite, case: str) -> Run:
@@ -229,3 +280,40 @@ class _WatchedCommands:
         except Unprepared as missing:
             self.note(missing)
             raise
+
+
+async def family_of(stored: StoredRuns, run: str) -> FamilyRun:
+    """A run and its children, as far as they have begun."""
+    events = tuple(await stored.events(run))
+    begun = [one.event for one in events if isinstance(one.event, ChildStarted)]
+    children = [
+        ChildRun(child.state, child.key, child.visit, await family_of(stored, child.child))
+        for child in begun
+        if await stored.journal.has(child.child)
+    ]
+    return FamilyRun(state_after(run, events), events, tuple(children))
+
+
+START = 1_767_225_600.0
+"""Unix time at which every case begins: midnight of 2026-01-01, UTC."""
+
+
+class PlayedClock:
+    """The time of one case. Pauses that begin together end as if they had passed together."""
+
+    def __init__(self) -> None:
+        self._time = START
+
+    def now(self) -> float:
+        return self._time
+
+    def monotonic(self) -> float:
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        # Rounded up: a sleeper must never wake before the time that it waits for.
+        end = nextafter(self._time + seconds, inf)
+        await asyncio.sleep(0)
+        self._time = max(self._time, end)

@@ -1,4 +1,9 @@
-"""Suites: a scenario file's cases, the machine that they test, and the problems of both."""
+"""Suites: a scenario file's cases, the machine that they test, and the problems of both.
+
+Unknown names in a scenario, each with its place.
+
+The result of a case: every failure with its place; none for a success.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,30 @@ from typing import Any
 
 from loopkit.checks import refuse_errors
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render_one
 from loopkit.engine.macrostep import Engine
 from loopkit.language.load import Loaded, Source, load
 from loopkit.machine.graph import Graph
-from loopkit.scenario import Case, LoadedScenario, load_file, unwritten
-from loopkit.testing.child_keys import unknown_keys
-from loopkit.testing.inputs import inputs_of, unwritten_inputs
-from loopkit.testing.playbill import Playbill
-from loopkit.testing.unknown_names import unknown_names
+from loopkit.scenario.cases import (
+    GAP,
+    SUSPENDED,
+    WAITING,
+    Case,
+    Expect,
+    LoadedScenario,
+    Scenario,
+    load_file,
+    unwritten,
+)
+from loopkit.scenario.script import CHILDREN, Parts, PlayedAnswer
+from loopkit.testing.playbill import (
+    Playbill,
+    inputs_of,
+    misnamed_children,
+    unknown_keys,
+    unwritten_inputs,
+)
+from loopkit.text import printable
 
 SUFFIX = ".scenario.yaml"
 """The ending of the names of scenario files with cases."""
@@ -146,3 +166,167 @@ def _files(path: Path) -> Iterator[Path]:
         # A broken link is reported as unreadable; otherwise its cases would be missed.
         if not hidden and (file.is_file() or (file.is_symlink() and not file.exists())):
             yield file
+
+
+OF_CHILDREN = "state with children"
+
+Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
+"""Its place, whether it is a key, what it should name, the name itself, and the known names."""
+
+
+def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterator[Problem]:
+    """A problem for each name that this machine does not have."""
+    for path, is_key, kind, name, known in _unknown(scenario, bill):
+        remedy = did_you_mean(name, known) or "the machine has none"
+        message = f"the machine has no {kind} `{name}`"
+        code = f"unknown-{kind.replace(' ', '-')}"
+        yield source.problem(path, code, message, help=remedy, key=is_key)
+    for path, message, remedy in misnamed_children(scenario, bill):
+        yield source.problem(path, "wrong-children", message, help=remedy, key=True)
+
+
+def _unknown(scenario: Scenario, bill: Playbill) -> Iterator[Unknown]:
+    yield from _in_parts((), scenario, bill)
+    for name, case in (scenario.cases or {}).items():
+        at: DocPath = ("cases", name)
+        yield from _in_parts(at, case, bill)
+        if case.expect is not None:
+            yield from _in_expectations((*at, "expect"), case.expect, bill, bill.machine.finals)
+
+
+def _in_parts(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
+    yield from _keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
+    yield from _keys((*at, "commands"), "command", parts.commands, bill.commands)
+    yield from _keys((*at, "answers"), "question", parts.answers, bill.askers)
+    yield from _keys((*at, CHILDREN), OF_CHILDREN, parts.children, bill.children)
+    for agent, role in parts.agents.items():
+        if isinstance(role, Mapping) and agent in bill.machine.agents:
+            places = bill.places(agent)
+            yield from _keys((*at, "agents", agent), "place", role, places)
+    for state, answers in parts.answers.items():
+        if state in bill.askers:
+            yield from _choices((*at, "answers", state), answers, bill.askers[state].choices)
+    for said in parts.in_children:
+        if said.state in bill.children:
+            yield from _in_parts((*at, *said.at), said.said, bill.children[said.state])
+
+
+def _choices(
+    at: DocPath, answers: Iterable[PlayedAnswer], known: Iterable[str]
+) -> Iterator[Unknown]:
+    for index, answer in enumerate(answers):
+        if answer.choice is not None and answer.choice not in known:
+            yield (*at, index, "choice"), False, "choice", answer.choice, known
+
+
+def _in_expectations(
+    at: DocPath, expect: Expect, bill: Playbill, outcomes: Iterable[str]
+) -> Iterator[Unknown]:
+    states = tuple(bill.machine.states)
+    ends = (*outcomes, WAITING, SUSPENDED)
+    yield from _one((*at, "outcome"), "outcome", expect.outcome, ends)
+    yield from _steps((*at, "path"), "state", expect.path or (), states)
+    yield from _steps((*at, "kept"), "state", expect.kept or (), states)
+    yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
+    agents, judges = tuple(bill.machine.agents), tuple(bill.judges)
+    for key, kind, known in (
+        ("verdicts", "validate state", judges),
+        ("revisions", "revised state or edge", bill.revised),
+        ("calls", "agent", bill.called),
+        ("calls_at_most", "agent", bill.called),
+        ("artifacts", "artifact", tuple(bill.graph.artifacts)),
+        (CHILDREN, OF_CHILDREN, bill.children),
+    ):
+        yield from _keys((*at, key), kind, getattr(expect, key) or {}, known)
+    for key, part, kind, known in (
+        ("findings", "state", "validate state", judges),
+        ("findings", "validator", "validator", (*bill.validators, "artifact")),
+        ("feedback", "to", "addressee", bill.feedback_receivers),
+        ("prompts", "agent", "agent", agents),
+        ("prompts", "state", "state", states),
+        ("prompts", "validator", "validator", bill.validators),
+    ):
+        for index, item in enumerate(getattr(expect, key) or ()):
+            yield from _one((*at, key, index, part), kind, getattr(item, part), known)
+    for one in expect.in_children:
+        if one.state in bill.children:
+            here, ends = (*at, *one.at), bill.outcomes(one.state)
+            yield from _in_expectations(here, one.said, bill.children[one.state], ends)
+
+
+def _keys(at: DocPath, kind: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for name in names:
+        if name not in known:
+            yield (*at, name), True, kind, name, known
+
+
+def _steps(at: DocPath, kind: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Unknown]:
+    for index, name in enumerate(names):
+        if name != GAP:
+            yield from _one((*at, index), kind, name, known)
+
+
+def _one(at: DocPath, kind: str, name: Any, known: Iterable[str]) -> Iterator[Unknown]:
+    if name is not None and name not in known:
+        yield at, False, kind, name, known
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing in a run that is not as the case has it."""
+
+    problem: Problem
+    """The place in the file, and what happened instead."""
+    shown: tuple[str, ...] = ()
+    """Lines that show the difference."""
+
+    def text(self, sources: Mapping[str, str]) -> str:
+        """The failure for a terminal; `sources` are the texts of files, by name."""
+        lines = (f"    {printable(line)}".rstrip() for line in self.shown)
+        return "\n".join([render_one(self.problem, sources), *lines])
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """The result of one case."""
+
+    suite: str
+    """The scenario file, as it was named."""
+    case: str
+    failures: tuple[Failure, ...]
+    seconds: float
+    """Real time that it took to play and to judge."""
+    sources: Mapping[str, str]
+    """The texts of the files that the failures name."""
+    block: str = ""
+    """`expect:` with what the run did, as YAML; empty where nothing else can be expected."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    @property
+    def text(self) -> str:
+        """All failures, with a blank line between, and the block to paste if the run is right."""
+        parts = [self.failures_text, *([self.block_text] if self.block else [])]
+        return "\n\n".join(parts)
+
+    @property
+    def failures_text(self) -> str:
+        """All failures, with a blank line between."""
+        return "\n\n".join(failure.text(self.sources) for failure in self.failures)
+
+    @property
+    def block_text(self) -> str:
+        """The block for a terminal, below a line that says what it is."""
+        lines = map(printable, self.block.rstrip("\n").split("\n"))
+        return "\n".join(["if the run is right, expect what it did:", "", *lines])
+
+    @property
+    def summary(self) -> str:
+        """The first failure in a line: `plan.scenario.yaml:12: another path was taken`."""
+        if not self.failures:
+            return ""
+        problem = self.failures[0].problem
+        place = f"{problem.span.file}:{problem.span.line}: " if problem.span else ""
+        return place + printable(problem.message)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from loopkit.document import Document, Node, inline, to_yaml
-from loopkit.document.document import DocPath
-from loopkit.scenario.expecting import GAPS
+from loopkit.document.document import DocPath, Document, Node
+from loopkit.document.writing import inline, to_yaml
+from loopkit.scenario.cases import GAPS
 
 WIDTH = 100
 

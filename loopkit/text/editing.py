@@ -2,17 +2,23 @@
 
 A page shows lines without control characters, and browsers give back every end of a line as they
 like. So the returned text is compared, line by line, with the text that was shown.
+
+The lines in which two texts differ, in the unified form, and in time that grows with them.
+
+Transcripts in JSON, as lines or as one list: the messages of the assistant.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import Match, SequenceMatcher
+from typing import Any, NamedTuple
 
 from loopkit.text import printable
-from loopkit.text.line_diff import equal_lines
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 """A line as browsers see it, and what ends it."""
@@ -60,3 +66,214 @@ def _lines(text: str) -> Sequence[_Line]:
     found = [_Line(*match.groups()) for match in _LINE.finditer(text)]
     # Behind the last line, the pattern finds its end once more.
     return found if not found[-2:-1] or found[-2].end else found[:-1]
+
+
+CONTEXT = 3
+"""Unchanged lines around a change."""
+_GAP = 40_000
+"""Pairs of lines between two that correspond, up to which every one is compared."""
+_NO_END = "\\ No newline at end of file"
+
+
+def hunks(old: str, new: str) -> Iterator[str]:
+    """The changes from one text to another, line by line as `diff -u` prints them, no heading."""
+    before, after = _split_lines(old), _split_lines(new)
+    matcher = _Anchored(before, after)
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        (_, start, _, from_, _), (_, _, end, _, to) = group[0], group[-1]
+        yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
+        for kind, i, j, k, m in group:
+            if kind == "equal":
+                yield from _mark_lines(" ", before[i:j])
+            else:
+                yield from _mark_lines("-", before[i:j])
+                yield from _mark_lines("+", after[k:m])
+
+
+def equal_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[Match]:
+    """The blocks of lines that two texts have in common, in order."""
+    return _Anchored(before, after).get_matching_blocks()
+
+
+def _split_lines(text: str) -> list[str]:
+    # Only at line feeds, as every tool that reads a diff counts lines.
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    if length == 1:
+        return f"{start + 1}"
+    return f"{start + 1 if length else start},{length}"
+
+
+def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{mark}{line.removesuffix(chr(10))}"
+        if not line.endswith("\n"):
+            yield _NO_END
+
+
+class _Anchored(SequenceMatcher[str]):
+    """Match lines that both texts have once, in the same order; then the lines between them."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
+        super().__init__(None, before, after, autojunk=False)
+        self._before = before
+        self._after = after
+
+    def get_matching_blocks(self) -> list[Match]:
+        before, after = self._before, self._after
+        blocks: list[Match] = []
+        i = j = 0
+        for k, m in [*_anchors(before, after), (len(before), len(after))]:
+            if k < i or m < j:
+                # The lines before it that are equal have taken it in already.
+                continue
+            blocks += _between(before, after, (i, k), (j, m))
+            i, j = k, m
+            while i < len(before) and j < len(after) and before[i] == after[j]:
+                i, j = i + 1, j + 1
+            blocks.append(Match(k, m, i - k))
+        return _join_neighbours(blocks, len(before), len(after))
+
+
+def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the texts begin alike, and the longest row of lines that each has once."""
+    once, once_too = _places(before), _places(after)
+    pairs = [(place, once_too[line]) for line, place in once.items() if line in once_too]
+    ends: list[int] = []
+    lasts: list[int] = []
+    back: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        at = bisect_left(ends, place)
+        back.append(lasts[at - 1] if at else -1)
+        ends[at : at + 1] = [place]
+        lasts[at : at + 1] = [index]
+    row: list[tuple[int, int]] = []
+    index = lasts[-1] if lasts else -1
+    while index >= 0:
+        row.append(pairs[index])
+        index = back[index]
+    return [(0, 0), *reversed(row)]
+
+
+def _places(lines: Sequence[str]) -> dict[str, int]:
+    counts = Counter(lines)
+    return {line: place for place, line in enumerate(lines) if counts[line] == 1}
+
+
+def _between(
+    before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int]
+) -> Iterator[Match]:
+    """The matches between two anchors: their common end, and the rest if it is short."""
+    (i, k), (j, m) = old, new
+    end = k
+    while k > i and m > j and before[k - 1] == after[m - 1]:
+        k, m = k - 1, m - 1
+    if (k - i) * (m - j) <= _GAP:
+        inner = SequenceMatcher(None, before[i:k], after[j:m], autojunk=False)
+        yield from (Match(i + a, j + b, size) for a, b, size in inner.get_matching_blocks()[:-1])
+    if end > k:
+        yield Match(k, m, end - k)
+
+
+def _join_neighbours(blocks: Sequence[Match], old: int, new: int) -> list[Match]:
+    """The blocks without empty ones, neighbours as one, and the end that difflib expects."""
+    joined: list[Match] = []
+    for block in blocks:
+        last = joined[-1] if joined else None
+        if not block.size:
+            continue
+        if last and last.a + last.size == block.a and last.b + last.size == block.b:
+            joined[-1] = Match(last.a, last.b, last.size + block.size)
+        else:
+            joined.append(block)
+    return [*joined, Match(old, new, 0)]
+
+
+Event = Mapping[str, Any]
+ROLES = ("assistant", "user", "system", "tool")
+
+
+def events_of(transcript: str) -> Iterator[Event]:
+    """The JSON objects of a text, one a line, or of the one list that it is."""
+    if transcript.lstrip().startswith("["):
+        listed = _value(transcript)
+        if isinstance(listed, list):
+            yield from (event for event in listed if isinstance(event, dict))
+            return
+    # Not `splitlines`: it also splits at separators that JSON leaves as they are in texts.
+    for line in transcript.split("\n"):
+        # Programs print other lines between; they are no part of the transcript.
+        event = _value(line)
+        if isinstance(event, dict):
+            yield event
+
+
+def _value(text: str) -> object:
+    """The JSON value of a text; none if it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def messages_of(printed: str) -> tuple[str, ...]:
+    """The messages of the assistant; a text that is not a transcript is one message."""
+    events = list(events_of(printed))
+    is_transcript = any(_role(event) or event.get("type") == "result" for event in events)
+    return assistant_texts(events) if is_transcript else (printed,)
+
+
+def result_of(events: Iterable[Event]) -> Event:
+    """The last event of the type `result`; empty where there is none."""
+    found: Event = {}
+    for event in events:
+        found = event if event.get("type") == "result" else found
+    return found
+
+
+def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:
+    """The messages of the assistant, without blank ones; its result comes last.
+
+    What tools gave back, what users wrote and what an assistant of the assistant wrote is left
+    out, and so is what an assistant thinks or hands to a tool.
+    """
+    listed = list(events)
+    texts = [text for event in listed if (text := _assistant_text(event)).strip()]
+    result = result_of(listed).get("result")
+    is_more = isinstance(result, str) and result.strip() not in ("", *(t.strip() for t in texts))
+    return (*texts, str(result)) if is_more else tuple(texts)
+
+
+def _assistant_text(event: Event) -> str:
+    # An event of a sub-agent names the call of the tool that started it.
+    if event.get("parent_tool_use_id") is not None:
+        return ""
+    return _text(_message(event).get("content")) if _role(event) == "assistant" else ""
+
+
+def _message(event: Event) -> Event:
+    message = event.get("message", event)
+    return message if isinstance(message, dict) else {}
+
+
+def _role(event: Event) -> str:
+    """The author of a message, if the event is one."""
+    role = _message(event).get("role", event.get("type"))
+    return role if role in ROLES else ""
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "".join(
+        block["text"]
+        for block in blocks
+        if isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )

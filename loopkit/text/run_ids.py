@@ -1,8 +1,12 @@
-"""Ids of runs, and the names of their places in a family."""
+"""Ids of runs, and the names of their places in a family.
+
+Command lines that people paste: every argument quoted as a shell wants it.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from loopkit.text import one_line
@@ -40,3 +44,13 @@ def place_of(state: str, key: str, within: str = "") -> str:
     """The place of a child in its parent: `tasks[1.2]`, or `review` if its state has only one."""
     item = f"{state}[{one_line(key, KEY_WIDTH)}]" if key else state
     return f"{within}{BELOW}{item}" if within else item
+
+
+def resume_line(run: str, *arguments: str) -> str:
+    """The command line that resumes a run."""
+    return shlex.join(["loopkit", "resume", run, *arguments])
+
+
+def delivery_line(run: str, *, is_left: bool) -> str:
+    """The command line that delivers an artifact, from a file or from the workspace."""
+    return shlex.join(["loopkit", "reply", run, *([] if is_left else ["FILE"])])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from loopkit.document import read
 from loopkit.document.problems import ProblemsFound
-from loopkit.language import DataFile, Lookup
+from loopkit.document.reading import read
+from loopkit.language.validators import DataFile, Lookup
 from loopkit.text.json_text import NoJson, extract_json, parse_json
 from loopkit.values import Value
 

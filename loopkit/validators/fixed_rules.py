@@ -1,29 +1,80 @@
-"""Judging without a model: the check of each rule, and the answer of a validator."""
+"""Judging without a model: the check of each rule, and the answer of a validator.
+
+`min_chars` and `max_chars`: the length of a text.
+
+`matches` and `not_matches`: matches of a pattern in a text.
+
+`python`: a plug-in judges, in a process of its own that can be ended.
+
+`require`: a condition on data.
+
+`schema`: data of the right shape.
+
+`section`: a named part of a Markdown text, with something in it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module
+from itertools import islice
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from loopkit.engine.findings import Answer
-from loopkit.language import FixedRule
-from loopkit.language.guard import GuardError, compile_guard
-from loopkit.language.guard import parse as parse_guard
-from loopkit.language.template import TemplateError
-from loopkit.machine.asked import Placed
-from loopkit.text.patterns import PatternError, PatternTimeout
-from loopkit.validators.answer import (
+from loopkit.language.datatypes.datatype import NotationError, conform
+from loopkit.language.datatypes.notation import parse_type
+from loopkit.language.guard.evaluate import compile_guard, select
+from loopkit.language.guard.grammar import GuardError
+from loopkit.language.guard.grammar import parse as parse_guard
+from loopkit.language.guard.kleene import Known, parse_requirement
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.validators import (
+    MatchesRule,
+    MaxCharsRule,
+    MinCharsRule,
+    NotMatchesRule,
+    PythonRule,
+    RequireRule,
+    SchemaRule,
+    SectionRule,
+)
+from loopkit.language.validators.rule import FixedRule
+from loopkit.machine.program import Placed
+from loopkit.machine.scope import over
+from loopkit.outside.plugin_worker import worker_command, worker_environment
+from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
+from loopkit.outside.redaction import redact_data
+from loopkit.outside.workspace import UnusableWorkspace, prepare
+from loopkit.plugins import Finding
+from loopkit.text import one_line, plural, shorten
+from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
+from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
+from loopkit.validators.acyclic import check_acyclic
+from loopkit.validators.command import check_command, tail
+from loopkit.validators.data import NoData, data_of
+from loopkit.validators.fault import (
+    MAX_FAULTS,
+    CannotJudge,
+    Fault,
+    Found,
     RuleTexts,
+    amount,
     answer_with,
     answer_without,
     combine,
     findings_of,
+    further_fields,
     not_applicable,
+    sees_data,
+    sees_values,
+    unreadable,
 )
-from loopkit.validators.fault import CannotJudge, Fault, Found
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.lookup import check_lookup
 from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
@@ -47,7 +98,7 @@ async def judge_placed(
         setting.place = place
         try:
             if rule.guard is None or _applies(rule.guard, setting.facts):
-                found = await check_of(type(rule))(rule, subject, setting)
+                found = await CHECKS[rule.kind](rule, subject, setting)
                 answer = _answer_of(found, rule, subject, setting)
             else:
                 answer = not_applicable(name, f"the guard `{rule.guard}` of {place} is false")
@@ -62,17 +113,6 @@ async def judge_placed(
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return answers[0] if len(answers) == 1 else combine(name, answers)
-
-
-@lru_cache
-def check_of(noun: type[FixedRule]) -> RuleCheck:
-    """The check of a kind of rule: `check_KIND` in the module here that is named like the noun's.
-
-    The module is loaded when a rule of the kind first judges.
-    """
-    module = import_module(f"loopkit.validators.{noun.__module__.rpartition('.')[2]}")
-    check: RuleCheck = getattr(module, f"check_{noun.kind}")
-    return check
 
 
 def _answer_of(
@@ -100,3 +140,277 @@ def _applies(guard: str, facts: Mapping[str, object]) -> bool:
 def _compile(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]], bool]]:
     guard = parse_guard(text)
     return guard.names, compile_guard(guard)
+
+
+async def check_min_chars(
+    rule: MinCharsRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
+    number = len(subject.content.strip())
+    if number >= rule.min_chars:
+        return []
+    has, least = plural(number, "character", ","), amount(rule.min_chars)
+    message = f"the text has {has}, at least {least} needed"
+    return [Fault(message, "too short", value=number)]
+
+
+async def check_max_chars(
+    rule: MaxCharsRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
+    number = len(subject.content.strip())
+    if number <= rule.max_chars:
+        return []
+    has, most = plural(number, "character", ","), amount(rule.max_chars)
+    message = f"the text has {has}, at most {most} allowed"
+    return [Fault(message, "too long", value=number)]
+
+
+async def check_matches(
+    rule: MatchesRule, subject: JudgedArtifact, setting: Setting
+) -> list[Fault]:
+    text = subject.content
+    if rule.outside_code:
+        text = without_code(text)
+    pattern, least, most = rule.matches, rule.count.min, rule.count.max
+    # Without an upper limit, counting can stop at the lower one.
+    number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
+    if number < least:
+        message = _too_few_message(rule, number, subject, setting)
+        return [Fault(message, f"too few {pattern}", value=number)]
+    if most is not None and number > most:
+        message = (
+            f"`{pattern}` matches {plural(number, 'time', ',')}, at most {amount(most)} allowed"
+        )
+        return [Fault(message, f"too many {pattern}", value=number)]
+    return []
+
+
+async def check_not_matches(
+    rule: NotMatchesRule, subject: JudgedArtifact, setting: Setting
+) -> list[Fault]:
+    text = subject.content
+    if rule.outside_code:
+        text = without_code(text)
+    faults: list[Fault] = []
+    line, counted_to = 1, 0
+    found = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
+    for index, match in enumerate(found):
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
+        excerpt = _excerpt(match.group())
+        message = f"`{excerpt}` is not allowed (nothing may match `{rule.not_matches}`)"
+        faults.append(Fault(message, excerpt, line=line, value=match.group(), index=index))
+    return faults
+
+
+def _too_few_message(
+    rule: MatchesRule, number: int, subject: JudgedArtifact, setting: Setting
+) -> str:
+    where = "text outside code" if rule.outside_code else "text"
+    if number or rule.count.min > 1:
+        times, least = plural(number, "time", ","), amount(rule.count.min)
+        return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
+    message = f"nothing in the {where} matches `{rule.matches}`"
+    inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)
+    return f"{message}; what matches stands inside code" if inside else message
+
+
+def _excerpt(text: str, limit: int = 80) -> str:
+    excerpt = " ".join(text.split())
+    return excerpt if len(excerpt) <= limit else f"{excerpt[: limit - 1]}…"
+
+
+WORKER = worker_command("loopkit.outside.plugin_worker")
+MAX_REASON = 1_000
+MAX_PRINTED = 500
+"""The most characters of a broken plug-in's output in the message."""
+
+
+class _Answer(BaseModel):
+    """The answer of the worker."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    findings: list[Finding] = []
+    error: str = ""
+
+
+async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
+    """A fault for each finding of the plug-in.
+
+    Anything else is not a verdict: raises CannotJudge, transient after a timeout.
+    """
+    try:
+        result = await run_command(
+            WORKER,
+            cwd=None if setting.folder is None else prepare(setting.folder),
+            env=worker_environment(rule.env),
+            stdin=json.dumps(_request(rule, subject, setting)),
+            timeout_s=rule.timeout,
+        )
+    except (CommandNotStarted, UnusableWorkspace) as error:
+        raise CannotJudge(_failure_text(rule, str(error), setting)) from error
+    except CommandTimeout as error:
+        reason = f"it took longer than {rule.timeout:g} s; give it more `timeout`, or less to do"
+        raise CannotJudge(
+            _failure_text(rule, reason, setting, error.stderr), "transient"
+        ) from error
+    found = _read_answer(rule, result, setting)
+    return [_fault_of_plugin(rule, finding, setting) for finding in found.findings]
+
+
+def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dict[str, Any]:
+    return {
+        "python": rule.python,
+        "folder": rule.folder,
+        "value": subject.data if subject.is_data else subject.content,
+        "context": {
+            "artifact": subject.artifact,
+            "attempt": setting.names.get("attempt", 1),
+            "input": setting.names.get("input", {}),
+            "arguments": rule.with_,
+            "seen": sees_values(rule, setting.names),
+        },
+    }
+
+
+def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _Answer:
+    try:
+        found = _Answer.model_validate_json(result.stdout)
+    except ValidationError as error:
+        code = result.exit_code
+        ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        reason = f"its process ended with {ended} and gave no answer"
+        raise CannotJudge(_failure_text(rule, reason, setting, result.stderr)) from error
+    if found.error:
+        raise CannotJudge(_failure_text(rule, found.error, setting, result.stderr))
+    return found
+
+
+def _failure_text(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
+    printed = tail("", stderr, MAX_PRINTED)
+    saying = f"; it printed:\n{printed}" if printed else ""
+    failed = f"the plug-in `{rule.python}` failed: {one_line(reason, MAX_REASON)}"
+    return setting.redact(f"{failed}{saying}")
+
+
+def _fault_of_plugin(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
+    levels = setting.severities.levels
+    if finding.severity and finding.severity not in levels:
+        reason = f"it returned the severity {finding.severity!r}; there are {', '.join(levels)}"
+        raise CannotJudge(_failure_text(rule, reason, setting))
+    message = setting.redact(finding.message)
+    return Fault(
+        message,
+        message,
+        setting.redact(one_line(finding.location)),
+        line=finding.line,
+        severity=finding.severity,
+        code=setting.redact(one_line(finding.code)),
+        key=setting.redact(one_line(finding.key)),
+        fields=further_fields(redact_data(finding.fields, setting.redact), ()),
+        value=message,
+    )
+
+
+MOST_CHARS = 120
+"""The most characters of an item in a message."""
+
+
+async def check_require(
+    rule: RequireRule, subject: JudgedArtifact, setting: Setting
+) -> list[Fault]:
+    """One fault for the artifact, or with `each` for every item that does not meet the condition.
+
+    A path that leads to no item passes; another rule can require that there are some
+    (`nodes.count > 0`). Names are those of the item, then `item`, `index`, `artifact` and those
+    of the setting. Data is read from fences and prose too; `schema` can require it to stand
+    alone. Raises GuardError.
+    """
+    data = data_of(subject, tolerant=True)
+    if isinstance(data, NoData):
+        return [unreadable(data.reason)]
+    requirement = parse_requirement(rule.require)
+    items = [("", data)] if rule.each is None else select(rule.each, data)
+    own = {subject.artifact: data, "artifact": data}
+    names = over(sees_data(rule, setting.names) | own, setting.names)
+    known: Known = {}
+    faults = (
+        _unmet_requirement(rule, location, item, index)
+        for index, (location, item) in enumerate(items)
+        if not requirement.holds(item, over({"item": item, "index": index}, names), known)
+    )
+    return list(islice(faults, MAX_FAULTS))
+
+
+def _unmet_requirement(rule: RequireRule, location: str, item: object, index: int) -> Fault:
+    place = f"{location}: " if location else ""
+    text = shorten(json.dumps(item, ensure_ascii=False), MOST_CHARS)
+    shown = f", it is {text}" if rule.each is not None else ""
+    message = f"{place}`{rule.require}` is required{shown}"
+    return Fault(message, rule.require, location, value=item, item=item, index=index)
+
+
+async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Setting) -> list[Fault]:
+    """One fault for each part of the data that is wrong, at its location."""
+    data = data_of(subject, tolerant=rule.tolerant)
+    if isinstance(data, NoData):
+        return [unreadable(data.reason)]
+    faults = _faults(data, rule)
+    return [_schema_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
+
+
+def _faults(data: object, rule: SchemaRule) -> list[tuple[str, str]]:
+    try:
+        return conform(data, parse_type(rule.schema_))[1]
+    except NotationError as error:
+        raise CannotJudge(f"the schema cannot be used: {error}") from error
+    except NotJudged as error:
+        raise CannotJudge(f"the data could not be checked against the schema: {error}") from error
+
+
+def _schema_fault(location: str, message: str, data: object) -> Fault:
+    placed = f"{location}: {message}" if location else message
+    return Fault(placed, message, location, value=data)
+
+
+async def check_section(
+    rule: SectionRule, subject: JudgedArtifact, _setting: Setting
+) -> list[Fault]:
+    message = _missing_message(rule, subject.content)
+    return [Fault(message, f"section {rule.section}")] if message else []
+
+
+def _missing_message(rule: SectionRule, text: str) -> str:
+    """The message for a missing part; empty where nothing is missing."""
+    if section(text, rule.section, placeholders=rule.placeholders) is not None:
+        return ""
+    if (written := section(text, rule.section)) is not None:
+        return f'the section "{rule.section}" has only a placeholder under it: {one_line(written)}'
+    if has_section(text, rule.section):
+        return f'the section "{rule.section}" has no text under it'
+    if not rule.or_title:
+        return (
+            f'no section "{rule.section}": it needs a heading or a label '
+            f"`**{rule.section}:**`, with text under it"
+        )
+    if not title_has_text(text):
+        return f'no section "{rule.section}", and no title with text under it'
+    if title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
+        return f'no section "{rule.section}", and the title is only a placeholder'
+    return ""
+
+
+CHECKS: Mapping[str, RuleCheck] = {
+    "acyclic": check_acyclic,
+    "command": check_command,
+    "lookup": check_lookup,
+    "matches": check_matches,
+    "max_chars": check_max_chars,
+    "min_chars": check_min_chars,
+    "not_matches": check_not_matches,
+    "python": check_python,
+    "require": check_require,
+    "schema": check_schema,
+    "section": check_section,
+}
+"""The check of each kind of rule that needs no model."""

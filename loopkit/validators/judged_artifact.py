@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from loopkit.machine.known import over
+from loopkit.machine.scope import over
 from loopkit.text.markdown import with_line_feeds
 from loopkit.values import Value
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from loopkit.language import DataFile, Lookup, LookupRule
-from loopkit.language.guard import parse_path, parse_requirement, select
-from loopkit.language.guard.paths import ITEMS
+from loopkit.language.guard.evaluate import ITEMS, parse_path, select
+from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.json_schema.equality import canonical
-from loopkit.machine.known import over
-from loopkit.machine.path_values import (
+from loopkit.language.validators import DataFile, Lookup, LookupRule
+from loopkit.machine.item_list import (
     MAX_HINTS,
     Same,
     choices,
@@ -19,6 +18,7 @@ from loopkit.machine.path_values import (
     value_text,
     values_at,
 )
+from loopkit.machine.scope import over
 from loopkit.validators.data import NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact

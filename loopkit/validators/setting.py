@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from loopkit.language.severities import Severities
+from loopkit.language.facts import Severities
 from loopkit.outside.processes import CommandResult, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.values import NOTHING, Mutable

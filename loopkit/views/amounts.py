@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from loopkit.engine.events import Usage
+from loopkit.engine.records import Usage
 from loopkit.text import plural
 
 LEAST_USD = 0.0001

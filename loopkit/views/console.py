@@ -1,19 +1,26 @@
-"""A run as lines on a console: the text of each event, live and afterwards."""
+"""A run as lines on a console: the text of each event, live and afterwards.
+
+Events as lines of JSON, the same wherever they are printed or sent.
+
+Progress of a family: a run and its children, folded from the events of all of them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
+    ENDS,
     Alerted,
     Baselined,
     ChildEnded,
+    ChildStarted,
     Decided,
     Emitted,
     Failed,
@@ -30,17 +37,17 @@ from loopkit.engine.events import (
     Settled,
     Started,
     Suspended,
-    Usage,
     Waiting,
     Worked,
 )
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.records import Usage
 from loopkit.text import one_line, or_empty, plural
-from loopkit.text.run_ids import KEY_WIDTH
+from loopkit.text.run_ids import KEY_WIDTH, ancestors_of, place_of
 from loopkit.validators.judges.prompt import reask_reason
-from loopkit.views.amounts import until, usage_suffix
-from loopkit.views.history import origins_of, reviewers_of, weight
-from loopkit.views.progress import MODEL_WIDTH, WHOLE, Progress
+from loopkit.views.amounts import money, until, usage_suffix
+from loopkit.views.progress import MODEL_WIDTH, WAIT_RANK, WHOLE, Part, Progress, status
+from loopkit.views.review import origins_of, reviewers_of, weight
 
 NAME_WIDTH = 14
 MAX_LISTED = 10
@@ -53,7 +60,7 @@ MESSAGE_WIDTH = 200
 RULE = re.compile(r"([=_*~#-])\1{9,}")
 """A rule that a program draws in its output: on one line it leaves no room for what it says."""
 
-Tone = Literal["plain", "good", "bad", "odd", "faint"]
+LineTone = Literal["plain", "good", "bad", "odd", "faint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Line:
     before: str
     word: str = ""
     after: str = ""
-    tone: Tone = "plain"
+    tone: LineTone = "plain"
 
     @property
     def text(self) -> str:
@@ -77,7 +84,7 @@ DOUBT_OUTCOMES = {
 }
 """By policy or choice: what happens to a call in doubt."""
 
-VERDICT_TONES: dict[str, Tone] = {"pass": "good", "warn": "odd", "fail": "bad"}
+VERDICT_TONES: dict[str, LineTone] = {"pass": "good", "warn": "odd", "fail": "bad"}
 
 
 def lines(before: Progress, stored: Stored) -> Iterator[Line]:
@@ -145,7 +152,7 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
         yield _row("", cost, word=word, tone=tone)
 
 
-def _tool_result(event: Replied) -> tuple[str, Tone]:
+def _tool_result(event: Replied) -> tuple[str, LineTone]:
     """The result of a tool, in a few words."""
     if event.found_clean is not None:
         found = _count_diagnostics(event.text)
@@ -172,7 +179,7 @@ def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Li
     who = f"`{call.agent}` " if call is not None and call.role in ("judge", "tool") else ""
     who += f"({call.asked_at}) " if call is not None and call.role == "judge" else ""
     again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
-    tone: Tone = "bad" if event.retry_at is None else "odd"
+    tone: LineTone = "bad" if event.retry_at is None else "odd"
     text = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"
     yield _row("", f"{text}{usage_suffix(event.usage)}{again}", who=who, word="failed", tone=tone)
 
@@ -204,7 +211,7 @@ def _lines_for_emitted(event: Emitted, *_: object) -> Iterator[Line]:
 
 def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
     result = event.result
-    tone: Tone = "good" if result["success"] else "bad"
+    tone: LineTone = "good" if result["success"] else "bad"
     item = f"{one_line(event.key, KEY_WIDTH)}: " if event.key else ""
     calls = plural(event.usage.agent_calls, "call")
     kind = "success" if result["success"] else "failure"
@@ -251,7 +258,7 @@ def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
 
 
 def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
-    tone: Tone = "good" if event.success else "bad"
+    tone: LineTone = "good" if event.success else "bad"
     yield Line("", event.outcome, f" ({'success' if event.success else 'failure'})", tone)
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
 
@@ -344,7 +351,7 @@ def _without_known_faults(before: Progress, message: str) -> str:
     return one_line(re.sub(r";(?= *;)", "", line).strip(" :;"), MESSAGE_WIDTH)
 
 
-def _row(name: str, text: str, *, who: str = "", word: str = "", tone: Tone = "plain") -> Line:
+def _row(name: str, text: str, *, who: str = "", word: str = "", tone: LineTone = "plain") -> Line:
     return Line(f"  {name:<{NAME_WIDTH}} {who}", word, text, tone)
 
 
@@ -372,3 +379,136 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
     "finished": _lines_for_finished,
     "cancelled": _lines_for_cancelled,
 }
+
+
+def event_line(run: str, stored: Stored) -> str:
+    """An event as one line of JSON: its place in the journal, then its fields."""
+    place = {"run": run, "seq": stored.seq, "epoch": stored.epoch, "time": stored.at}
+    head = {**place, "type": stored.event.type}
+    return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)
+
+
+STOPS = ("waiting", "suspended", *ENDS)
+"""After one of these events a child is idle until its next event."""
+
+
+class FamilyProgress:
+    """The present progress of a run and its children, for a person who watches it."""
+
+    def __init__(self) -> None:
+        self._own = Progress()
+        self._known: dict[str, Progress] = {}
+        """The children that have not ended, by id."""
+        self._places: dict[str, str] = {}
+        """The place of each child in the family, by id."""
+        self._ids: dict[tuple[str, str], str] = {}
+        """The id of each of these children, by its parent and key."""
+        self._only: dict[str, str] = {}
+        """By the id of a run: its child, if the state that began it has no other."""
+        self._working: dict[str, None] = {}
+        """The children that are working."""
+        self._usage = Usage()
+        """The usage of the known children."""
+        self._calls = 0
+        self._asking: set[str] = set()
+
+    def take(self, run: str, stored: Stored) -> None:
+        """Take in the next event of a run of the family."""
+        if run not in self._places:
+            self._own = self._own.after(stored)
+        else:
+            self._take_of_child(run, stored)
+        if isinstance(stored.event, ChildStarted):
+            self._begin(run, stored.event)
+        elif isinstance(stored.event, ChildEnded):
+            self._end(run, stored.event)
+
+    def begin(self, run: str, events: Iterable[Stored]) -> None:
+        """Take in the earlier events of a run."""
+        for stored in events:
+            self.take(run, stored)
+        self._working.pop(run, None)
+
+    def lines(self, run: str, stored: Stored) -> Iterator[Line]:
+        """The lines about the next event; those about a child begin with its place."""
+        place = self._places.get(run)
+        if place is None:
+            yield from lines(self._own, stored)
+        elif stored.event.type not in ENDS:
+            # The parent's own event reports the end of a child, with its cost.
+            for line in lines(self._known.get(run, Progress()), stored):
+                yield replace(line, before=f"{place} {line.before.removeprefix('  ')}")
+
+    def few_lines(self, run: str, stored: Stored) -> Iterator[Line]:
+        """The lines about the next event; for one of several children only if a person must act."""
+        if run not in self._places or self._is_only(run) or _calls_for_somebody(stored):
+            yield from self.lines(run, stored)
+
+    def status(self, now: float) -> tuple[Part, ...]:
+        """The parts of the status of the family, in display order."""
+        only = self._only.get(self._own.run)
+        if only in self._working:
+            name = f"{self._own.state}/{self._known[only].state or 'starts'}"
+            return status(replace(self._total(self._known[only]), state=name), now)
+        if not self._own.items:
+            return status(self._own, now)
+        own, total = self._own, self._total(Progress())
+        parts = (
+            Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),
+            Part(f"{len(self._working)} running" if self._working else "", WAIT_RANK),
+            Part(f"{len(self._asking)} waiting" if self._asking else "", 3),
+            Part(plural(total.calls, "call") if total.calls else "", 5),
+            Part(", ".join(money(total.usage)), 2),
+        )
+        return tuple(part for part in parts if part.text)
+
+    def _total(self, one: Progress) -> Progress:
+        """The progress of one run, with the usage of the whole family."""
+        calls = self._own.calls + self._calls
+        return replace(one, calls=calls, usage=self._own.usage.plus(self._usage))
+
+    def _is_only(self, run: str) -> bool:
+        """Whether no other run of the family can work at the same time as a child."""
+        parent = next(ancestors_of(run), "")
+        return self._only.get(parent) == run and (
+            parent not in self._places or self._is_only(parent)
+        )
+
+    def _begin(self, parent: str, event: ChildStarted) -> None:
+        self._places[event.child] = place_of(event.state, event.key, self._places.get(parent, ""))
+        self._ids[parent, event.key] = event.child
+        if not event.key:
+            self._only[parent] = event.child
+
+    def _end(self, parent: str, event: ChildEnded) -> None:
+        child = self._ids.pop((parent, event.key), "")
+        known = self._known.pop(child, Progress())
+        # The parent counts it from now on.
+        self._usage, self._calls = self._usage.minus(known.usage), self._calls - known.calls
+        self._places.pop(child, None)
+        self._only.pop(parent, None)
+        self._forget(child)
+
+    def _forget(self, child: str) -> None:
+        self._working.pop(child, None)
+        self._asking.discard(child)
+
+    def _take_of_child(self, run: str, stored: Stored) -> None:
+        before = self._known.get(run, Progress())
+        after = self._known[run] = before.after(stored)
+        if after.usage is not before.usage:
+            self._usage = self._usage.minus(before.usage).plus(after.usage)
+        self._calls += after.calls - before.calls
+        self._forget(run)
+        if stored.event.type == "waiting":
+            self._asking.add(run)
+        if stored.event.type not in STOPS:
+            self._working[run] = None
+
+
+def _calls_for_somebody(stored: Stored) -> bool:
+    event = stored.event
+    if isinstance(event, Suspended):
+        # The person who interrupted the family knows already.
+        return not event.is_pause
+    return event.type == "waiting"

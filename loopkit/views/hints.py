@@ -6,15 +6,16 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from loopkit.agents.model.catalogue import near_model
+from loopkit.agents.model.pricing import near_model
 from loopkit.drive.advance import CHANGE_IT
 from loopkit.drive.stored_runs import OpenQuestion, StoredRuns
-from loopkit.engine.events import Suspended, Waiting, Wanted
+from loopkit.engine.events import Suspended, Waiting
+from loopkit.engine.payloads import Wanted
 from loopkit.engine.state import RunState
-from loopkit.language import Machine
-from loopkit.language.datatypes import parse_record
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.machine import Machine
 from loopkit.text import one_line, printable
-from loopkit.text.command_lines import delivery_line, resume_line
+from loopkit.text.run_ids import delivery_line, resume_line
 from loopkit.views.amounts import moment
 
 MOST_ASKED = 10

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     ChildEnded,
     ChildStarted,
@@ -20,10 +20,10 @@ from loopkit.engine.events import (
     Resumed,
     Started,
     Suspended,
-    Usage,
     Waiting,
     Worked,
 )
+from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
 from loopkit.views.amounts import duration, money, until
 

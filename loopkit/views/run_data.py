@@ -1,19 +1,39 @@
-"""Runs as data for other programs: what an API tells of each."""
+"""Runs as data for other programs: what an API tells of each.
+
+The summary of a run: its status, its usage, its last report, and what comes next.
+
+Versions of an artifact: all of them, the findings in each, and how two differ.
+
+The children of a run: a table in the order of their lists; a long list is cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.events import HumanAnswer, Suspended, Usage, Waiting
-from loopkit.engine.findings import Report
-from loopkit.engine.records import Record
-from loopkit.engine.state import RunState
+from loopkit.engine.events import Event, Suspended, Waiting, Worked
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.payloads import Artifact, HumanAnswer
+from loopkit.engine.records import Record, Usage
+from loopkit.engine.state import Child, RunState
 from loopkit.journal.records import RunRow
-from loopkit.text.run_ids import ancestors_of
-from loopkit.views.summary import status_of
-from loopkit.views.version_diff import KeptVersion
+from loopkit.machine.scope import ReportItems
+from loopkit.text import columns, indent_lines, item, one_line, or_empty, plural
+from loopkit.text.json_text import text_or_json
+from loopkit.text.run_ids import ancestors_of, place_of, resume_line
+from loopkit.views.amounts import cost_of, duration, usage_text
+from loopkit.views.review import (
+    artifact_lines,
+    phase_and_fallback,
+    report_lines,
+    verdict_text,
+    version_suffix,
+)
 
 
 class RunSummary(Record, frozen=True, kw_only=True):
@@ -199,3 +219,228 @@ def as_shown_version(kept: KeptVersion) -> ShownVersion:
         size=len(artifact.text),
         report=kept.report,
     )
+
+
+def status_of(state: RunState, *, is_driven: bool) -> str:
+    """The status in one word; `interrupted` if the process that drove the run is gone."""
+    if state.waits_for_children:
+        return "waiting"
+    is_under_way = state.status in ("new", "running")
+    return "interrupted" if is_under_way and not is_driven else state.status
+
+
+def standing_of(state: RunState) -> str:
+    """The active state of a run, or its outcome."""
+    if state.finished is None:
+        return state.state
+    return f"{state.finished.outcome} ({'success' if state.finished.success else 'failure'})"
+
+
+def summary(
+    state: RunState,
+    hints: Sequence[str],
+    usage: Usage,
+    *,
+    is_driven: bool,
+    items: ReportItems | None = None,
+) -> Iterator[str]:
+    """A run in lines, each a paragraph, without the open question, which has a view of its own.
+
+    `hints` are the commands that continue a suspended run; `usage` is that of its family;
+    `items` are the further fields of findings in its machine.
+    """
+    status, place = status_of(state, is_driven=is_driven), standing_of(state)
+    yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
+    yield f"spent: {usage_text(usage)}, {duration(usage.time_s)} of work"
+    yield from _answers(state)
+    for name, value in state.input.items():
+        yield f"input {name}: {one_line(or_empty(text_or_json(value)), 80)}"
+    if state.status != "waiting":
+        # The open question shows the route and its report itself.
+        entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
+        yield "route: " + " → ".join((*entered, state.state))
+        yield from report_lines(state.last_report, items=items)
+    if state.suspended is not None:
+        why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
+        yield f"{why}{state.suspended.message}"
+        yield from hints
+    elif state.finished is not None and state.error:
+        yield f"ended after an error: {state.error}"
+    elif status == "interrupted":
+        yield f"resume with: {resume_line(state.run)}"
+    yield from _trees(state)
+    yield from _results(state)
+
+
+def filled_in(form: Mapping[str, object]) -> dict[str, str]:
+    """What an answer says in each field of the form, but for those that are left empty."""
+    return {name: text_or_json(value) for name, value in form.items() if value is not None}
+
+
+def _answers(state: RunState) -> Iterator[str]:
+    for name, answer in state.answers.items():
+        filled = ", ".join(f"{field} {value}" for field, value in filled_in(answer.form).items())
+        edited = "edited" if answer.edit is not None else ""
+        details = "; ".join(part for part in (one_line(answer.comment), filled, edited) if part)
+        more = f": {details}" if details else ""
+        yield f"answer {name}: {answer.choice} (by {answer.by}){more}"
+
+
+def _trees(state: RunState) -> Iterator[str]:
+    """The folders in which the run works, or has left its work, instead of a workspace."""
+    verb = "left its work" if state.is_over else "works"
+    for isolated in state.isolated.values():
+        if isolated.source not in state.merged:
+            yield f"{verb} in {isolated.place}, not in {isolated.source}"
+
+
+def _results(state: RunState) -> Iterator[str]:
+    if state.finished is None:
+        return
+    for name, value in state.finished.result.items():
+        label = version_suffix(state.finished.picked[name])
+        shown = text_or_json(value)
+        yield f"result {name}{label}:\n{indent_lines(or_empty(shown), '  ')}"
+
+
+@dataclass(slots=True)
+class KeptVersion:
+    """One version of an artifact, and the last report on it."""
+
+    number: int
+    artifact: Artifact
+    report: Report | None = None
+
+    @property
+    def title(self) -> str:
+        """`plan 2, attempt 2 by draft: fail, 1 blocking finding`."""
+        by = f"attempt {self.artifact.attempt} by {self.artifact.author}"
+        edited = ", edited" if self.artifact.edited else ""
+        verdict = verdict_text(self.report) if self.report is not None else "not judged"
+        name = f"{self.artifact.name} {self.number}"
+        return one_line(f"{name}, {by}{phase_and_fallback(self.artifact.made)}{edited}: {verdict}")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.report.findings if self.report is not None else ()
+
+
+def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
+    """Every version of each artifact of a run, oldest first."""
+    found: dict[str, list[KeptVersion]] = {}
+    for event in events:
+        if not isinstance(event, Worked):
+            continue
+        if event.artifact is not None:
+            versions = found.setdefault(event.artifact.name, [])
+            versions.append(KeptVersion(len(versions) + 1, event.artifact))
+        if event.report is not None:
+            # A report may be about an earlier version than the last.
+            known = found.get(event.report.artifact, ())
+            about = [each for each in known if event.report.version in (0, each.number)]
+            if about:
+                about[-1].report = event.report
+    return found
+
+
+def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
+    """How two versions differ, in their texts and in their findings."""
+    yield f"--- {before.title}"
+    yield f"+++ {after.title}"
+    old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
+    yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
+    yield from _findings("Found only in", before, after)
+    yield from _findings("Found only in", after, before)
+
+
+def _findings(title: str, here: KeptVersion, there: KeptVersion) -> Iterator[str]:
+    known = {finding.id for finding in there.findings}
+    if only := [finding for finding in here.findings if finding.id not in known]:
+        yield f"{title} {here.artifact.name} {here.number}:"
+        yield from (item(finding.message) for finding in only)
+
+
+MOST_SHOWN = 20
+BEGUN = "not ended"
+
+
+class Row(NamedTuple):
+    """A child, whether it has begun or not."""
+
+    place: str
+    run: str
+    """Empty if it never began."""
+    outcome: str
+    """Empty if it has not ended."""
+    success: bool
+    result: Mapping[str, Any]
+
+
+def rows_of(state: RunState) -> Iterator[tuple[str, list[Row]]]:
+    """The children of each state of a run, in the order of their lists."""
+    for name, children in state.children.items():
+        begun = sorted(children.values(), key=lambda child: child.started.index)
+        rows = [_row(child) for child in begun]
+        if name != state.state and name in state.artifacts and begun[0].started.key:
+            # Children that never began are known from the results alone.
+            rows += [
+                Row(place_of(name, key), "", one["outcome"], False, one)
+                for key, one in state.artifacts[name].data.items()
+                if key not in children
+            ]
+        yield name, rows
+
+
+def _row(child: Child) -> Row:
+    place, run = place_of(child.started.state, child.started.key), child.started.child
+    if child.ended is None:
+        return Row(place, run, "", False, {})
+    result = child.ended.result
+    return Row(place, run, result["outcome"], result["success"], result)
+
+
+def rows_to_show(rows: Sequence[Row]) -> list[Row]:
+    """All rows, or if there are many, the first that have not succeeded."""
+    if len(rows) <= MOST_SHOWN:
+        return list(rows)
+    return [row for row in rows if not row.success][:MOST_SHOWN]
+
+
+def child_lines(
+    state: RunState, name: str, rows: Sequence[Row], known: Mapping[str, RunState], driven: bool
+) -> Iterator[str]:
+    """The children of a state; `known` has the states of those shown that have not ended."""
+    children = list(state.children[name].values())
+    total = children[0].started.of
+    if total > 1 or children[0].started.key:
+        yield f"{name}: {', '.join(_counts_by_outcome(rows, total))}"
+    shown = rows_to_show(rows)
+    table = [_cells(row, known.get(row.run), driven) for row in shown]
+    if table:
+        for line in columns([("item", "status", "rounds", "calls", "cost"), *table], "<<>>>"):
+            yield f"  {line}"
+    if len(rows) > len(shown):
+        yield f"  and {len(rows) - len(shown):,} more: loopkit runs ls {state.run}"
+
+
+def _counts_by_outcome(rows: Sequence[Row], total: int) -> Iterator[str]:
+    yield plural(total, "item", ",")
+    counts = Counter(row.outcome or BEGUN for row in rows)
+    yield from (f"{count:,} {outcome}" for outcome, count in counts.items())
+    if (missing := total - len(rows)) > 0:
+        yield f"{missing:,} not begun"
+
+
+def _cells(row: Row, state: RunState | None, driven: bool) -> tuple[str, ...]:
+    if row.outcome:
+        result = row.result
+        status = f"{row.outcome} ({'success' if row.success else 'failure'})"
+        amounts = (str(result["rounds"]), str(result["calls"]), cost_of(result["cost"]))
+        return row.place, status, *(amounts if row.run else ("", "", ""))
+    if state is None:
+        return row.place, "new", "", "", ""
+    status = status_of(state, is_driven=driven)
+    if state.state:
+        status = f"{status} at {state.state}"
+    usage, rounds = state.usage, str(len(state.rounds))
+    return row.place, status, rounds, str(usage.agent_calls), cost_of(usage.cost_usd)

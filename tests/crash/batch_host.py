@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.app import App
-from loopkit.cli.batch.driving import BatchDriver
-from loopkit.cli.batch.lines import Batch
-from loopkit.cli.batch.results import open_results
-from loopkit.drive.account import Account
+from loopkit.cli.batch import Batch, BatchDriver, open_results
+from loopkit.drive.limits import Account
 from loopkit.engine.events import InDoubt, Replied
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, load

@@ -34,15 +34,13 @@ from typing import Any, Literal
 from loopkit.agents.model import client
 from loopkit.app import App, Script
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.repair import AS_IT_IS, Mend
 from loopkit.engine.events import (
     Decided,
-    Delivery,
     Emitted,
     Failed,
     Finished,
-    HumanAnswer,
     InDoubt,
     Intended,
     Replied,
@@ -51,12 +49,13 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input
-from loopkit.scenario import load_scenario
+from loopkit.scenario.cases import load_scenario
 from tests.commits import Row, watched
 
 Moment = Literal["before", "after"]

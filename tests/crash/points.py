@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loopkit.engine.events import HumanAnswer
+from loopkit.engine.payloads import HumanAnswer
 from tests.providers.openai_mock import OpenAIMock
 from tests.support import ROOT
 from tests.warm import ran

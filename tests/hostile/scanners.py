@@ -19,34 +19,36 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from loopkit.agents.command import read_stream_json
+from loopkit.agents.model.client import retry_after_s
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.retry_after import retry_after_s
-from loopkit.checks.mentions import in_template
-from loopkit.document import to_yaml
-from loopkit.drive.fields import extract
-from loopkit.engine.events import Artifact
-from loopkit.engine.identity import finding_id
+from loopkit.checks.subject import in_template
+from loopkit.document.writing import to_yaml
+from loopkit.drive.replies import extract
+from loopkit.engine.findings import finding_id
 from loopkit.engine.ledger import normalise
-from loopkit.language import Extract, VerdictReading
-from loopkit.language.guard import parse as parse_guard
-from loopkit.language.severities import Severities
-from loopkit.language.template import parse as parse_template
-from loopkit.language.template.filters import FILTERS
-from loopkit.language.template.meter import fresh_budget
+from loopkit.engine.payloads import Artifact
+from loopkit.language.facts import Severities
+from loopkit.language.guard.grammar import parse as parse_guard
+from loopkit.language.states.state import Extract
+from loopkit.language.template.errors import fresh_budget
+from loopkit.language.template.rendering import parse as parse_template
+from loopkit.language.template.sandbox import FILTERS
+from loopkit.language.validators.report_map import VerdictReading
 from loopkit.text import as_nfc, indent_lines, one_line, printable
+from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
-from loopkit.text.transcript import messages_of
-from loopkit.validators.command.junit import read_junit
-from loopkit.validators.command.lines import read_lines
-from loopkit.validators.command.output import failure
-from loopkit.validators.command.reader import Reading
-from loopkit.validators.command.report import read_program_report
-from loopkit.validators.command.sarif import read_sarif
-from loopkit.validators.judges.own_form import OwnForm
+from loopkit.validators.command import failure
+from loopkit.validators.command_reports import (
+    Reading,
+    read_junit,
+    read_lines,
+    read_program_report,
+    read_sarif,
+)
+from loopkit.validators.judges.prompt import OwnForm
 from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.text import read_verdict
-from loopkit.validators.judges.text_form import TextForm
+from loopkit.validators.judges.text import TextForm, read_verdict
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",

@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.answer_caps import TAKES_NO_CAP, answer_caps, thinking_budget
-from loopkit.agents.model.catalogue import _table, known_model
+from loopkit.agents.model.pricing import (
+    TAKES_NO_CAP,
+    _table,
+    answer_caps,
+    known_model,
+    thinking_budget,
+)
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
-from loopkit.language import ModelAgent
+from loopkit.language.agents.model import ModelAgent
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, openai_answer

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.chat_answer import chat_answer
-from loopkit.engine.events import Failed, Intended, Replied, Suspended, TokenUse
+from loopkit.agents.model.pricing import known_model
+from loopkit.agents.model.reply import chat_answer
+from loopkit.engine.events import Failed, Intended, Replied, Suspended
+from loopkit.engine.payloads import TokenUse
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.support import Desk, Played

@@ -13,7 +13,7 @@ import pytest
 
 from loopkit import arun
 from loopkit.agents.model import client
-from loopkit.agents.model.received import Received
+from loopkit.agents.model.failure_cause import Received
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
 from tests.waiting import until

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from loopkit.agents.model.catalogue import known_model
 from loopkit.agents.model.http_guard import SentElsewhere, close_transports, guard_transports
+from loopkit.agents.model.pricing import known_model
 from loopkit.engine.events import Failed, Intended, Replied
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer

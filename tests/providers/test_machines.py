@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.engine.events import Failed, Finished, Intended, Replied, Suspended
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer

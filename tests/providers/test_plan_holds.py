@@ -9,7 +9,8 @@ import pytest
 
 from loopkit.engine.events import Intended
 from loopkit.language.load import load
-from loopkit.views.plan import Plan, plan_of, plan_text
+from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.planned import Plan, plan_of
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, openai_answer
 from tests.providers.server import Received

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from loopkit.engine.events import Failed, Replied, Suspended
-from loopkit.engine.identity import finding_id
+from loopkit.engine.findings import finding_id
 from loopkit.testing import load_suite
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer

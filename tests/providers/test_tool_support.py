@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.agents.model.catalogue import known_model
-from loopkit.agents.model.pricing import input_bound
-from loopkit.agents.model.tool_support import NO_TOOLS, has_tools, takes_schema_too
+from loopkit.agents.model.pricing import input_bound, known_model
+from loopkit.agents.model.reply import NO_TOOLS, has_tools, takes_schema_too
 from loopkit.agents.port import Message, Request, Tool
-from loopkit.engine.events import ToolCall
-from loopkit.language import ModelAgent
+from loopkit.engine.payloads import ToolCall
+from loopkit.language.agents.model import ModelAgent
 from tests.providers.tool_talk import FUNCTION
 
 FORMAT = {

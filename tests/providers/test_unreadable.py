@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.model.received import MOST_KEPT_BYTES, Received, tokens_in
+from loopkit.agents.model.failure_cause import MOST_KEPT_BYTES, Received, tokens_in
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.views.amounts import usage_text
 from tests.providers.conftest import KEY, KEY_VARIABLE

@@ -12,8 +12,8 @@ import msgspec
 from loopkit.agents.model import client
 from loopkit.agents.model.agent import ModelAgentPort
 from loopkit.agents.port import Message, Reply, Request, Tool
-from loopkit.engine.events import ToolCall
-from loopkit.language import ModelAgent
+from loopkit.engine.payloads import ToolCall
+from loopkit.language.agents.model import ModelAgent
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, json_answer
 

@@ -13,7 +13,7 @@ import pytest
 
 from loopkit.app import App
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import Baselined, Worked
 from loopkit.engine.state import RunState
 from loopkit.language.load import load

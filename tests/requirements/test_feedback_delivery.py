@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Decided, Emitted, Feedback
+from loopkit.engine.events import Decided, Emitted
+from loopkit.engine.payloads import Feedback
 from tests.support import (
     PASS,
     Desk,

@@ -18,18 +18,19 @@ from typing import Any, cast
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.agents.refusals import refuse_misnamed
+from loopkit.agents.players import refuse_misnamed
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.breaker import Breakers
-from loopkit.engine.events import Failed, HumanAnswer, Intended, Refused
+from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.retries import Breakers
+from loopkit.engine.events import Failed, Intended, Refused
+from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import NewRecord
 from loopkit.language.load import load, load_text
-from loopkit.scenario import load_scenario
+from loopkit.scenario.cases import load_scenario
 from tests.support import (
     Desk,
     QuickClock,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.engine.events import Artifact
 from loopkit.engine.ledger import normalise
+from loopkit.engine.payloads import Artifact
 from tests.support import PASS, Desk, Played, fails, scenario
 
 MACHINE = """

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Replied, Suspended
-from loopkit.language.severities import Severities
-from loopkit.views.history import resolution_lines
+from loopkit.language.facts import Severities
+from loopkit.views.review import resolution_lines
 from tests.requirements.test_counting import CRASHED, LEVELS, found, play
 from tests.support import PASS, Desk, Played, fails, scenario
 

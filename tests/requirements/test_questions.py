@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.agents.port import NotRunnable
+from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import Emitted
 from loopkit.engine.macrostep import Engine
 from loopkit.machine.program import Program

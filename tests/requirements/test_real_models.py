@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.assignment import with_models
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.players import with_models
+from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
-from loopkit.drive.breaker import Breakers
+from loopkit.drive.retries import Breakers
 from loopkit.engine.events import Failed, Held, Intended, Replied
 from loopkit.language.load import load
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer

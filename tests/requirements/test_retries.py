@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.breaker import PROBE_S, Breakers
+from loopkit.drive.retries import PROBE_S, Breakers
 from loopkit.engine.events import Failed, Held, Intended
 from loopkit.language.load import load
 from tests.support import Desk, Played, QuickClock, scenario

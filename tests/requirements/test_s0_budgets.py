@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Decided, Feedback
+from loopkit.engine.events import Decided
+from loopkit.engine.payloads import Feedback
 from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from loopkit.app import App, Script
-from loopkit.drive.standalone import StandaloneValidator
+from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.engine.findings import Report
 from loopkit.language.load import load
-from loopkit.scenario import load_scenario
+from loopkit.scenario.cases import load_scenario
 from tests.support import (
     PASS,
     PLAN_REVIEW,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import ChildEnded, ChildStarted, Event, Intended, Replied
 from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input

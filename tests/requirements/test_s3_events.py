@@ -9,10 +9,9 @@ import pytest
 
 from loopkit.engine.events import Decided, Emitted, Intended, Worked
 from loopkit.views.console import lines
+from loopkit.views.plan.planned import prompt_lines
 from loopkit.views.progress import Progress
-from loopkit.views.prompt_sizes import prompt_lines
-from loopkit.views.summary import summary
-from loopkit.views.version_diff import diff_lines, versions_of
+from loopkit.views.run_data import diff_lines, summary, versions_of
 from tests.support import Desk, Played, scenario
 
 MACHINE = """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.waiting import LONG_S, until

@@ -1,25 +1,51 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
 Each of its fallbacks is called like an agent of its own.
+
+A request of the driver → the arguments of one LiteLLM call.
+
+JSON Schemas of answers, in the form that providers accept.
+
+The messages of a conversation in the form of OpenAI's chat, with the calls of tools.
+
+Calls that another provider's model made, and all calls for a model without tools, are put into
+words: a provider refuses the ids and the signed thoughts of another.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from loopkit.agents.model import client
-from loopkit.agents.model.answer_caps import answer_caps
-from loopkit.agents.model.chat_answer import chat_answer
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.pricing import cost, input_bound, quote
-from loopkit.agents.model.received import Received, tokens_in
-from loopkit.agents.model.reply import read_reply
-from loopkit.agents.model.request import arguments, native_schema
-from loopkit.agents.model.schema import without_added_nulls
-from loopkit.agents.model.tool_support import offered_tools
-from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.engine.events import Usage
-from loopkit.language import ModelAgent
+from loopkit.agents.model.failure_cause import Received, tokens_in
+from loopkit.agents.model.pricing import (
+    answer_caps,
+    cost,
+    input_bound,
+    known_model,
+    provider_of,
+    quote,
+)
+from loopkit.agents.model.reply import (
+    chat_answer,
+    fields_to_return,
+    has_tools,
+    is_from,
+    offered_tools,
+    read_reply,
+    takes_schema_too,
+    tool_arguments,
+)
+from loopkit.agents.port import AgentError, Message, Reply, Request
+from loopkit.engine.payloads import ToolCall
+from loopkit.engine.records import Usage
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.json_schema import part_at, parts, rewrite, steps_of
+from loopkit.text.json_text import NoJson, parse_output
 
 
 class ModelAgentPort:
@@ -78,3 +104,332 @@ def _add_cost(
         error.charged, error.tokens = False, used.total
         error.cost_usd = cost(agent, request.model, used, None)
     return error
+
+
+MARKED = frozenset({
+    "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "openrouter",
+    "vertex_ai-anthropic_models",
+})  # fmt: skip
+"""Providers of Claude, by the prefix of the model, or by the table if it has none."""
+
+
+def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
+    """The keyword arguments of `litellm.acompletion`, without retries and timeout."""
+    keywords: dict[str, Any] = {
+        "model": request.model,
+        "messages": chat_messages(
+            _messages(agent, request), request.model, has_tools=has_tools(agent, request.model)
+        ),
+        **agent.params,
+        **tool_arguments(agent, request),
+    }
+    if request.cap is not None:
+        keywords["max_tokens"] = request.cap
+    if agent.base_url is not None:
+        keywords["base_url"] = agent.base_url
+    if agent.api_key_env is not None:
+        keywords["api_key"] = os.environ.get(agent.api_key_env)
+    if (schema := native_schema(agent, request)) is not None:
+        keywords["response_format"] = _response_format(strict_form(schema))
+    if request.is_sent_again and _is_marked(request.model):
+        # Writing it to the cache costs a quarter more; reading it there costs a tenth.
+        keywords.setdefault("cache_control_injection_points", _cache_points(request.messages))
+    return keywords
+
+
+def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
+    """The schema that is sent as such; None where there is none, or it is asked for in words."""
+    form = None if request.schema is None else native_form(request.schema)
+    if offered_tools(agent, request) and not takes_schema_too(agent, request.model):
+        return None
+    if agent.structured is not None:
+        return form or request.schema if agent.structured == "native" else None
+    known = known_model(request.model)
+    return form if known is not None and known.native_schema else None
+
+
+def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
+    if request.schema is None or native_schema(agent, request) is not None:
+        return request.messages
+    instruction = schema_in_words(request.schema)
+    first, *rest = request.messages
+    if first.role == "system":
+        return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
+    return [Message("system", instruction), first, *rest]
+
+
+def schema_in_words(schema: Mapping[str, Any]) -> str:
+    """The instruction for a model without structured output."""
+    text = json.dumps(schema, ensure_ascii=False)
+    return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
+
+
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": schema, "strict": is_closed(schema)},
+    }
+
+
+def _is_marked(model: str) -> bool:
+    """Whether the model is a Claude of a provider that caches only what is marked."""
+    return "claude" in model.lower() and provider_of(model) in MARKED
+
+
+def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = [{"location": "message", "index": -1}]
+    if messages[0].role == "system":
+        points.insert(0, {"location": "message", "role": "system"})
+    return points
+
+
+STRICT = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
+        "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
+    }
+)  # fmt: skip
+"""The words that a strict schema may have."""
+TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
+"""Each part of a strict schema has one of these words, which says what is there."""
+
+
+def native_form(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The schema as that of an object whose parts are its `$defs`; None where it has no such form.
+
+    Providers refuse a schema of anything else, and references to other places.
+    """
+    steps = steps_of(schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
+    root = part_at(schema, steps) if steps else None
+    if isinstance(root, Mapping):
+        schema = {**root, **{word: inner for word, inner in schema.items() if word != "$ref"}}
+    is_object = schema.get("type") == "object"
+    return schema if is_object and all(map(_is_near, parts(schema))) else None
+
+
+def _is_near(part: Mapping[str, Any]) -> bool:
+    """Whether a part refers to nothing but the root and its definitions."""
+    steps = steps_of(str(part.get("$ref", "#")))
+    return steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
+
+
+def is_closed(schema: object) -> bool:
+    """Whether every object in a schema has all its fields required and no others.
+
+    Only then, and where it has no words but those of STRICT, does OpenAI take it as strict;
+    elsewhere the mark changes nothing.
+    """
+    return all(map(_is_strict, parts(schema)))
+
+
+def _is_strict(part: Mapping[str, Any]) -> bool:
+    if not part.keys() <= STRICT or part.keys().isdisjoint(TYPE_WORDS) or _is_open(part):
+        return False
+    is_object = part.get("type") == "object" or "properties" in part
+    is_whole = set(part.get("properties", ())) == set(part.get("required", ()))
+    return not is_object or (part.get("additionalProperties") is False and is_whole)
+
+
+def _is_open(part: Mapping[str, Any]) -> bool:
+    """Whether something in a part may be anything, or a reference has words beside it."""
+    anything = True in part.get("properties", {}).values() or part.get("items") is True
+    return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
+
+
+def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema with every field required, and null for those that may be left out.
+
+    The schema itself is returned if that would not make it strict.
+    """
+
+    def change(part: Mapping[str, Any]) -> dict[str, Any]:
+        # A default is for a field that is left out, and no field is left out here.
+        kept = {word: value for word, value in part.items() if word != "default"}
+        fields = part.get("properties")
+        if not isinstance(fields, Mapping):
+            return kept
+        added = set(_omittable_fields(part, schema))
+        nullable = {
+            n: {"anyOf": [f, {"type": "null"}]} if n in added else f for n, f in fields.items()
+        }
+        return {**kept, "properties": nullable, "required": list(fields)}
+
+    strict: Mapping[str, Any] = rewrite(schema, change)
+    return strict if is_closed(strict) else schema
+
+
+def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
+    """An answer without the nulls that only the strict form of its schema allowed."""
+    answer = parse_output(text)
+    if isinstance(answer, NoJson) or strict_form(schema) is schema:
+        return text
+    kept = _without_added(answer, schema, schema)
+    return text if kept == answer else json.dumps(kept, ensure_ascii=False)
+
+
+def _omittable_fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of an object that may be left out, but not be null."""
+    required = part.get("required", ())
+    for name, field in part.get("properties", {}).items():
+        if name not in required and not _takes_null(field, root):
+            yield name
+
+
+def _takes_null(part: Any, root: Mapping[str, Any]) -> bool:
+    """Whether null fits a part; it does if the part may be anything."""
+    if not isinstance(part, Mapping):
+        return part is True
+    for option in _options(part, root):
+        kind = option.get("type")
+        words = {"enum": option.get("enum", [None]), "const": [option.get("const")]}
+        is_typed = "null" in (kind if isinstance(kind, list) else [kind]) or kind is None
+        if is_typed and all(None in words[word] for word in words.keys() & option.keys()):
+            return True
+    return False
+
+
+def _options(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The alternatives of a part; each reference is followed once."""
+    waiting, seen = [part], set[str]()
+    while waiting:
+        option = waiting.pop()
+        reference = option.get("$ref")
+        if isinstance(reference, str):
+            target = part_at(root, steps_of(reference) or ()) if reference not in seen else None
+            seen.add(reference)
+            waiting += [target] if isinstance(target, Mapping) else []
+        elif isinstance(option.get("anyOf"), list):
+            waiting += [inner for inner in option["anyOf"] if isinstance(inner, Mapping)]
+        else:
+            yield option
+
+
+def _may_be(value: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    """Whether a record may have these fields: it has no others, and fixed words are its own."""
+    return value.keys() <= fields.keys() and all(
+        given is None or given in _words(fields[name], given) for name, given in value.items()
+    )
+
+
+def _words(field: Any, otherwise: object) -> Sequence[Any]:
+    """The values that a field may have, where they are listed."""
+    listed = [field["const"]] if isinstance(field, Mapping) and "const" in field else [otherwise]
+    return field.get("enum", listed) if isinstance(field, Mapping) else listed
+
+
+def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
+    options = list(_options(part, root)) if isinstance(part, Mapping) else []
+    if isinstance(value, list):
+        items = next((option["items"] for option in options if "items" in option), None)
+        return [_without_added(inner, items, root) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    fitting = [o for o in options if _may_be(value, o.get("properties", {}))]
+    # A strict answer has all fields of its form, so the smallest fitting form is the right one.
+    record = min(fitting, key=lambda option: len(option.get("properties", {})), default={})
+    added, fields = set(_omittable_fields(record, root)), record.get("properties", {})
+    return {
+        name: _without_added(inner, fields.get(name), root)
+        for name, inner in value.items()
+        if inner is not None or name not in added
+    }
+
+
+NOTHING_SAID = "(no answer)"
+"""For an empty reply in a kept session: providers refuse messages without text."""
+NOTHING_GIVEN = "(no output)"
+"""For a tool without output, for the same reason."""
+
+MERGE_CALLS = frozenset({"gemini", "vertex_ai", "vertex_ai_beta"})
+"""Providers whose second call LiteLLM leaves out where it says the same as the first, but not its
+result: they refuse one more result than calls."""
+
+
+def chat_messages(
+    messages: Iterable[Message], model: str, *, has_tools: bool
+) -> list[dict[str, Any]]:
+    """The messages in the form that a model takes; `has_tools`: it is offered tools."""
+    taken = _with_calls_in_words(messages, model if has_tools else None)
+    if provider_of(model) in MERGE_CALLS:
+        taken = _with_merged_calls(taken)
+    return [_chat_message(message) for message in taken]
+
+
+def _chat_message(message: Message) -> dict[str, Any]:
+    match message.role:
+        case "assistant" if message.tool_calls:
+            calls = [_chat_call(call) for call in message.tool_calls]
+            content = message.content if message.content.strip() else None
+            kept = fields_to_return(message.kept)
+            return {"role": "assistant", "content": content, "tool_calls": calls, **kept}
+        case "tool":
+            content = message.content if message.content.strip() else NOTHING_GIVEN
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+    is_silent = message.role == "assistant" and not message.content.strip()
+    return {"role": message.role, "content": NOTHING_SAID if is_silent else message.content}
+
+
+def _chat_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": _readable_arguments(call)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _readable_arguments(call: ToolCall) -> str:
+    # Anthropic and Gemini take nothing but objects: LiteLLM raises on anything else.
+    is_object = isinstance(parse_output(call.arguments), dict)
+    return call.arguments.lstrip("\ufeff") if is_object else "{}"
+
+
+def _with_calls_in_words(messages: Iterable[Message], model: str | None) -> Iterator[Message]:
+    """The messages, with the calls in words that `model` did not make; None means all calls."""
+    names: dict[str, str] = {}
+    """The tools of the calls in words, by the ids of these calls."""
+    results: list[str] = []
+    for message in messages:
+        if message.role == "tool" and message.tool_call_id in names:
+            results.append(f"`{names[message.tool_call_id]}` gave:\n\n{message.content}")
+        elif message.role == "user":
+            yield message.replace(content="\n\n".join([*results, message.content]))
+            results = []
+        else:
+            yield from _results_message(results)
+            results = []
+            is_own = model is not None and is_from(message.kept, model)
+            names = {} if is_own else {call.id: call.name for call in message.tool_calls}
+            yield _in_words(message) if names else message
+    yield from _results_message(results)
+
+
+def _results_message(results: Sequence[str]) -> Iterator[Message]:
+    if results:
+        yield Message("user", "\n\n".join(results))
+
+
+def _in_words(message: Message) -> Message:
+    calls = (f"I call `{call.name}` with {call.arguments}" for call in message.tool_calls)
+    return Message("assistant", "\n\n".join(filter(None, [message.content.strip(), *calls])))
+
+
+def _with_merged_calls(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with one call and one result for each set of equal calls."""
+    ids: dict[str, str] = {}
+    """The id of the first equal call, by the ids of the last calls."""
+    results_by_call: dict[str, list[str]] = {}
+    for message in messages:
+        if message.role == "tool" and (first := ids.get(message.tool_call_id)):
+            results_by_call.setdefault(first, []).append(message.content)
+            continue
+        yield from _tool_messages(results_by_call)
+        results_by_call, first_of = {}, dict[tuple[str, str], str]()
+        for call in message.tool_calls:
+            arguments = json.dumps(json.loads(_readable_arguments(call)), sort_keys=True)
+            ids[call.id] = first_of.setdefault((call.name, arguments), call.id)
+        firsts = [call for call in message.tool_calls if ids[call.id] == call.id]
+        yield message.replace(tool_calls=firsts)
+    yield from _tool_messages(results_by_call)
+
+
+def _tool_messages(results_by_call: Mapping[str, Sequence[str]]) -> Iterator[Message]:
+    for call_id, results in results_by_call.items():
+        yield Message("tool", "\n\n".join(dict.fromkeys(results)), tool_call_id=call_id)

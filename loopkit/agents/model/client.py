@@ -2,6 +2,12 @@
 
 The import takes more than a second, so it begins in a thread as soon as a run
 is known to need it, and the first call waits for the rest of it.
+
+Availability: whether a model is unavailable for now, so that another try would not help.
+
+No quota is left, the provider has no such model, or its region is closed or down.
+
+The time from which a provider accepts calls again, read from its answer.
 """
 
 from __future__ import annotations
@@ -10,15 +16,18 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from loopkit.agents.model.received import Received, keep_answer_in
+from loopkit.agents.model.failure_cause import FailureCause, Received, keep_answer_in
+from loopkit.text.moments import LONGEST_S, moment_in, seconds_in
 
 ENVIRONMENT = {
     # Prices come with the package; nothing is fetched, and no `.env` is read.
@@ -163,3 +172,90 @@ def _import_litellm() -> ModuleType:
 def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
     """Drop what LiteLLM would do for its own logs after a call."""
     async_coroutine.close()
+
+
+QUOTA = frozenset({
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+    "insufficient_balance", "exceeded_current_quota_error",
+})  # fmt: skip
+"""Codes that say that no money is left, not that calls come too fast."""
+MISSING = frozenset({
+    "model_not_found", "model_not_available", "model_decommissioned", "invalid_model",
+    "unknown_model", "DeploymentNotFound",
+})  # fmt: skip
+REGION = frozenset({"unsupported_country_region_territory"})
+_NO_MODEL = re.compile(
+    r"\bmodel\b.{0,100}?\b(?:not found|not exist|not available|no longer available|not supported in"
+    r"|has been (?:decommissioned|deprecated|retired)|identifier is invalid)\b"
+    r"|\b(?:invalid|unknown|no such) model\b|\bnot a valid model\b|\baccess to (?:the )?model\b",
+    re.IGNORECASE,
+)
+_NO_QUOTA = re.compile(r"exceeded your current quota|credit balance is too low", re.IGNORECASE)
+_CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|unsupported|outage)\b"
+_PLACE = r"\b(?:region|country|location|territory|zone)\b"
+_NO_REGION = re.compile(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}", re.IGNORECASE)
+_REFUSING = frozenset({400, 403, 404, 410, 422, 451})
+"""Statuses that refuse a request for its content."""
+
+
+def is_unavailable(failure: FailureCause) -> bool:
+    """Whether the provider said that the model is unavailable."""
+    if failure.answered is None or failure.answered == 401:
+        return False
+    return _is_out_of_quota(failure) or _is_missing(failure) or _is_out_of_region(failure)
+
+
+def _is_out_of_quota(failure: FailureCause) -> bool:
+    return failure.answered == 402 or bool(failure.codes & QUOTA or _NO_QUOTA.search(failure.said))
+
+
+def _is_missing(failure: FailureCause) -> bool:
+    if failure.answered in (404, 410) or failure.codes & MISSING:
+        return True
+    return failure.answered in _REFUSING and bool(_NO_MODEL.search(failure.said))
+
+
+def _is_out_of_region(failure: FailureCause) -> bool:
+    is_refused = failure.answered in _REFUSING or (failure.answered or 0) >= 500
+    return bool(failure.codes & REGION) or (is_refused and bool(_NO_REGION.search(failure.said)))
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds until the provider accepts the next call; None where it says nothing usable.
+
+    `retry-after-ms`, then `retry-after` in seconds or as an HTTP date, else when the last of its
+    used-up rate limits is full again. A negative, past or non-numeric value is ignored.
+    """
+    now = now or datetime.now(UTC)
+    ms, retry_after = seconds_in(headers.get("retry-after-ms", "")), headers.get("retry-after", "")
+    waits = (None if ms is None else ms / 1000, seconds_in(retry_after), _until(retry_after, now))
+    plausible = [wait for wait in waits if wait is not None and _is_plausible(wait)]
+    return plausible[0] if plausible else max(_resets(headers, now), default=None)
+
+
+def _resets(headers: Mapping[str, str], now: datetime) -> Iterator[float]:
+    """For each used-up limit, the seconds until it is full again."""
+    for name, value in headers.items():
+        remaining = _remaining_name(name)
+        if remaining and headers.get(remaining, "").strip() == "0":
+            wait = seconds_in(value) if name.startswith("x-") else _until(value, now)
+            if wait is not None and _is_plausible(wait):
+                yield wait
+
+
+def _remaining_name(name: str) -> str:
+    """The header with the rest of the limit whose reset this header names; else empty."""
+    if name.startswith("x-ratelimit-reset-"):
+        return name.replace("-reset-", "-remaining-")
+    if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
+        return f"{name.removesuffix('reset')}remaining"
+    return ""
+
+
+def _until(text: str, now: datetime) -> float | None:
+    moment = moment_in(text, now)
+    return None if moment is None else (moment - now).total_seconds()
+
+
+def _is_plausible(seconds: float) -> bool:
+    return 0 <= seconds <= LONGEST_S

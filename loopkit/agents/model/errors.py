@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from loopkit.agents.model.availability import QUOTA, is_unavailable
-from loopkit.agents.model.failure_cause import FailureCause, cause_in, cause_of
-from loopkit.agents.model.received import Received
-from loopkit.agents.model.retry_after import retry_after_s
+from loopkit.agents.model.client import QUOTA, is_unavailable, retry_after_s
+from loopkit.agents.model.failure_cause import FailureCause, Received, cause_in, cause_of
 from loopkit.agents.port import AgentError
 
 TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_above_max_length"})

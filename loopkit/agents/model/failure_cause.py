@@ -2,19 +2,24 @@
 
 Exceptions are read by their shape, so that one module alone imports it: the
 chain of causes ends at what the HTTP client saw, and that is believed first.
+
+The words of a server's error, without what the server and LiteLLM wrap around them.
+
+The answer of a server as it came, kept beside LiteLLM's reading of it while a call lasts.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from loopkit.agents.model.received import Received
-from loopkit.agents.model.wording import codes, core_of, innermost, text_of, unwrap, words
+from loopkit.agents.model.pricing import Used
 from loopkit.agents.port import AgentError
 from loopkit.text import one_line
 
@@ -181,3 +186,172 @@ def _without_keys(text: str, requests: tuple[Any, ...]) -> str:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+DEEPEST = 4
+"""Levels in which servers wrap an error; deeper ones are not read."""
+_HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title>(.{0,500}?)</title>", re.IGNORECASE | re.DOTALL)
+_WRAPPING = re.compile(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
+_ADVICE = re.compile(
+    r"\s*(\. Handle with `litellm|\. To drop these|\. Check the reverse proxy"
+    r"|\.? ?Give Feedback / Get Help|Traceback \(most).*"
+)
+
+
+def text_of(response: Any) -> str:
+    """The body of an HTTP response; empty where it was not read."""
+    with suppress(Exception):
+        return str(response.text)
+    return ""
+
+
+def core_of(text: str) -> object:
+    """The innermost record of an error in a body, else the text itself."""
+    with suppress(ValueError, RecursionError):
+        return innermost(json.loads(text))
+    return text
+
+
+def innermost(body: object) -> object:
+    """The record of an error without the records around it."""
+    for _ in range(DEEPEST):
+        match body:
+            case [inner, *_] | {"error": inner} | {"detail": inner} if inner:
+                body = inner
+            case {"message": dict() | list() as inner} if inner:
+                body = inner
+            case _:
+                break
+    return body
+
+
+def words(core: object) -> str:
+    """What the core of an error says; empty where it does not say it in words."""
+    match core:
+        case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
+            # OpenRouter's own words say only that another provider failed.
+            return f"{message}: {words(core_of(raw)) or raw}"
+        case {"message": str() as message, "param": str() as param} if param not in message:
+            return f"{param}: {message}"
+        case {"msg": str() as message, "loc": list() as steps}:
+            return f"{'.'.join(map(str, steps))}: {message}"
+        case {"message": str() as message} | {"msg": str() as message}:
+            return message
+        case str() as text if _HTML.search(text):
+            title = _TITLE.search(text)
+            return f"an HTML page: {title[1].strip()}" if title else "an HTML page"
+        case str() as text:
+            return text
+        case _:
+            return ""
+
+
+def codes(core: object) -> frozenset[str]:
+    """`code` and `type` of the core of an error."""
+    if not isinstance(core, dict):
+        return frozenset()
+    return frozenset(code for key in ("code", "type") if isinstance(code := core.get(key), str))
+
+
+def unwrap(text: str) -> str:
+    """The text without the class names and the advice that LiteLLM wraps it in."""
+    text = text.split("\nTraceback", 1)[0]
+    start = 0
+    while wrapped := _WRAPPING.match(text, start):
+        start = wrapped.end()
+    return _ADVICE.sub("", " ".join(text[start:].split()))
+
+
+MOST_KEPT_BYTES = 10_000_000
+"""The longest answer that is kept as it came; only LiteLLM reads a longer one."""
+MOST_TOKENS = 20_000_000
+"""No call has more, twice the longest window that is listed; a higher count is wrong."""
+COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+    ("usage", ("prompt_tokens",), "completion_tokens", "total_tokens"),
+    ("usage", ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+     "output_tokens", ""),
+    ("usage", ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+     "outputTokens", "totalTokens"),
+    ("usageMetadata", ("promptTokenCount",), "candidatesTokenCount", "totalTokenCount"),
+    ("", ("prompt_eval_count",), "eval_count", ""),
+)  # fmt: skip
+"""Where OpenAI and compatible servers, Anthropic, Bedrock, Gemini and Ollama count the tokens of a
+call: the record, the numbers whose sum is the input, the output, the total of both."""
+
+
+@dataclass(slots=True)
+class Received:
+    """The raw answer to one call; a later answer to the same call replaces an earlier one."""
+
+    status: int | None = None
+    """None where no answer came."""
+    request: Any = None
+    """The request that was answered."""
+    body: bytearray = field(default_factory=bytearray)
+    is_whole: bool = True
+
+    def begin(self, request: Any, status: int) -> None:
+        """Begin an answer; an earlier one is dropped."""
+        self.status, self.request, self.body, self.is_whole = status, request, bytearray(), True
+
+    def add(self, chunk: bytes) -> None:
+        """Add the next part of the answer."""
+        self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_KEPT_BYTES
+        if self.is_whole:
+            self.body += chunk
+        else:
+            self.body.clear()
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The object that came with a status of success; empty where there is none."""
+        if self.status is None or self.status >= 300:
+            return {}
+        whole = bytes(self.body)
+        # Gateways send comments while they wait, and an error as the last line of a stream.
+        lines = (line.removeprefix(b"data:") for line in reversed(whole.splitlines()))
+        return next(filter(None, map(_object_in, (whole, *lines))), {})
+
+
+_CURRENT: ContextVar[Received | None] = ContextVar("received", default=None)
+
+
+def _object_in(text: bytes) -> dict[str, Any]:
+    """The object in a JSON text; empty where it holds anything else."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+@contextmanager
+def keep_answer_in(received: Received) -> Iterator[None]:
+    """Keep the raw answer of the call that is made inside."""
+    token = _CURRENT.set(received)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_received() -> Received | None:
+    """Where the raw answer of the current call is kept, if there is a call."""
+    return _CURRENT.get()
+
+
+def tokens_in(record: Mapping[str, Any]) -> Used | None:
+    """The token count in a provider's own answer; None where it has none that can be right."""
+    for place, parts, answered, total in COUNTS:
+        counted = record.get(place) if place else record
+        if not isinstance(counted, Mapping) or not counted.get(parts[0]):
+            continue
+        named = [counted[name] for name in (*parts, answered, total) if counted.get(name)]
+        if not all(type(number) is int and 0 <= number <= MOST_TOKENS for number in named):
+            return None
+        sent = sum(counted.get(part) or 0 for part in parts)
+        # Some providers count thoughts in the total alone.
+        output = max(counted.get(answered) or 0, (counted.get(total) or 0) - sent)
+        return Used(sent, output) if output or counted.get(answered) == 0 else None
+    return None

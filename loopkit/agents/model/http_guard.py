@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
 
-from loopkit.agents.model.received import Received, current_received
+from loopkit.agents.model.failure_cause import Received, current_received
 
 MOST_READ_BYTES = 100_000_000
 """The most that is read of an answer; the longest text of a run takes less in any encoding."""

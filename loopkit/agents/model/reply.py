@@ -1,22 +1,42 @@
-"""LiteLLM's response → a reply: its text, its usage and its cost."""
+"""LiteLLM's response → a reply: its text, its usage and its cost.
+
+An answer in the form of OpenAI's chat, without the parts that LiteLLM may fail on.
+
+LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
+missing, a role that it does not know, a text that comes in parts.
+
+Tool support: the tools that a model is offered, and a schema beside them.
+
+The calls of tools in LiteLLM's message → the calls of a reply.
+
+Kept thoughts: those of a model that its provider wants back while it calls tools.
+
+Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
+does DeepSeek without the plain ones. Only their sender can read them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.agents.model.answer_caps import OUTPUT_CAPS
-from loopkit.agents.model.chat_answer import text_of_content
 from loopkit.agents.model.errors import error_of
-from loopkit.agents.model.kept_thoughts import thoughts_to_keep
-from loopkit.agents.model.pricing import Used, cost, least_cost, listed_cost, quote
-from loopkit.agents.model.received import MOST_TOKENS
-from loopkit.agents.model.tool_calls import calls_in
-from loopkit.agents.model.tool_support import offered_tools
-from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request
-from loopkit.engine.events import TokenUse
-from loopkit.language import ModelAgent
+from loopkit.agents.model.failure_cause import MOST_TOKENS
+from loopkit.agents.model.pricing import (
+    OUTPUT_CAPS,
+    Used,
+    cost,
+    known_model,
+    least_cost,
+    listed_cost,
+    provider_of,
+    quote,
+)
+from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request, Tool
+from loopkit.engine.payloads import TokenUse, ToolCall
+from loopkit.language.agents.model import ModelAgent
 from loopkit.text import plural
 
 _THOUGHT = re.compile(r"([<\[])((?:think|thinking|thought|reasoning)[>\]])", re.IGNORECASE)
@@ -167,3 +187,248 @@ def _count(record: Any, name: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value <= MOST_TOKENS else None
+
+
+def text_of_content(content: object) -> str:
+    """The text of a message, which may also come in parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[str, Any] | None:
+    """The parts of an answer that matter, in the same form; None where it can't be read.
+
+    Calls of tools are an answer only where the model was offered tools.
+    """
+    choices = record.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
+    content = _content(message, has_tools=has_tools)
+    if content is None and choice.get("finish_reason") != "length":
+        return None
+    defaults = {
+        "role": "assistant",
+        "content": None,
+        **_texts(message, "reasoning_content", "reasoning"),
+    }
+    answer = {**defaults, **(content or {})}
+    kept = {"index": 0, "message": answer, **_texts(choice, "finish_reason")}
+    if isinstance(choice.get("error"), Mapping):
+        kept["error"] = choice["error"]
+    return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
+
+
+def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
+    """The text, the refusal or the calls of tools; None where a message has none of them."""
+    if has_tools and (calls := _calls(message.get("tool_calls"))):
+        return {"content": text_of_content(message.get("content")) or None, "tool_calls": calls}
+    match message:
+        case {"refusal": str() as refusal} if refusal:
+            return {"refusal": refusal}
+        case {"tool_calls": [{"function": {"name": name, "arguments": str() as text}}]} if (
+            name == JSON_CALL
+        ):
+            return {"content": text}
+    content = message.get("content")
+    text = text_of_content(content)
+    is_empty = content == "" and not message.get("tool_calls")
+    return {"content": text} if text or is_empty else None
+
+
+def _calls(calls: object) -> list[dict[str, Any]]:
+    """The calls of tools that have a name and arguments; the other fields may be anything."""
+    readable = []
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"function": {"name": str() as name, "arguments": str() | dict() as arguments}}:
+                text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+                function = {"name": name, "arguments": text}
+                readable.append({**_texts(call, "id"), "type": "function", "function": function})
+    return readable
+
+
+def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
+    return {name: text for name in names if isinstance(text := record.get(name), str)}
+
+
+def _counts(usage: object) -> dict[str, Any]:
+    """The plausible token counts, those of the cache included."""
+    if not isinstance(usage, Mapping):
+        return {}
+    details = _numbers(usage.get("prompt_tokens_details"))
+    return {**_numbers(usage), **({"prompt_tokens_details": details} if details else {})}
+
+
+def _numbers(record: object) -> dict[str, int]:
+    numbers = record.items() if isinstance(record, Mapping) else ()
+    return {name: n for name, n in numbers if type(n) is int and 0 <= n <= MOST_TOKENS}
+
+
+NO_TOOLS = frozenset({"ollama", "replicate"})
+"""Providers to which LiteLLM passes no tools, whatever the model can: it leaves them out, or puts
+them into the prompt and makes every answer JSON. Ollama takes them under `ollama_chat/`."""
+NO_CHOICE = frozenset({"ollama_chat"})
+"""Providers that call whatever tool they are sent, because they know no `tool_choice`."""
+TAKE_BOTH = frozenset({"anthropic", "azure", "mistral", "openai"})
+"""Providers that take a JSON Schema beside tools, of the models that take one at all."""
+_GEMINI = re.compile(r"\bgemini-(\d+)")
+_FIRST_GEMINI = 3
+"""The first Gemini that takes both; those before it refuse the request."""
+SCHEMA_AS_TOOL = frozenset({
+    "anthropic", "azure", "bedrock", "bedrock_converse", "bedrock_mantle", "databricks", "groq",
+    "vertex_ai", "vertex_ai_beta",
+})  # fmt: skip
+"""Providers for which LiteLLM turns a schema into a tool that some models have to call with the
+answer, so that they call no other."""
+
+
+def offered_tools(agent: ModelAgent, request: Request) -> Sequence[Tool]:
+    """The tools that a request offers; none where the model can't call any."""
+    return request.tools if has_tools(agent, request.model) else ()
+
+
+def has_tools(agent: ModelAgent, model: str) -> bool:
+    """Whether a model can call tools; an unlisted one is assumed to."""
+    if agent.tool_use == "runner" or provider_of(model) in NO_TOOLS:
+        return False
+    known = known_model(model)
+    return agent.tool_use == "native" or known is None or known.has_tools
+
+
+def takes_schema_too(agent: ModelAgent, model: str) -> bool:
+    """Whether the provider takes a JSON Schema beside tools."""
+    provider, known = provider_of(model), known_model(model)
+    if known is not None and known.native_schema:
+        gemini = _GEMINI.search(model) if provider in ("gemini", "vertex_ai") else None
+        if provider in TAKE_BOTH or (gemini and int(gemini[1]) >= _FIRST_GEMINI):
+            return True
+    return agent.structured == "native" and provider not in SCHEMA_AS_TOOL
+
+
+def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
+    """The arguments of a LiteLLM call that concern tools."""
+    tools = offered_tools(agent, request)
+    is_silent = not request.may_call_tools and provider_of(request.model) in NO_CHOICE
+    if not tools or is_silent:
+        return {}
+    keywords: dict[str, Any] = {"tools": [_function(tool) for tool in tools]}
+    if not request.may_call_tools:
+        keywords["tool_choice"] = "none"
+    return keywords
+
+
+def _function(tool: Tool) -> Mapping[str, Any]:
+    # A copy: LiteLLM removes the words from a schema that a provider does not know.
+    schema = json.loads(json.dumps(tool.schema))
+    described = {"description": tool.description} if tool.description else {}
+    return {
+        "type": "function",
+        "function": {"name": tool.name, **described, "parameters": schema},
+    }
+
+
+JSON_CALL = "json_tool_call"
+"""The tool that LiteLLM has a model call where its provider takes no JSON Schema."""
+
+
+def calls_in(message: Any, offered: Sequence[Tool]) -> tuple[ToolCall, ...]:
+    """The calls of a model that was offered tools, in order, each with a unique id.
+
+    The ids are the provider's, which may hold something that it wants back.
+    """
+    names = {tool.name for tool in offered}
+    calls: dict[str, ToolCall] = {}
+    for call in _raw_calls(message) if names else ():
+        if call.name == JSON_CALL and JSON_CALL not in names:
+            continue
+        own = call.id
+        while not own or own in calls:
+            own = f"{own or 'call'}_{len(calls)}"
+        calls[own] = call.replace(id=own)
+    return tuple(calls.values())
+
+
+def _raw_calls(message: Any) -> Iterator[ToolCall]:
+    calls = getattr(message, "tool_calls", None)
+    for call in calls if isinstance(calls, list) else ():
+        function = getattr(call, "function", None)
+        name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
+        if not isinstance(name, str) or not name:
+            continue
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+        own = getattr(call, "id", None)
+        # Some send an empty text where there are no arguments.
+        yield ToolCall(
+            id=own if isinstance(own, str) else "", name=name, arguments=text.strip() or "{}"
+        )
+
+
+ORIGIN = "from"
+"""The key that names the sender of the kept thoughts."""
+SEALED: Mapping[str, tuple[str, ...]] = {
+    "thinking_blocks": ("signature", "data"),
+    "reasoning_items": ("encrypted_content",),
+}
+"""The fields in which LiteLLM puts thoughts, and what those have that can be returned. Without it,
+providers take them for text of ours, or look for what they have stored themselves."""
+PLAIN = "reasoning_content"
+WANT_PLAIN = frozenset({"deepseek", "moonshot", "ollama_chat", "zai"})
+"""Providers whose models continue from their plain thoughts."""
+DETAILS = "reasoning_details"
+"""The thoughts of OpenRouter, with the signatures of the provider behind it."""
+_CLAUDE = "claude"
+_SELL_CLAUDE = frozenset({
+    "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta",
+    "vertex_ai-anthropic_models",
+})  # fmt: skip
+"""Providers that can read each other's thoughts of Claude."""
+
+
+def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
+    """The thoughts in LiteLLM's message that its sender wants back, and who that is."""
+    return {ORIGIN: _origin(model), **dict(_thoughts(message, provider_of(model)))}
+
+
+def is_from(kept: Mapping[str, Any], model: str) -> bool:
+    """Whether `model` is of the sender of a message."""
+    return kept.get(ORIGIN) == _origin(model)
+
+
+def fields_to_return(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a message that return the kept thoughts."""
+    return {name: value for name, value in kept.items() if name != ORIGIN}
+
+
+def _origin(model: str) -> str:
+    provider = provider_of(model)
+    is_claude = _CLAUDE in model.lower() and provider in _SELL_CLAUDE
+    return _CLAUDE if is_claude else provider
+
+
+def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
+    for name, seals in SEALED.items():
+        parts = _plain_list(getattr(message, name, None))
+        if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
+            yield name, sealed
+    own = getattr(message, "provider_specific_fields", None)
+    if isinstance(own, Mapping) and (details := _plain_list(own.get(DETAILS))):
+        yield DETAILS, details
+    thought = getattr(message, PLAIN, None)
+    if provider in WANT_PLAIN and isinstance(thought, str):
+        yield PLAIN, thought
+
+
+def _plain_list(value: object) -> list[dict[str, Any]]:
+    """The records of a list as storable JSON; empty for anything else."""
+    if not isinstance(value, list):
+        return []
+    try:
+        plain = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return []
+    return [part for part in plain if isinstance(part, dict)]

@@ -1,19 +1,44 @@
-"""Commands of validators: played by the scenario, or else really run; and recorded."""
+"""Commands of validators: played by the scenario, or else really run; and recorded.
+
+Baselines: `baseline` commands run before any work, and the ids of what they find.
+
+Judging by rules: what they may look at, and the finding for a faulty artifact.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from loopkit.agents.port import AgentError
 from loopkit.drive.active import ActiveRun
-from loopkit.engine.events import Ran
-from loopkit.outside.input_files import without_folders
+from loopkit.drive.calls import limit_time
+from loopkit.drive.isolation import workspace
+from loopkit.drive.limits import LimitReached
+from loopkit.drive.retries import CallFailed
+from loopkit.engine.events import Baselined, Event, Suspended, Worked
+from loopkit.engine.findings import OF_ARTIFACT, Answer
+from loopkit.engine.macrostep import suspension
+from loopkit.engine.payloads import Artifact, Ran
+from loopkit.engine.records import Failure
+from loopkit.engine.template_values import AllNames, attempt_of, fault_finding
+from loopkit.language.datatypes.datatype import facts_of
+from loopkit.language.facts import Severities
+from loopkit.language.guard.grammar import expand, parse
+from loopkit.language.guard.kleene import truth
+from loopkit.language.states.kinds import ValidateState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.validators.command import CommandRule
+from loopkit.machine.program import FixedRules, with_places
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
+from loopkit.outside.workspace import without_folders
+from loopkit.text.patterns import PatternError, PatternTimeout
+from loopkit.validators.command import baseline_of
+from loopkit.validators.fault import CannotJudge
 from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
@@ -92,3 +117,134 @@ def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
 def _run_record(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
     stdout, stderr = (text[-KEPT_CHARS:] for text in (printed.stdout, printed.stderr))
     return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)
+
+
+REMEDY = "nothing has been done yet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A rule whose baseline is not known yet."""
+
+    name: str
+    state: ValidateState
+    validator: str
+    place: str
+    rule: CommandRule
+
+
+async def take_baselines(active: ActiveRun) -> bool:
+    """Run every command of a `baseline` rule that has not run yet, each with its own record.
+
+    False if the run is asked to stop, or if a baseline failed, which suspends the run before
+    anything is spent. Raises Stopped.
+    """
+    # A command may take long, and the run can be seen meanwhile.
+    await active.append()
+    for due in list(_due(active)):
+        if active.stopping:
+            return False
+        event = await _run_baseline(active, due)
+        await active.append(event)
+        if not isinstance(event, Baselined):
+            return False
+    return True
+
+
+def _due(active: ActiveRun) -> Iterator[_Due]:
+    program = active.program
+    for name, state in program.graph.judges.items():
+        for validator, rules in program.validators_of(state).items():
+            known = active.state.baselines.get((name, validator), {})
+            for place, rule in with_places(rules):
+                if not isinstance(rule, CommandRule) or not rule.baseline or place in known:
+                    continue
+                if _may_apply(active, rule.guard):
+                    yield _Due(name, state, validator, place, rule)
+
+
+def _may_apply(active: ActiveRun, guard: str | None) -> bool:
+    """Whether the rule may be asked, as far as the input alone decides."""
+    if guard is None:
+        return True
+    facts = facts_of(active.state.input, active.program.input_type, "input.")
+    return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
+
+
+async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
+    """The event of what the command found, or the suspension if it gave no verdict."""
+    started = active.clock.monotonic()
+    ran: list[Ran] = []
+    try:
+        folder = await workspace(active, due.state.workspace)
+        judging = baseline_of(due.rule, _setting(active, due, folder, ran))
+        found = await limit_time(active, judging)
+    except LimitReached as reached:
+        suspended = _suspension(active, due, reached.failure(active.state.run))
+        return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
+    except CallFailed as error:
+        return _suspension(active, due, error.failure)
+    except CannotJudge as error:
+        return _suspension(active, due, error.failure(active.clock.now()))
+    except (TemplateError, PatternError, PatternTimeout) as error:
+        return _suspension(active, due, Failure("fatal", str(error)))
+    return Baselined(
+        state=due.name,
+        validator=due.validator,
+        rule=due.place,
+        findings=tuple(found),
+        commands=tuple(ran),
+        time_s=active.clock.monotonic() - started,
+    )
+
+
+def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Setting:
+    machine = active.program.machine
+    setting = Setting(
+        names={"input": active.state.input},
+        facts={},
+        patterns=machine.patterns,
+        severities=machine.levels,
+        input=active.state.input,
+        folder=folder,
+        validator=due.validator,
+        place=due.place,
+        redact=active.redact,
+    )
+    give_commands(active, due.validator, 0, setting, ran)
+    return setting
+
+
+def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
+    message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
+    whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
+    return suspension(Worked.with_failure(active.program.machine.start, 0, whole))
+
+
+def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
+    """The answer if no rule is asked: the artifact is faulty, or says that it can't be done."""
+    if artifact.infeasible:
+        reason = f"`{artifact.author}` declared that it can't be done"
+        return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
+    return content_fault(artifact, levels.worst)
+
+
+def content_fault(artifact: Artifact, severity: str) -> Answer:
+    """The author's content fault as a blocking finding; no rule is run on a faulty artifact."""
+    finding = fault_finding(artifact, severity)
+    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
+
+
+def setting_for(active: ActiveRun, folder: Path, rules: FixedRules) -> Setting:
+    program, run = active.program, active.state
+    is_guarded = rules.are_guarded
+    return Setting(
+        names=AllNames(program, run),
+        facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
+        patterns=program.machine.patterns,
+        severities=rules.levels,
+        origins=program.machine.origins,
+        input=run.input,
+        folder=folder,
+        redact=active.redact,
+    )

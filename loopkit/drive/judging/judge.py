@@ -1,39 +1,50 @@
-"""One judge at work on one artifact: asked, and asked again if its answer can't be read."""
+"""One judge at work on one artifact: asked, and asked again if its answer can't be read.
+
+Sampling: the judges of a validate state, each asked as often as its rule says, concurrently.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from loopkit.agents.port import Request, Tool
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, exchanges_of
-from loopkit.drive.ladder import callees
-from loopkit.drive.messages import conversation
+from loopkit.drive.isolation import workspace
+from loopkit.drive.limits import LimitReached
+from loopkit.drive.replies import conversation
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.state_files import workspace
+from loopkit.drive.states.agent import callees
 from loopkit.engine.events import Replied
-from loopkit.engine.failure import Failure
 from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.engine.ledger import combine_samples, confirm
+from loopkit.engine.records import Failure
 from loopkit.engine.template_values import AllNames
-from loopkit.language import Agent, JudgeRule
-from loopkit.language.json_schema import NotJudged
-from loopkit.language.severities import Severities
+from loopkit.language.agents import Agent
+from loopkit.language.facts import Severities
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm, Misread
-from loopkit.validators.judges.forms import form_of
-from loopkit.validators.judges.prompt import reask_prompt, with_nonce
-from loopkit.validators.judges.reader import read_answer
-from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.submission import (
+from loopkit.validators.judges.prompt import (
     DESCRIPTION,
     INSTEAD,
     SUBMIT,
     as_text_reply,
+    form_of,
+    judge_prompt,
+    reask_prompt,
     submission_note,
+    with_nonce,
 )
+from loopkit.validators.judges.report import read_answer
+from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
@@ -226,3 +237,49 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
         coded = finding.replace(code=code, origins=origins)
         findings.append(coded.with_level(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)
+
+
+async def ask_all(
+    judges: Sequence[Judge], subject: JudgedArtifact, setting: Setting
+) -> list[Answer]:
+    """The answers of all judges, asked concurrently; raises LimitReached."""
+    return await _gather_answers(ask(judge, subject, setting) for judge in judges)
+
+
+async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
+    """One judge's answer: its samples combined, with a second opinion if its rule wants one.
+
+    Each sample, and the second opinion, is a conversation of its own.
+    """
+    if not judge.applies(setting):
+        reason = f"guard `{judge.rule.guard}` is false"
+        return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
+    rule, levels = judge.rule, judge.levels
+
+    def give_opinion(number: int) -> Coroutine[Any, Any, Answer]:
+        one = replace(judge, number=number)
+        return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
+
+    samples = await _gather_answers(map(give_opinion, range(1, rule.samples + 1)))
+    answer = combine_samples(samples, rule.combine, levels)
+    if rule.confirm is None or answer.verdict != "fail":
+        return answer
+    return confirm(answer, await give_opinion(rule.samples + 1), levels)
+
+
+async def _gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    """All answers, asked for concurrently.
+
+    If one raises, the others finish first: they are paid for.
+    """
+    answers: list[Answer] = []
+    raised: list[BaseException] = []
+    for result in await asyncio.gather(*requests, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raised.append(result)
+        else:
+            answers.append(result)
+    if raised:
+        # The limit may be reached only because of what the defect left unsettled.
+        raise min(raised, key=lambda error: isinstance(error, LimitReached))
+    return answers

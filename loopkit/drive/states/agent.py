@@ -1,30 +1,33 @@
-"""An agent state: the prompt, the call, the artifact."""
+"""An agent state: the prompt, the call, the artifact.
+
+The callees of a piece of work: the rung of an agent's models, then its fallbacks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from loopkit.agents.function import FunctionAgentPort
-from loopkit.agents.outside import OutsideAgentPort
-from loopkit.agents.port import AgentPort, Reply, Request
+from loopkit.agents.players import FunctionAgentPort
+from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.artifacts import faulty_artifact, make_artifact
 from loopkit.drive.calls import CallSeries, call, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
-from loopkit.drive.ladder import callees
-from loopkit.drive.messages import conversation
+from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
+from loopkit.drive.limits import is_answer
+from loopkit.drive.replies import conversation, faulty_artifact, make_artifact
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.sizes import is_answer
-from loopkit.drive.state_files import files_reader, project_folder, watch_output, workspace
-from loopkit.drive.tools.answers import counts_as_answer, with_calls
-from loopkit.drive.tools.conversation import Answered, Conversation
-from loopkit.drive.tools.rounds import converse
-from loopkit.engine.events import Artifact, Replied, Usage, Worked
-from loopkit.engine.keeping import work_digest
+from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
+from loopkit.drive.tools.call import Answered, Conversation
+from loopkit.engine.events import Replied, Worked
+from loopkit.engine.macrostep import work_digest
+from loopkit.engine.payloads import Artifact
+from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.tasks import Exchange, last_turns
+from loopkit.engine.rounds import Round
+from loopkit.engine.state import Exchange, last_turns
 from loopkit.engine.template_values import (
     choose_agent,
     last_version,
@@ -32,10 +35,13 @@ from loopkit.engine.template_values import (
     render,
     template_names,
 )
-from loopkit.language import Agent, AgentState, KeepTurns, ModelAgent
-from loopkit.language.datatypes import DataType, facts_of
-from loopkit.machine.asked import AgentAsked
-from loopkit.machine.codes import NO_AGENT
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import KeepTurns
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.datatypes.datatype import DataType, facts_of
+from loopkit.language.states.kinds import AgentState
+from loopkit.machine.choosing import NO_AGENT
+from loopkit.machine.program import AgentAsked, Callee, callees_of
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
 from loopkit.values import NOTHING, Value
@@ -46,7 +52,7 @@ LONGEST_WORD = 60
 """Characters that are shown of a word for which there is no agent."""
 
 
-async def perform(active: ActiveRun, name: str, state: AgentState) -> Worked:
+async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
     program, run, plan = active.program, active.state, active.engine.plans[name]
     chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
@@ -321,3 +327,24 @@ def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
     for template in asked.templates:
         names |= template_names(active.program, active.state, template)
     return names
+
+
+def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
+    """The callees for work on what a state authors, in order; of a ladder, the current rung."""
+    return callees_of(agent, lambda asked: _rung(active, asked, author))
+
+
+def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
+    """The current model of a ladder; nothing is counted beyond the last."""
+    if len(agent.model) == 1:
+        return agent.model[0]
+    if agent.climb == "revision":
+        return agent.model_after(active.state.revised.get(author, 0))
+    most = agent.rung * (len(agent.model) - 1)
+    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
+
+
+def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
+    """The rounds in which the author made no progress."""
+    rounds = reversed(active.state.rounds)
+    return (r for r in rounds if r.report.stalled and r.judged.author == author)

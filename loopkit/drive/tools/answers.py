@@ -1,18 +1,48 @@
-"""Whether the reply of an agent with tools is its answer, and the next message if it is not."""
+"""Whether the reply of an agent with tools is its answer, and the next message if it is not.
+
+The calls that a model asks for: each is made once, and answered even if it fails.
+
+The tools of an agent as they are described to a model, and by their servers.
+
+The conversation of an agent with its tools: rounds of calls and results, until it answers.
+
+Its position is read from the run's events alone, so that a resumed run goes on from the last reply
+that is stored: no model is asked for it again, and no tool is called twice.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
-from loopkit.agents.port import Reply
-from loopkit.drive.tools import validating
-from loopkit.drive.tools.conversation import Answered, Conversation
-from loopkit.engine.events import Replied, ToolCall
-from loopkit.engine.tasks import Exchange
-from loopkit.language import ModelAgent
-from loopkit.machine.asked import DRAFT
-from loopkit.machine.codes import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.agents.port import Tool as Offered
+from loopkit.drive.active import Stopped
+from loopkit.drive.calls import CallSeries, call
+from loopkit.drive.replies import conversation
+from loopkit.drive.tools import program
+from loopkit.drive.tools.call import (
+    Answered,
+    BadArguments,
+    Conversation,
+    ToolCalled,
+    ToolResult,
+    arguments_of,
+)
+from loopkit.engine.events import Replied
+from loopkit.engine.macrostep import event_of_draft
+from loopkit.engine.payloads import ToolCall
+from loopkit.engine.records import Usage
+from loopkit.engine.state import Exchange, tool_task
+from loopkit.language.agents.calls import Retry
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool, ValidatorTool
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.template.errors import TemplateError
+from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
+from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.text.json_text import parse_output
 from loopkit.text.markdown import as_code_block
 
@@ -76,7 +106,7 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return f"`{required}` was not called"
     if not found[-1].found_clean:
         return _errors_in_draft(required, found[-1])
-    if found[-1].found_clean != validating.digest(artifact):
+    if found[-1].found_clean != program.digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
 
@@ -130,3 +160,156 @@ def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
         return reply.replace(tool_calls=())
     arguments = json.dumps({DRAFT: reply.text}, ensure_ascii=False)
     return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
+
+
+RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
+    ValidatorTool.kind: program.run_validator_tool,
+    CommandTool.kind: program.run_program,
+    McpTool.kind: program.run_server_tool,
+    PythonTool.kind: program.run_function,
+}
+"""The function that runs a tool of each kind."""
+LONGEST_S = 3600.0
+"""The timeout in seconds of a tool that has none of its own."""
+GRACE_S = 10.0
+"""Seconds that a tool has, after its own timeout, to end what it has begun."""
+
+
+async def call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
+    """Make the calls of the last reply that were not made yet, up to the limit."""
+    last, left = rounds[-1], talk.calls_left(rounds[:-1])
+    for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
+        if talk.tool_reply(number) is None:
+            if talk.active.stopping:
+                raise Stopped
+            await _call_tool(talk, number, called)
+
+
+async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
+    active, tool = talk.active, talk.asked.tools.get(called.name)
+    name = f"{talk.agent}.{called.name}"
+    found: list[ToolResult] = []
+
+    async def ask(request: Request) -> Reply:
+        result = await _result(talk, tool, called, name, request.task_index)
+        found.append(result)
+        return Reply(
+            result.text,
+            exit_code=result.exit_code,
+            found_clean=result.found_clean,
+            commands=result.commands,
+        )
+
+    timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
+    work = CallSeries(
+        task=tool_task(talk.work.task, number),
+        agent=name,
+        place=talk.state,
+        role="tool",
+        callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
+        quote=lambda _: Usage(tool_calls=1),
+        ask=ask,
+        ready=partial(_ready, talk, called.name),
+    )
+    request = Request(name, talk.state, "tool", called.arguments)
+    await call(active, work, request, hold=True)
+    emit = tool.tool.emits if tool else None
+    if emit is not None and found and (findings := found[-1].findings):
+        active.stage(event_of_draft(active.program, active.state, emit, findings))
+
+
+def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
+    """The retries of a call: a server that fails is asked again if the call may be made twice."""
+    may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
+    return talk.definition.retry if may_come_twice else ONCE
+
+
+async def _ready(talk: Conversation, tool: str) -> None:
+    """Wait until the server of a tool can be asked."""
+    await fetch_tools(talk, [tool])
+
+
+async def _result(
+    talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
+) -> ToolResult:
+    """The result of a call, or the reason why it could not be made; raises AgentError."""
+    if tool is None:
+        known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
+        return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")
+    try:
+        arguments = arguments_of(called.arguments, tool)
+        return await RUNS[tool.tool.kind](
+            ToolCalled(talk.active, talk.state, talk.asked, tool, name, arguments, index)
+        )
+    except BadArguments as error:
+        return ToolResult(f"Error: {error}")
+    except NotJudged as error:
+        return ToolResult(f"Error: the arguments can't be used: {error}")
+    except TemplateError as error:
+        raise AgentError(
+            "fatal", f"the arguments of `{name}` can't be filled in: {error}"
+        ) from error
+
+
+VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
+IS_REQUIRED = " Your answer has to be the draft that it found valid last."
+
+
+def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
+    """The tools of an agent, as they are described to a model; `served` are those of servers."""
+    required = asked.agent.required_tool
+    return [
+        Offered(
+            name,
+            _description(tool, served.get(name), is_required=name == required),
+            served[name].schema if name in served else tool.schema,
+        )
+        for name, tool in asked.tools.items()
+    ]
+
+
+def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bool) -> str:
+    text = tool.tool.description or (served.description if served else "")
+    if not text and tool.rules is not None:
+        text = VALIDATES
+    return text + IS_REQUIRED if is_required else text
+
+
+async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
+    """Ask servers for the descriptions of tools of these names; raises CallFailed."""
+    tools = ((name, talk.asked.tools[name].tool) for name in names if name in talk.asked.tools)
+    wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}
+    if not wanted or not talk.asks_servers:
+        return {}
+    return await program.offers(talk.active, talk.asked, wanted, talk.definition.retry)
+
+
+async def converse(talk: Conversation, turns: Sequence[Exchange], request: Request) -> Answered:
+    """Ask the agent, and make the calls that it asks for, until it answers.
+
+    `turns` are those of a kept session before this one. Raises CallFailed and LimitReached.
+    """
+    served: Mapping[str, OfferedTool] | None = None
+    prompt = request.prompt
+    while True:
+        rounds = talk.rounds
+        if rounds:
+            await call_tools(talk, rounds)
+            again = next_message(talk, rounds)
+            if isinstance(again, Answered):
+                return again
+            prompt = again
+        goes_on = bool(rounds) and not prompt
+        if served is None:
+            served = await fetch_tools(talk, talk.asked.tools)
+        tasks, may_call = talk.active.state.tasks, talk.calls_left(rounds) > 0
+        asked = request.replace(
+            prompt=prompt,
+            messages=conversation((*turns, *rounds), None if goes_on else prompt, tasks),
+            tools=describe_tools(talk.asked, served),
+            may_call_tools=may_call,
+            is_sent_again=request.is_sent_again or may_call,
+        )
+        digests = program.digests(talk.asked, served)
+        work = talk.work.replace(goes_on=goes_on, digests=digests)
+        await call(talk.active, work, asked, hold=True)

@@ -1,15 +1,169 @@
-"""Agents: the authors and judges that a machine declares, each known by the key of its kind."""
+"""Agents: the authors and judges that a machine declares, each known by the key of its kind.
+
+The agent `command`: a program.
+
+The agent `outside`: somebody else writes the artifact, and the run waits for it.
+
+Names of the providers that LiteLLM knows, read from its files: to import it takes seconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import TYPE_CHECKING
+import json
+import re
+from collections.abc import Container, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from loopkit.language.agents.agent import AgentBase
-from loopkit.language.agents.command import CommandAgent
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from loopkit.document.problems import closest
+from loopkit.language.agents.agent import AgentBase, CalledAgent
+from loopkit.language.agents.calls import ErrorRule
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.agents.outside import OutsideAgent
-from loopkit.language.kinds import one_of
+from loopkit.language.section import (
+    FROM_LIST,
+    Argv,
+    Duration,
+    Noun,
+    Text,
+    Texts,
+    Written,
+    fault,
+    one_of,
+)
+
+
+def _split_at_commas(value: object) -> object:
+    return (
+        tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+    )
+
+
+Tools = Annotated[Texts, BeforeValidator(_split_at_commas, json_schema_input_type=str | list[str])]
+"""Names in a list, or in one text with commas, as coding programs write them."""
+
+
+class JsonReply(Noun):
+    """`reply: {json: PATH}`: the reply is one field of the JSON that the command prints."""
+
+    json_: str = Field(alias="json")
+    """The dotted path of the field."""
+
+
+class CommandAgent(CalledAgent):
+    """An agent that is a program, given as a list of arguments. No shell is involved."""
+
+    command: Argv
+    """The program and its arguments; each is a template."""
+    stdin: Text | None = None
+    """A template for the program's stdin; it can use `prompt`. Default: the prompt, unless an
+    argument uses it."""
+    reply: Annotated[
+        Annotated[Literal["text", "stream_json"], Tag("<kind>")]
+        | Annotated[JsonReply, Tag("<json>")],
+        Discriminator(lambda value: "<kind>" if isinstance(value, str) else "<json>"),
+    ] = "text"
+    """How to read the reply from stdout."""
+    system: Text = ""
+    """The system prompt, which the program's templates can use as `{{ system }}`. Not a template
+    itself."""
+    tools: Tools = ()
+    """The program's own tools that the agent may use; its templates can use `{{ agent.tools }}`."""
+    resume: Texts = ()
+    """Arguments to add when a kept session with a known id is continued; they use `session`."""
+    env: Texts = ()
+    """Environment variables to pass on, besides the harmless ones."""
+    errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
+    """How exit codes and output map to classes of errors. The first match counts."""
+    price_per_run: Annotated[float, Field(ge=0)] | None = None
+    """The maximum cost of one run of the program, in USD."""
+
+    kind = "command"
+    front_matter = frozenset({"description", "tools"})
+    is_sent_turns = False
+    if_in_doubt = "ask"
+    example = {
+        "command": ["sh", "-c", "cat"],
+        "stdin": "{{ prompt }}",
+        "price_per_run": 0,
+    }
+
+    @property
+    def works_on_files(self) -> bool:
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        return self.command
+
+    @property
+    def call_usd(self) -> float | None:
+        return self.price_per_run
+
+    @property
+    def own_names(self) -> Mapping[str, object]:
+        if self.file is None and not self.system and not self.tools:
+            return {}
+        return {"system": self.system, "agent": {"tools": list(self.tools)}}
+
+    @property
+    def plain_texts(self) -> Written:
+        yield ("system",), self.system
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self.resume)
+
+    @property
+    def error_rules(self) -> tuple[ErrorRule, ...]:
+        return self.errors
+
+    @property
+    def templates(self) -> Written:
+        yield from ((("command", index), text) for index, text in enumerate(self.command))
+        if self.stdin is not None:
+            yield ("stdin",), self.stdin
+        yield from ((("resume", index), text) for index, text in enumerate(self.resume))
+
+
+def _yes(value: object) -> object:
+    if value is not True:
+        raise fault(
+            "wrong-kind",
+            "an agent that is played from outside has `outside: true`",
+            help="write that, or give the agent a `model` or a `command` instead",
+        )
+    return value
+
+
+class OutsideAgent(AgentBase):
+    """An agent that is played from outside: by a coding program, a service, or a person with an
+    editor."""
+
+    outside: Annotated[Literal[True], BeforeValidator(_yes)]
+    """`true`: the run waits, without a process, until the artifact is delivered."""
+    timeout: Duration | None = None
+    """The time limit for the delivery; after it there is a transient error. Default: no limit."""
+
+    kind = "outside"
+    example = {"outside": True}
+    is_called = False
+
+    @property
+    def works_on_files(self) -> bool:
+        return self.workspace is not None
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def call_usd(self) -> float:
+        return 0.0
+
 
 AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent, OutsideAgent)
 """Every kind of agent: the one table of them. What has none of their keys is taken for a model."""
@@ -25,3 +179,61 @@ if TYPE_CHECKING:
     Agent = ModelAgent | CommandAgent | OutsideAgent
 else:
     Agent = one_of(AGENT_NOUNS, ModelAgent.kind)
+
+NEAR = 0.8
+"""The similarity from which a name counts as a misspelt known one."""
+NAMES = "types/utils.py"
+SPOKEN_LIKE_OPENAI = "llms/openai_like/providers.json"
+MODELS = "model_prices_and_context_window_backup.json"
+CONSTANTS = "constants.py"
+_CLASS = "\nclass LlmProviders(str, Enum):\n"
+_INDENTED = re.compile(r"(?:    .*\n|\n)*")
+_NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
+
+
+@cache
+def known_providers() -> frozenset[str]:
+    """Provider names allowed before the slash of a model; empty if LiteLLM keeps them elsewhere."""
+    # A pattern would look at each line before the class, of which there are thousands.
+    _, _, after = _text(NAMES).partition(_CLASS)
+    body = _INDENTED.match(after)
+    names = _NAME.findall(body[0]) if body else []
+    own = json.loads(_text(SPOKEN_LIKE_OPENAI) or "{}")
+    return frozenset(names) | own.keys() if names else frozenset()
+
+
+def meant_model(model: str) -> str:
+    """The model with the provider that was probably meant by a misspelt one; empty if none was."""
+    provider, slash, rest = model.partition("/")
+    known = known_providers()
+    if not slash or not known or provider in known or is_listed(model):
+        return ""
+    near = closest(provider, sorted(known), NEAR)
+    return f"{near}/{rest}" if near else ""
+
+
+@cache
+def is_listed(model: str) -> bool:
+    """Whether LiteLLM lists a model under this very name, so that it needs no provider."""
+    return f"\n    {json.dumps(model)}: {{" in _text(MODELS)
+
+
+def has_no_provider(model: str) -> bool:
+    """Whether LiteLLM finds no provider for a model that names none.
+
+    It goes by the names that it knows, and by those of deployments and of fine-tuned models, which
+    have colons. Where its files don't tell its names, every model may have a provider.
+    """
+    if "/" in model or ":" in model or not known_providers():
+        return False
+    return not any(json.dumps(model) in _text(names) for names in (MODELS, CONSTANTS))
+
+
+@cache
+def _text(name: str) -> str:
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder, name)
+        if path.is_file():
+            return path.read_bytes().decode()
+    return ""

@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.calls import ErrorRule, OnInDoubt, Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.noun import Duration, Noun, Schema, Written
+from loopkit.language.section import Duration, Noun, Schema, Written
 
 Session = Literal["keep", "fresh"]
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from loopkit.language.noun import Duration, Noun
+from loopkit.language.section import Duration, Noun
 
 OnInDoubt = Literal["retry", "ask", "fail"]
 ErrorClass = Literal["transient", "content", "fatal"]

@@ -1,18 +1,37 @@
-"""The notation of types: a value in a file → the data type that it means."""
+"""The notation of types: a value in a file → the data type that it means.
+
+JSON Schema as a data type: the facts that it guarantees to guards and templates.
+
+A joined schema: a part of a JSON Schema with its `$ref` and `allOf` resolved.
+
+Common types: what data has whichever of several types it is of.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, reduce
+from itertools import islice
+from math import ceil, floor
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
-from loopkit.language.datatypes.known import from_schema
-from loopkit.language.json_schema import schema_faults
-from loopkit.language.json_schema.local import relocate
+from loopkit.language.json_schema import (
+    Path,
+    part_at,
+    refers,
+    relocate,
+    schema_faults,
+    schema_problem,
+    standing_alone,
+    steps_of,
+    with_local_references,
+)
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.values import Mutable, Value, field
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -254,3 +273,326 @@ def _at(notation: object, step: str | int) -> DataType:
         return parse_type(notation)
     except NotationError as error:
         raise NotationError(error.message, (step, *error.path), error.remedy) from error
+
+
+MOST_PARTS = 10_000
+"""The maximum number of parts of a schema that are read; nothing is known of the rest."""
+MOST_DEPTH = 64
+"""The maximum depth in the data at which types are known."""
+WORDS = {json_type: word for word, json_type in SCALARS.items()}
+JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+
+
+def from_schema(notation: Mapping[str, Any]) -> DataType:
+    """The data type that a JSON Schema describes; raises NotationError."""
+    return _read(json.dumps(notation, ensure_ascii=False))
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> DataType:
+    schema: dict[str, Any] = json.loads(text)
+    if problem := schema_problem(schema):
+        raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
+    whole = with_local_references(schema)
+    found = _Reader(whole).type_of(Part(whole)).replace(schema=whole)
+    is_mapping = found.fields is None and _kinds(Joined.of(Part(whole), whole).words) == {"object"}
+    return found.replace(fields={}, others=DataType({})) if is_mapping else found
+
+
+class _Reader(Mutable, dict=True):
+    """Reads one schema; no more than MOST_PARTS of it, however often its parts name each other."""
+
+    root: Mapping[str, Any]
+    parts: int = field(default=0)
+
+    def type_of(self, part: Part) -> DataType:
+        self.parts += 1
+        if self.parts > MOST_PARTS or part.depth > MOST_DEPTH:
+            return DataType(self._alone(part))
+        said = Joined.of(part, self.root)
+        self.parts += said.size
+        kept: dict[str, Any] = {
+            word: said.words[word] for word in ("description", "enum") if word in said.words
+        }
+        found = self._type_by_kinds(said).replace(schema={**self._alone(part), **kept})
+        return (
+            _fit_default(found, said.words["default"], part) if "default" in said.words else found
+        )
+
+    @cached_property
+    def _whole(self) -> Mapping[str, Any] | None:
+        """The root as a part of something else, where its parts may need it."""
+        return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
+
+    def _alone(self, part: Part) -> Mapping[str, Any]:
+        """The schema of a part, whole in itself."""
+        if self._whole is not None:
+            return standing_alone(self._whole, part.steps)
+        return part.schema if isinstance(part.schema, Mapping) else {}
+
+    def _type_by_kinds(self, said: Joined) -> DataType:
+        kinds = _kinds(said.words)
+        if not kinds:
+            return self._one_of(said)
+        optional = "null" in kinds and said.lets_null
+        match sorted(kinds - {"null"}):
+            case ["array"]:
+                items = self.type_of(said.items) if said.items else DataType({})
+                return DataType({}, items=items, optional=optional)
+            case ["object"]:
+                return self._record(said, optional=optional)
+            case ["integer", "number"]:
+                return _single("num", said.words, optional=optional)
+            case [kind] if kind in WORDS:
+                return _single(WORDS[kind], said.words, optional=optional)
+            case _:
+                return DataType({}, optional=optional)
+
+    def _record(self, said: Joined, *, optional: bool) -> DataType:
+        if not said.properties and not said.is_closed:
+            return DataType({}, optional=optional)
+        fields = {
+            name: self._field(part, is_required=name in said.required)
+            for name, part in said.properties.items()
+        }
+        others = self.type_of(said.others) if said.others else None
+        return DataType({}, fields=fields, others=others, optional=optional)
+
+    def _field(self, part: Part, *, is_required: bool) -> DataType:
+        found = self.type_of(part)
+        if is_required:
+            # Its default never counts: the schema wants the field to be given.
+            return found.replace(has_default=False, default=None)
+        if found.has_default:
+            return found
+        takes_null = found.optional or part.schema in (True, {})
+        return found.replace(optional=True, is_left_out=not takes_null)
+
+    def _one_of(self, said: Joined) -> DataType:
+        """The common type of data that has one of several forms."""
+        some = [(part, self.type_of(part)) for part in said.forms]
+        forms = [known for part, known in some if not part.is_null]
+        optional = said.lets_null and (
+            len(forms) < len(some) or any(form.optional for form in forms)
+        )
+        if len(forms) == 1:
+            return forms[0].replace(optional=optional, has_default=False, default=None)
+        return _common(forms).replace(optional=optional)
+
+
+def _common(forms: Sequence[DataType]) -> DataType:
+    """The single value that all forms are, or something of which nothing is known."""
+    kinds = {form.scalar for form in forms}
+    if kinds == {"str"}:
+        words = tuple(dict.fromkeys(word for form in forms for word in form.values))
+        return DataType({}, scalar="str", values=words if all(f.values for f in forms) else ())
+    if kinds in ({"int"}, {"bool"}):
+        return DataType({}, scalar=forms[0].scalar)
+    return DataType({}, scalar="num") if kinds and kinds <= {"int", "num"} else DataType({})
+
+
+def _kinds(words: Mapping[str, Any]) -> frozenset[str]:
+    """The JSON types that data may have; none where nothing says so."""
+    listed = list(_enum_values(words))
+    found = {_json_name(value) for value in listed}
+    kind = words.get("type")
+    named = {kind} if isinstance(kind, str) else set(kind or ())
+    if "number" in named and "integer" in found:
+        named.add("integer")
+    return frozenset(named & found if named and listed else named or found)
+
+
+def _json_name(value: object) -> str:
+    return JSON_NAMES.get(type(value), "array" if isinstance(value, list) else "object")
+
+
+def _enum_values(words: Mapping[str, Any]) -> Iterator[Any]:
+    """The values that `const` or `enum` lists."""
+    if "const" in words:
+        yield words["const"]
+    else:
+        yield from words.get("enum", ())
+
+
+def _single(kind: str, words: Mapping[str, Any], *, optional: bool) -> DataType:
+    texts = tuple(v for v in _enum_values(words) if isinstance(v, str)) if kind == "str" else ()
+    low, high = _ends(words, whole=kind == "int") if kind in ("int", "num") else (None, None)
+    return DataType({}, kind, texts, optional, minimum=low, maximum=high)
+
+
+def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float | None]:
+    numbers = [value for value in _enum_values(words) if _json_name(value) in ("integer", "number")]
+    lows = [words["minimum"]] if "minimum" in words else []
+    highs = [words["maximum"]] if "maximum" in words else []
+    if numbers:
+        lows, highs = [*lows, min(numbers)], [*highs, max(numbers)]
+    if "exclusiveMinimum" in words:
+        least = words["exclusiveMinimum"]
+        lows.append(floor(least) + 1 if whole else least)
+    if "exclusiveMaximum" in words:
+        most = words["exclusiveMaximum"]
+        highs.append(ceil(most) - 1 if whole else most)
+    low, high = max(lows, default=None), min(highs, default=None)
+    if not whole:
+        return low, high
+    return (None if low is None else ceil(low)), (None if high is None else floor(high))
+
+
+def _fit_default(found: DataType, default: object, part: Part) -> DataType:
+    """The type with a default that fits; null is not a default for a type without null."""
+    fault = default_fault(default, found)
+    try:
+        if found.scalar is None:
+            fault = next((message for _, message in schema_faults(default, found.schema)), "")
+    except NotJudged:
+        return found
+    if fault and default is not None:
+        message = f"the default does not fit the type: {fault}"
+        raise NotationError(message, (*part.steps, "default"))
+    return found if fault else found.replace(default=default, has_default=True)
+
+
+MOST_JOINED = 200
+"""The maximum number of parts that are joined; the rest is left out, so that less is known."""
+MOST_FOLLOWED = 32
+"""The maximum number of references followed in a row."""
+
+
+class Part(Value, frozen=True):
+    """A schema inside another one: its place, and the references followed to reach it."""
+
+    schema: Any
+    steps: Path = ()
+    followed: frozenset[str] = frozenset()
+    """References, none of which is followed again: a type may be made of itself."""
+    depth: int = 0
+    """Its depth in the data."""
+
+    def inside(self, *steps: str | int) -> Part:
+        """The part at the end of these steps, at the same depth in the data."""
+        return self.replace(schema=part_at(self.schema, steps), steps=(*self.steps, *steps))
+
+    def deeper(self, *steps: str | int) -> Part:
+        """The part at the end of these steps, one level deeper in the data."""
+        return self.inside(*steps).replace(depth=self.depth + 1)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it lets nothing but null through."""
+        said = self.schema
+        return (
+            isinstance(said, Mapping)
+            and (said.get("type") == "null" or [None] in _lists(said))
+            and _lets_null(said)
+        )
+
+
+class Joined(Mutable):
+    """The keywords of all parts that describe the same data; of one keyword the first counts."""
+
+    size: int = 0
+    """The number of these parts."""
+    words: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Part] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    items: Part | None = None
+    others: Part | None = None
+    """The part for further fields, if there is one."""
+    is_closed: bool = False
+    lets_null: bool = True
+    """Whether its own keywords allow null."""
+    forms: tuple[Part, ...] = ()
+    """The parts of which one describes the data."""
+
+    @classmethod
+    def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
+        """A part of a schema, joined with the parts of the same schema that it refers to."""
+        parts = list(islice(_speaking(part, root), MOST_JOINED))
+        followed = frozenset[str]().union(*(one.followed for one in parts))
+        joined = cls(len(parts))
+        for one in parts:
+            joined._hear(one.replace(followed=followed))
+        return joined
+
+    def _hear(self, part: Part) -> None:
+        said: Mapping[str, Any] = part.schema
+        self.words = {**said, **self.words}
+        self.lets_null = self.lets_null and _lets_null(said)
+        for name in said.get("properties", {}):
+            self.properties.setdefault(name, part.deeper("properties", name))
+        self.required.update(said.get("required", ()))
+        if "items" in said and "prefixItems" not in said:
+            self.items = self.items or part.deeper("items")
+        match said.get("additionalProperties"):
+            case False:
+                self.is_closed = True
+            case True | Mapping():
+                self.others = self.others or part.deeper("additionalProperties")
+        for word in ("anyOf", "oneOf"):
+            if not self.forms:
+                numbers = range(len(said.get(word, ())))
+                self.forms = tuple(part.inside(word, number) for number in numbers)
+
+
+def _lists(said: Mapping[str, Any]) -> list[Any]:
+    """The values that there are, each time that they are listed."""
+    listed = [said["enum"]] if "enum" in said else []
+    return [*listed, [said["const"]]] if "const" in said else listed
+
+
+def _lets_null(said: Mapping[str, Any]) -> bool:
+    kinds = said.get("type", "null")
+    return "null" in ([kinds] if isinstance(kinds, str) else kinds) and all(
+        None in values for values in _lists(said)
+    )
+
+
+def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
+    """A part, what it refers to, and what is listed under its `allOf`."""
+    waiting = [part]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one.schema, Mapping):
+            continue
+        yield one
+        members = range(len(one.schema.get("allOf", ())))
+        waiting += [one.inside("allOf", number) for number in reversed(members)]
+        reference = one.schema.get("$ref")
+        steps = steps_of(reference) if isinstance(reference, str) else None
+        may_follow = reference not in one.followed and len(one.followed) < MOST_FOLLOWED
+        if steps is not None and may_follow:
+            followed = one.followed | {str(reference)}
+            waiting.append(Part(part_at(root, steps), steps, followed, one.depth))
+
+
+def common_type(types: Iterable[DataType]) -> DataType:
+    """The common type of data that has one of these types; there is at least one."""
+    return reduce(_either, types)
+
+
+def _either(one: DataType, other: DataType) -> DataType:
+    if one == other:
+        return one
+    both = DataType({}, optional=one.optional or other.optional)
+    if one.scalar is not None and one.scalar == other.scalar:
+        return _common_scalar(one, other, both)
+    if one.fields is not None and other.fields is not None:
+        shared = [name for name in one.fields if name in other.fields]
+        fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}
+        return both.replace(fields=fields)
+    if one.items is not None and other.items is not None:
+        return both.replace(items=_either(one.items, other.items))
+    return both
+
+
+def _common_scalar(one: DataType, other: DataType, both: DataType) -> DataType:
+    """Words and bounds hold where both have them."""
+    words = (*one.values, *other.values) if one.values and other.values else ()
+    low = [end for end in (one.minimum, other.minimum) if end is not None]
+    high = [end for end in (one.maximum, other.maximum) if end is not None]
+    return both.replace(
+        scalar=one.scalar,
+        values=tuple(dict.fromkeys(words)),
+        minimum=min(low) if len(low) > 1 else None,
+        maximum=max(high) if len(high) > 1 else None,
+    )

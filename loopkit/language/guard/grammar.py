@@ -1,14 +1,26 @@
-"""Guard text -> tree, with every construct that the language does not have refused by name."""
+"""Guard text -> tree, with every construct that the language does not have refused by name.
+
+A parsed guard: its tree, and the names and comparisons in it.
+
+The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
+can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted
+name is one Name with the dots in its `id`. `col_offset` counts characters.
+
+Tokens of guards, and remedies for the words that the language does not have.
+
+Guards that use named guards -> guards that use none.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Literal, TypeVar
 
-from loopkit.language.guard.tokens import GuardError, Token, no_arithmetic, refusal, tokenize
-from loopkit.language.guard.tree import Constant, Guard, end_of, names_in, set_place
+from loopkit.values import Value
 
 MAX_DEPTH = 30
 """How deep parentheses and `not` may be nested in one guard."""
@@ -22,7 +34,7 @@ def parse(text: str) -> Guard:
 
 _VALUES: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 _KEYWORDS = frozenset({"and", "or", "not", "in", *_VALUES})
-_INSTEAD = {
+_WORDS_FOR = {
     "True": "true",
     "TRUE": "true",
     "False": "false",
@@ -41,7 +53,7 @@ _NO_CONSTRUCT = {
     "else": "write one transition for each case",
     "for": "use a validator with `require:` and `each:`",
 }
-KEYWORDS = _KEYWORDS | set(_INSTEAD) | set(_NO_CONSTRUCT)
+KEYWORDS = _KEYWORDS | set(_WORDS_FOR) | set(_NO_CONSTRUCT)
 """Words that can be no name in a guard."""
 
 _COMPARISONS: dict[str, type[ast.cmpop]] = {
@@ -162,7 +174,7 @@ class _Parser:
         raise self._operand_error(token)
 
     def _name_or_value(self, token: Token) -> ast.expr:
-        if token.text in _INSTEAD:
+        if token.text in _WORDS_FOR:
             raise self._word_error(token)
         if token.text in _NO_CONSTRUCT:
             raise self._token_error()
@@ -231,10 +243,10 @@ class _Parser:
 
     def _item(self) -> ast.Constant:
         token = self._next
-        if token.kind == "name" and token.text not in _KEYWORDS and token.text not in _INSTEAD:
+        if token.kind == "name" and token.text not in _KEYWORDS and token.text not in _WORDS_FOR:
             remedy = f'a text needs quotes: "{token.text}"'
             raise refusal(token.start, token.end, "a list holds values, not names", remedy)
-        if token.text in _INSTEAD and token.kind == "name":
+        if token.text in _WORDS_FOR and token.kind == "name":
             raise self._word_error(token)
         return self._constant()
 
@@ -245,7 +257,7 @@ class _Parser:
         return refusal(opening.start, opening.end, message, f"add `{closing}`")
 
     def _word_error(self, token: Token) -> GuardError:
-        remedy = f"write `{_INSTEAD[token.text]}`"
+        remedy = f"write `{_WORDS_FOR[token.text]}`"
         following = self._tokens[self._at + 1 : self._at + 2]
         if token.text == "is" and following and following[0].text == "not":
             remedy = "write `!=`"
@@ -266,7 +278,7 @@ class _Parser:
     def _token_error(self) -> GuardError:
         """Return the error for a token that follows a complete expression or cannot start one."""
         token = self._next
-        if token.kind == "name" and token.text in _INSTEAD:
+        if token.kind == "name" and token.text in _WORDS_FOR:
             return self._word_error(token)
         if token.kind == "name" and token.text in _NO_CONSTRUCT:
             remedy = _NO_CONSTRUCT[token.text]
@@ -302,3 +314,332 @@ def _text(token: Token) -> str:
             remedy = r"write `\\` for a backslash"
             raise refusal(start, start + 2, f"a text has no `{escape[0]}`", remedy)
     return _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], token.text[1:-1])
+
+
+Constant = str | int | float | bool | None
+_Expr = TypeVar("_Expr", bound=ast.expr)
+
+
+class Guard(Value, frozen=True, eq=False):
+    """A parsed guard. Two guards are equal only where they are the same one."""
+
+    text: str
+    tree: ast.expr
+    """Shared, never changed in place."""
+    names: frozenset[str]
+    """The dotted names that it reads: {"valid", "input.max_revisions"}."""
+
+
+def names_in(tree: ast.expr) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The smallest conditions of a guard, in their order."""
+    match node:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from conditions(part)
+        case ast.UnaryOp(operand=part):
+            yield from conditions(part)
+        case _:
+            yield node
+
+
+def constants(condition: ast.expr) -> Iterator[object]:
+    """The literals of a condition."""
+    for node in ast.walk(condition):
+        if isinstance(node, ast.Constant):
+            yield node.value
+
+
+def rebuild(
+    node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
+) -> ast.expr:
+    """Return a new tree in which `stand_in` replaces each name; the old tree is unchanged.
+
+    Every node but those that stand in gets the place of `place`, where given, else its old one.
+    """
+    match node:
+        case ast.Name():
+            return stand_in(node)
+        case ast.BoolOp(op=op, values=values):
+            new: ast.expr = ast.BoolOp(op, [rebuild(value, stand_in, place) for value in values])
+        case ast.UnaryOp(op=op, operand=operand):
+            new = ast.UnaryOp(op, rebuild(operand, stand_in, place))
+        case ast.Compare(left=left, ops=ops, comparators=[right]):
+            sides = [rebuild(side, stand_in, place) for side in (left, right)]
+            new = ast.Compare(sides[0], ops, sides[1:])
+        case ast.List(elts=items):
+            new = ast.List([rebuild(item, stand_in, place) for item in items], ast.Load())
+        case ast.Constant(value=value):
+            new = ast.Constant(value)
+        case _:
+            raise AssertionError(f"a guard has no {type(node).__name__}")
+    return at_place_of(place or node, new)
+
+
+def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
+    """Give the new node the place of another one, and return it."""
+    return set_place(node, place.col_offset, end_of(place))
+
+
+def set_place(node: _Expr, start: int, end: int) -> _Expr:
+    """Note its place in the text on a node that is not shared yet, and return it."""
+    node.lineno = node.end_lineno = 1
+    node.col_offset, node.end_col_offset = start, end
+    return node
+
+
+def end_of(node: ast.expr) -> int:
+    return node.end_col_offset or node.col_offset
+
+
+MAX_LENGTH = 1_000
+"""Characters that a guard may have."""
+
+Kind = Literal["name", "number", "text", "mark", "end"]
+
+
+class GuardProblem(Value, frozen=True):
+    """A mistake in a guard: the message, its characters in the text, and the remedy."""
+
+    column: int
+    """Where it starts in the guard's text, in characters from 1; line ends count as one."""
+    length: int
+    """How many characters are wrong, at least 1."""
+    code: str
+    message: str
+    help: str = ""
+
+
+class GuardError(Exception):
+    """The text is not a guard; `problem` has the place and the reason."""
+
+    def __init__(self, problem: GuardProblem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem.message
+
+
+class Token(Value, frozen=True):
+    kind: Kind
+    text: str
+    start: int
+    """Index of its first character in the guard's text."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def refusal(start: int, end: int, message: str, remedy: str = "") -> GuardError:
+    """Return the error for the characters from index `start` up to `end`."""
+    return GuardError(GuardProblem(start + 1, max(1, end - start), "guard-syntax", message, remedy))
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the guard's words, the last one of kind `end`; raise GuardError for a foreign one."""
+    if len(text) > MAX_LENGTH:
+        raise refusal(
+            MAX_LENGTH,
+            len(text),
+            f"the guard has {len(text)} characters, at most {MAX_LENGTH:,} are allowed",
+            "name its parts under `guards:` and use the names",
+        )
+    return [*_words(text), Token("end", "", len(text.rstrip()))]
+
+
+_SLIP = re.compile(
+    r"===|!==|&&|\|\||<>|=>|=<|:=|=(?!=)|!(?!=)|&|\||\{\{|\*\*|//|[+*/%^~?;{}:]|[“”„‘’]"
+)
+_WORD = re.compile(
+    r"""(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.]))
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[^\W\d][\w-]*)*)
+      | (?P<mark>==|!=|<=|>=|[<>()\[\],-])""",
+    re.VERBOSE,
+)
+_BLANK = re.compile(r"\s*")
+
+_OPERATORS_INSTEAD = {
+    "===": "==",
+    "!==": "!=",
+    "&&": "and",
+    "&": "and",
+    "||": "or",
+    "|": "or",
+    "<>": "!=",
+    "=>": ">=",
+    "=<": "<=",
+    "=": "==",
+    ":=": "==",
+    "!": "not",
+} | dict.fromkeys("“”„‘’", '"')
+_NO_ARITHMETIC = ("**", "//", "+", "*", "/", "%", "^", "~")
+
+
+def _words(text: str) -> Iterator[Token]:
+    at = _after_blanks(text, 0)
+    while at < len(text):
+        _refuse_slip(text, at)
+        word = _WORD.match(text, at)
+        if word is None:
+            raise _foreign(text, at)
+        yield Token(_kind(word), word.group(), at)
+        at = _after_blanks(text, word.end())
+
+
+def _kind(word: re.Match[str]) -> Kind:
+    for kind in ("name", "number", "text"):
+        if word.lastgroup == kind:
+            return kind
+    return "mark"
+
+
+def _after_blanks(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
+
+
+def _refuse_slip(text: str, at: int) -> None:
+    slip = _SLIP.match(text, at)
+    if slip is None:
+        return
+    mark = slip.group()
+    if mark in _OPERATORS_INSTEAD:
+        remedy = f"write `{_OPERATORS_INSTEAD[mark]}`"
+    elif mark in _NO_ARITHMETIC:
+        raise no_arithmetic(at, slip.end())
+    elif mark == "{{":
+        remedy = "a guard is not a template: write the name without the braces"
+    else:
+        remedy = "a guard is made of names, values, comparisons, `and`, `or` and `not`"
+    raise refusal(at, slip.end(), f"guards have no `{mark}`", remedy)
+
+
+def no_arithmetic(start: int, end: int) -> GuardError:
+    remedy = "have the number computed where the work is done, and compare the result"
+    return refusal(start, end, "guards do no arithmetic", remedy)
+
+
+def _foreign(text: str, at: int) -> GuardError:
+    char = text[at]
+    if char in "\"'":
+        return refusal(at, len(text), "this quote is never closed", f"end the text with {char}")
+    if char.isdigit():
+        end = _end_of_run(text, at)
+        shown = text[at:end]
+        return refusal(at, end, f"`{shown}` is not a number", "write it like 3, 0.5 or 2e6")
+    if char == ".":
+        remedy = "write a dotted name without spaces (`input.size`), a number with its 0 (`0.5`)"
+        return refusal(at, at + 1, "nothing can start with `.`", remedy)
+    shown = char if char.isprintable() else f"U+{ord(char):04X}"
+    return refusal(at, at + 1, f"guards have no `{shown}`", "put text in quotes")
+
+
+def _end_of_run(text: str, at: int) -> int:
+    run = re.compile(r"[\w.]+").match(text, at)
+    return run.end() if run else at + 1
+
+
+MAX_EXPANDED_DEPTH = 100
+"""The maximum depth of nested parts in an expanded guard."""
+MAX_PARTS = 2_000
+"""The maximum number of operators, names and values in an expanded guard."""
+
+
+class _Extent(Value, frozen=True):
+    """The size of an expression after its named guards are expanded."""
+
+    parts: int
+    levels: int
+
+
+_UNNAME = "write one of them without naming another"
+
+
+def readable(texts: Mapping[str, str]) -> dict[str, Guard]:
+    """The guards that can be parsed; the checks report what is wrong with the others."""
+    named: dict[str, Guard] = {}
+    for name, text in texts.items():
+        with suppress(GuardError):
+            named[name] = parse(text)
+    return named
+
+
+def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
+    """Return the guard with each name that `named` has replaced by what it stands for.
+
+    What is put in takes the place of the name that it replaces, so that problems found in it are
+    reported in this guard's text. Raises GuardError where named guards use each other in a circle,
+    or make the guard larger than 2,000 operators, names and values or than 100 levels.
+    """
+    if guard.names.isdisjoint(named):
+        return guard
+    extent = _Measure(named).extent(guard.tree, (), 0)
+    if extent.parts > MAX_PARTS:
+        message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
+        raise _error(guard.tree, message, "use fewer named guards in it")
+    tree = _inline(guard.tree, named, None)
+    return Guard(guard.text, tree, names_in(tree))
+
+
+class _Measure:
+    """Measures without building the expanded guard, which may be exponentially large."""
+
+    def __init__(self, named: Mapping[str, Guard]) -> None:
+        self._named = named
+        self._known: dict[str, _Extent] = {}
+
+    def extent(self, node: ast.expr, trail: tuple[ast.Name, ...], level: int) -> _Extent:
+        """Return the extent of a node at `level`, inside the named guards of `trail`.
+
+        What is refused is reported at the first name of the trail: it stands in the guard's text.
+        """
+        if level > MAX_EXPANDED_DEPTH:
+            raise _too_deep((*trail, node)[0])
+        if isinstance(node, ast.Name) and node.id in self._named:
+            return self._of_named(node, trail, level)
+        inner = [self.extent(part, trail, level + 1) for part in _parts(node)]
+        parts = 1 + sum(part.parts for part in inner)
+        return _Extent(parts, 1 + max((part.levels for part in inner), default=0))
+
+    def _of_named(self, node: ast.Name, trail: tuple[ast.Name, ...], level: int) -> _Extent:
+        names = [name.id for name in trail]
+        if node.id in names:
+            circle = " -> ".join([*names[names.index(node.id) :], node.id])
+            raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
+        if node.id not in self._known:
+            inner = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
+            # A name for a name makes no part, but it is a step on the way.
+            self._known[node.id] = _Extent(inner.parts, inner.levels + 1)
+        known = self._known[node.id]
+        if level + known.levels > MAX_EXPANDED_DEPTH:
+            raise _too_deep((*trail, node)[0])
+        return known
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+
+
+def _inline(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
+    def stand_in(name: ast.Name) -> ast.expr:
+        at = place or name
+        if name.id in named:
+            return _inline(named[name.id].tree, named, at)
+        return at_place_of(at, ast.Name(name.id, ast.Load()))
+
+    return rebuild(tree, stand_in, place)
+
+
+def _too_deep(node: ast.expr) -> GuardError:
+    return _error(node, f"the named guards are nested more than {MAX_EXPANDED_DEPTH} deep", _UNNAME)
+
+
+def _error(node: ast.expr, message: str, remedy: str) -> GuardError:
+    length = max(1, end_of(node) - node.col_offset)
+    return GuardError(GuardProblem(node.col_offset + 1, length, "named-guard", message, remedy))

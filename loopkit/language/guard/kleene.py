@@ -1,4 +1,7 @@
-"""Three-valued truth of guards: what is known of a condition when only some facts are known."""
+"""Three-valued truth of guards: what is known of a condition when only some facts are known.
+
+Requirements: the guard language over data of unknown fields, for `require:` rules.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from loopkit.language.guard.grammar import GuardError, names_in, parse
+from loopkit.language.guard.type_check import check_untyped
+from loopkit.language.json_schema.equality import canonical
+from loopkit.values import Value
 
 UNKNOWN = object()
 """The value of a fact that may be anything."""
@@ -112,3 +120,147 @@ _READERS: dict[type[ast.expr], Callable[[Any, Mapping[str, object]], object]] = 
     ast.BoolOp: _connective,
     ast.Compare: _comparison,
 }
+
+FEW = 16
+"""Up to so many items a list is gone through."""
+Known = dict[int, tuple[object, frozenset[object]]]
+"""Longer lists with what they hold, by their identity."""
+
+
+class Requirement(Value, frozen=True, eq=False):
+    """A parsed `require:` expression."""
+
+    text: str
+    tree: ast.expr
+    names: frozenset[str]
+    """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
+
+    def holds(self, value: object, names: Mapping[str, object], known: Known | None = None) -> bool:
+        """Return whether the requirement is met by `value`: the artifact, or one item of it.
+
+        Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
+        is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
+        none. `PATH.count` is the number of items, fields or characters, unless there is a field
+        of that name; of anything else it is none.
+
+        - `==` compares scalars by kind and value: 1 equals 1.0, and true equals no number. A list
+          or a mapping equals nothing. `!=` is its opposite.
+        - `< <= > >=` hold for two numbers, or for two texts by code point, and are false for
+          everything else, none included.
+        - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
+          mapping has the field `x`; `not in` is its opposite, so true of what is missing.
+        - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
+
+        Who asks about many items of the same data gives one `known` for all of them.
+        """
+        return _truth(self.tree, _Data(value, names, {} if known is None else known))
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Return the requirement that `text` spells.
+
+    Raises GuardError for what is no guard, and for what no data can meet: `1 < "a"`.
+    """
+    guard = parse(text)
+    wrong = check_untyped(guard.tree)
+    if wrong:
+        raise GuardError(wrong[0])
+    return Requirement(text, guard.tree, names_in(guard.tree))
+
+
+class _Data(Value, frozen=True):
+    """The data that a requirement is evaluated on."""
+
+    value: object
+    names: Mapping[str, object]
+    known: Known
+
+    def find(self, name: str) -> object:
+        head, *rest = name.split(".")
+        own = isinstance(self.value, Mapping) and head in self.value
+        data = _member(self.value if own else self.names, head)
+        for step in rest:
+            data = _member(data, step)
+        return data
+
+    def is_in(self, value: object, holder: object) -> bool:
+        if isinstance(holder, (list, tuple)):
+            if len(holder) <= FEW:
+                return any(_equal(value, item) for item in holder)
+            if id(holder) not in self.known:
+                # With the list itself, or another one could get its identity.
+                self.known[id(holder)] = holder, frozenset(map(_same_as, holder))
+            return _kind(value) is not None and _same_as(value) in self.known[id(holder)][1]
+        if isinstance(holder, (str, Mapping)):
+            return isinstance(value, str) and value in holder
+        return False
+
+
+def _member(data: object, step: str) -> object:
+    if isinstance(data, Mapping) and step in data:
+        return data[step]
+    if step == "count" and isinstance(data, (list, tuple, str, Mapping)):
+        return len(data)
+    return None
+
+
+def _truth(node: ast.expr, data: _Data) -> bool:
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return not _truth(operand, data)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_truth(value, data) for value in values)
+        case ast.BoolOp(values=values):
+            return any(_truth(value, data) for value in values)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compare_json(_operand(left, data), op, _operand(right, data), data)
+        case _:
+            return _operand(node, data) is True
+
+
+def _operand(node: ast.expr, data: _Data) -> object:
+    match node:
+        case ast.Name(id=name):
+            return data.find(name)
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=items):
+            return [_operand(item, data) for item in items]
+        case _:
+            return _truth(node, data)
+
+
+def _compare_json(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
+    match op:
+        case ast.Eq():
+            return _equal(left, right)
+        case ast.NotEq():
+            return not _equal(left, right)
+        case ast.In():
+            return data.is_in(left, right)
+        case ast.NotIn():
+            return not data.is_in(left, right)
+        case _:
+            alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
+            return alike and ORDERS[type(op)](left, right)
+
+
+def _kind(value: object) -> type | None:
+    """Return the type of all values comparable with this one; None if it is not a scalar."""
+    if isinstance(value, bool) or value is None:
+        return type(value)
+    if isinstance(value, (int, float)):
+        return float
+    return str if isinstance(value, str) else None
+
+
+def _equal(left: object, right: object) -> bool:
+    kind = _kind(left)
+    return kind is not None and kind is _kind(right) and left == right
+
+
+def _same_as(value: object) -> object:
+    """A key that is the same for equal single values and for no others."""
+    kind = _kind(value)
+    # Large numbers may share one hash; as texts they do not.
+    return None if kind is None else (kind, canonical(value) if kind is float else value)

@@ -1,9 +1,20 @@
-"""Equality of JSON values: 1 equals 1.0, true is not a number, keys have no order."""
+"""Equality of JSON values: 1 equals 1.0, true is not a number, keys have no order.
+
+Values in messages: never longer than a line, however large they are.
+
+One validation of data: its clock, its memory, and the reasons to give up.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
+
+from loopkit.values import Mutable, Value, field
 
 
 def canonical(value: object) -> str:
@@ -21,3 +32,132 @@ def _normal(value: object) -> object:
             return [_normal(inner) for inner in value]
         case _:
             return value
+
+
+LIMIT = 120
+"""How many characters of a value are shown."""
+
+
+def excerpt(value: object, limit: int = LIMIT) -> str:
+    """A value as Python writes it, cut; takes no longer for a large one."""
+    text = ""
+    for piece in _pieces(value, limit):
+        text += piece
+        if len(text) > limit:
+            return f"{text[: limit - 1]}…"
+    return text
+
+
+def join_excerpts(values: Iterable[object], most: int = 5) -> str:
+    """The first values, with commas between them."""
+    first = list(islice(values, most + 1))
+    words = [excerpt(value) for value in first[:most]]
+    return ", ".join([*words, "…"] if len(first) > most else words)
+
+
+def _pieces(value: object, limit: int) -> Iterator[str]:
+    match value:
+        case str():
+            yield repr(value[: limit + 1])
+        case Mapping():
+            yield "{"
+            for index, (key, inner) in enumerate(value.items()):
+                yield f"{', ' if index else ''}{excerpt(key)}: "
+                yield from _pieces(inner, limit)
+            yield "}"
+        case list() | tuple():
+            yield "["
+            for index, inner in enumerate(value):
+                yield ", " if index else ""
+                yield from _pieces(inner, limit)
+            yield "]"
+        case _:
+            yield repr(value)
+
+
+MAX_DEPTH = 64
+"""How deep data may be nested; a machine file has the same limit."""
+
+TIME_LIMIT_S = 1.0
+"""The minimum time limit of one judging, in seconds."""
+
+TIME_FOR_EACH_S = 0.000_1
+"""And how much longer for each value in data and schema, so that large ones have their time."""
+
+
+class NotJudged(Exception):
+    """Data could not be judged by a schema; the message is a clause with the cause."""
+
+
+class Flaw(Value, frozen=True):
+    """A mistake in a schema, and its path."""
+
+    message: str
+    path: tuple[str | int, ...] = ()
+    remedy: str = ""
+    leads_nowhere: bool = False
+    """Whether it is a `$ref` that leads to no schema."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Judging(Mutable):
+    """The time that is left, and the values of each `enum` that was met."""
+
+    limit_s: float
+    ends_s: float
+    """CPU time of this thread, so that a busy computer makes no difference."""
+    known: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def look_at_clock(self) -> float:
+        """The seconds left; raises NotJudged when there are none."""
+        if (left_s := self.ends_s - time.thread_time()) > 0:
+            return left_s
+        raise NotJudged(
+            f"it took longer than {self.limit_s:.1f} s; write a schema that repeats less: "
+            "`allOf`, `anyOf`, `oneOf` and `$ref` inside each other multiply"
+        )
+
+
+_UNDER_WAY: ContextVar[Judging] = ContextVar("judging")
+
+
+def judging() -> Judging:
+    """The one that is under way."""
+    return _UNDER_WAY.get()
+
+
+@contextmanager
+def judging_of(
+    value: object, schema: object, each_s: float, limit_s: float = TIME_LIMIT_S
+) -> Iterator[None]:
+    """The time to judge a value by a schema; raises NotJudged if the value is nested too deep."""
+    if (depth := len(sizes(value))) > MAX_DEPTH:
+        raise NotJudged(f"the data is nested {depth:,} levels deep; {MAX_DEPTH} are allowed")
+    limit_s += each_s * (sum(sizes(value)) + sum(sizes(schema)))
+    token = _UNDER_WAY.set(Judging(limit_s, time.thread_time() + limit_s))
+    try:
+        yield
+    except RecursionError as error:
+        raise NotJudged(
+            "the schema refers to itself endlessly, or too often; "
+            "put each `$ref` to an enclosing part below `properties` or `items`"
+        ) from error
+    finally:
+        _UNDER_WAY.reset(token)
+
+
+def sizes(value: object) -> list[int]:
+    """The number of values at each level of nesting, from the value itself down."""
+    numbers, level = [], [value]
+    while level:
+        numbers.append(len(level))
+        level = [inner for outer in level for inner in _inside(outer)]
+    return numbers
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

@@ -1,21 +1,37 @@
 """Targets of `$ref`: the schema itself, its ids and anchors, and the metaschemas.
 
 Nothing is ever read or fetched here. Files that a schema refers to are parts of it already.
+
+Keywords that validate a value, or parts of it, against subschemas.
+
+The keywords that look at a value alone.
+
+In place of the library's own, which compare each item with each, search with `re` and write the
+whole value into a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from jsonschema import ValidationError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from loopkit.language.json_schema.excerpts import excerpt
-from loopkit.language.json_schema.judging import NotJudged, judging
+from loopkit.language.json_schema.equality import (
+    LIMIT,
+    NotJudged,
+    canonical,
+    excerpt,
+    join_excerpts,
+    judging,
+)
+from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
 
 ROOM = 40
 """How many calls a lookup needs at most.
@@ -88,3 +104,288 @@ def within(resolver: Resolver, schema: Mapping[str, Any]) -> Resolver:
 def _metaschemas() -> Registry[Resource[Any]]:
     crawled: Any = REGISTRY.crawl()
     return crawled  # type: ignore[no-any-return]
+
+
+Object = Mapping[str, Any]
+Schema = bool | Mapping[str, Any]
+Schemas = Mapping[str, Schema]
+
+
+def errors_in(
+    validator: Validator,
+    instance: object,
+    schema: Schema,
+    *,
+    path: str | int | None = None,
+    resolver: Any = None,
+) -> Errors:
+    """The violations of an inner schema in a value, below this step."""
+    if schema is False:
+        error = ValidationError(f"{excerpt(instance)} is not allowed here")
+        if path is not None:
+            error.path.appendleft(path)
+        return iter((error,))
+    if schema is not True and "$schema" in schema:
+        # The library would go on with the keywords of that dialect, and without the clock.
+        schema = {word: value for word, value in schema.items() if word != "$schema"}
+    errors: Errors = validator.descend(instance, schema, path=path, resolver=resolver)
+    return errors
+
+
+def is_valid(validator: Validator, instance: object, schema: Schema) -> bool:
+    return next(errors_in(validator, instance, schema), None) is None
+
+
+def _reference(validator: Validator, reference: str, instance: object, _: Object) -> Errors:
+    found = look_up(validator, reference)
+    return errors_in(validator, instance, found.contents, resolver=found.resolver)
+
+
+def _properties(validator: Validator, schemas: Schemas, instance: Any, _: Object) -> Errors:
+    if validator.is_type(instance, "object"):
+        for name, schema in schemas.items():
+            if name in instance:
+                yield from errors_in(validator, instance[name], schema, path=name)
+
+
+def _pattern_properties(validator: Validator, schemas: Schemas, instance: Any, _: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        for pattern, schema in schemas.items():
+            for name, value in instance.items():
+                if is_found(pattern, name):
+                    yield from errors_in(validator, value, schema, path=name)
+
+
+def _additional_properties(
+    validator: Validator, schema: Schema, instance: Any, holder: Object
+) -> Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    if schema is not False:
+        for name in _additional(instance, holder):
+            yield from errors_in(validator, instance[name], schema, path=name)
+    elif extras := list(_additional(instance, holder)):
+        message = "Additional properties are not allowed"
+        yield ValidationError(f"{message} ({extras_message(sorted(extras))})")
+
+
+def _additional(instance: Object, holder: Object) -> Iterator[str]:
+    patterns = holder.get("patternProperties", ())
+    for name in instance:
+        named = name in holder.get("properties", ())
+        if not named and not any(is_found(pattern, name) for pattern in patterns):
+            yield name
+
+
+def extras_message(extras: Sequence[object]) -> str:
+    """`'a', 'b' were unexpected`, the first few of them."""
+    return f"{join_excerpts(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
+
+
+def _property_names(validator: Validator, schema: Schema, instance: Any, _: Object) -> Errors:
+    if validator.is_type(instance, "object"):
+        for name in instance:
+            yield from errors_in(validator, name, schema)
+
+
+def _dependent_schemas(validator: Validator, schemas: Schemas, instance: Any, _: Object) -> Errors:
+    if validator.is_type(instance, "object"):
+        for name, schema in schemas.items():
+            if name in instance:
+                yield from errors_in(validator, instance, schema)
+
+
+def _prefix_items(
+    validator: Validator, schemas: Sequence[Schema], instance: Any, _: Object
+) -> Errors:
+    if validator.is_type(instance, "array"):
+        for index, (item, schema) in enumerate(zip(instance, schemas, strict=False)):
+            yield from errors_in(validator, item, schema, path=index)
+
+
+def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+    if not validator.is_type(instance, "array"):
+        return
+    first = len(holder.get("prefixItems", ()))
+    if schema is False and len(instance) > first:
+        extra = join_excerpts(instance[first : first + 6])
+        yield ValidationError(f"Expected at most {first} items but found more: {extra}")
+    elif schema is not False:
+        for index in range(first, len(instance)):
+            yield from errors_in(validator, instance[index], schema, path=index)
+
+
+def _contains(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+    if not validator.is_type(instance, "array"):
+        return
+    least, most = holder.get("minContains", 1), holder.get("maxContains", len(instance))
+    found = sum(is_valid(validator, item, schema) for item in instance)
+    if found > most:
+        yield ValidationError(f"{found:,} items match the given schema (expected at most {most})")
+    elif found < least:
+        wanted = "does not contain items matching the given schema"
+        if found:
+            wanted = f"has {found:,} items matching the given schema (expected at least {least})"
+        yield ValidationError(f"{excerpt(instance)} {wanted}")
+
+
+def _all_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
+    for schema in schemas:
+        yield from errors_in(validator, instance, schema)
+
+
+def _any_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
+    if not any(is_valid(validator, instance, schema) for schema in schemas):
+        yield _under_none(instance)
+
+
+def _one_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
+    fitting = [schema for schema in schemas if is_valid(validator, instance, schema)]
+    if not fitting:
+        yield _under_none(instance)
+    elif len(fitting) > 1:
+        yield ValidationError(
+            f"{excerpt(instance)} is valid under each of {join_excerpts(fitting, 2)}"
+        )
+
+
+def _under_none(instance: object) -> ValidationError:
+    return ValidationError(f"{excerpt(instance)} is not valid under any of the given schemas")
+
+
+def _not(validator: Validator, schema: Schema, instance: object, _: Any) -> Errors:
+    if is_valid(validator, instance, schema):
+        yield ValidationError(f"{excerpt(instance)} should not be valid under {excerpt(schema)}")
+
+
+def _if(validator: Validator, schema: Schema, instance: object, holder: Object) -> Errors:
+    then = "then" if is_valid(validator, instance, schema) else "else"
+    return errors_in(validator, instance, holder.get(then, True))
+
+
+SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
+    "$ref": _reference,
+    "$dynamicRef": _reference,
+    "properties": _properties,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "propertyNames": _property_names,
+    "dependentSchemas": _dependent_schemas,
+    "prefixItems": _prefix_items,
+    "items": _items,
+    "contains": _contains,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "if": _if,
+}
+
+Errors = Iterator[ValidationError]
+Validator = Any
+"""The library makes its classes of validators as it runs."""
+Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
+
+
+def is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern of a schema occurs in a text; raises NotJudged."""
+    left_s = judging().look_at_clock()
+    try:
+        return compile_pattern(pattern, lines=False).search(text, timeout=left_s) is not None
+    except TimeoutError as error:
+        raise NotJudged(str(PatternTimeout(pattern, judging().limit_s))) from error
+    except PatternError as error:
+        raise NotJudged(str(error)) from error
+
+
+def _const(_: Validator, const: object, instance: object, __: Any) -> Errors:
+    if not _is_one_of(instance, [const], const):
+        yield ValidationError(f"{excerpt(const)} was expected")
+
+
+def _enum(_: Validator, values: Sequence[object], instance: object, __: Any) -> Errors:
+    if not _is_one_of(instance, values, values):
+        yield ValidationError(f"{excerpt(instance)} is not one of {excerpt(values, 2 * LIMIT)}")
+
+
+def _is_one_of(instance: object, values: Sequence[object], owner: object) -> bool:
+    known = judging().known
+    if id(owner) not in known:
+        known[id(owner)] = frozenset(map(canonical, values))
+    return canonical(instance) in known[id(owner)]
+
+
+def _type(validator: Validator, types: str | Sequence[str], instance: object, _: Any) -> Errors:
+    types = [types] if isinstance(types, str) else types
+    if not any(validator.is_type(instance, kind) for kind in types):
+        yield ValidationError(f"{excerpt(instance)} is not of type {join_excerpts(types)}")
+
+
+def _pattern(validator: Validator, pattern: str, instance: str, _: Any) -> Errors:
+    if validator.is_type(instance, "string") and not is_found(pattern, instance):
+        yield ValidationError(f"{excerpt(instance)} does not match {excerpt(pattern)}")
+
+
+def _multiple_of(validator: Validator, unit: float, instance: float, _: Any) -> Errors:
+    if validator.is_type(instance, "number") and (_exact(instance) / _exact(unit)).denominator != 1:
+        yield ValidationError(f"{instance!r} is not a multiple of {unit!r}")
+
+
+def _exact(number: float) -> Fraction:
+    """The exact decimal as written, such as 0.1, instead of the nearest binary float."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def _unique_items(validator: Validator, wanted: bool, instance: Any, _: Any) -> Errors:
+    if not (wanted and validator.is_type(instance, "array")):
+        return
+    seen: set[str] = set()
+    for item in instance:
+        judging().look_at_clock()
+        if (text := canonical(item)) in seen:
+            yield ValidationError(f"{excerpt(instance)} has {excerpt(item)} twice")
+            return
+        seen.add(text)
+
+
+def _at_least(kind: str, what: str) -> Keyword:
+    def keyword(validator: Validator, least: int, instance: Any, _: Any) -> Errors:
+        if validator.is_type(instance, kind) and len(instance) < least:
+            said = "should be non-empty" if least == 1 else what
+            yield ValidationError(
+                f"{excerpt(instance)} {said}{_length_note(instance, least, 'least')}"
+            )
+
+    return keyword
+
+
+def _at_most(kind: str, what: str) -> Keyword:
+    def keyword(validator: Validator, most: int, instance: Any, _: Any) -> Errors:
+        if validator.is_type(instance, kind) and len(instance) > most:
+            said = "is expected to be empty" if most == 0 else what
+            yield ValidationError(
+                f"{excerpt(instance)} {said}{_length_note(instance, most, 'most')}"
+            )
+
+    return keyword
+
+
+def _length_note(instance: Any, bound: float, end: str) -> str:
+    """The length of the instance and its bound, as a note; "" if the bound is obvious."""
+    return f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
+
+
+VALUE_KEYWORDS: Mapping[str, Keyword] = {
+    "const": _const,
+    "enum": _enum,
+    "type": _type,
+    "pattern": _pattern,
+    "multipleOf": _multiple_of,
+    "uniqueItems": _unique_items,
+    "minLength": _at_least("string", "is too short"),
+    "maxLength": _at_most("string", "is too long"),
+    "minItems": _at_least("array", "is too short"),
+    "maxItems": _at_most("array", "is too long"),
+    "minProperties": _at_least("object", "does not have enough properties"),
+    "maxProperties": _at_most("object", "has too many properties"),
+}

@@ -1,20 +1,68 @@
-"""States: exactly one kind of work each, known by the key that carries it."""
+"""States: exactly one kind of work each, known by the key that carries it.
+
+The state `final`: the run ends.
+
+The state without a key of its own: it decides at once.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from loopkit.language.kinds import one_of
-from loopkit.language.states.agent import AgentState
-from loopkit.language.states.choice import ChoiceState
-from loopkit.language.states.command import CommandState
-from loopkit.language.states.each import EachState
-from loopkit.language.states.final import FinalState
-from loopkit.language.states.human import HumanState
-from loopkit.language.states.machine import MachineState
-from loopkit.language.states.render import RenderState
-from loopkit.language.states.state import StateBase, WorkingState
-from loopkit.language.states.validate import ValidateState
+from loopkit.language.section import Id, Ids, Written, one_of
+from loopkit.language.states.each import EachState, MachineState
+from loopkit.language.states.kinds import (
+    AgentState,
+    CommandState,
+    HumanState,
+    RenderState,
+    ValidateState,
+)
+from loopkit.language.states.state import Example, StateBase, WorkingState
+
+
+class FinalState(StateBase):
+    """Ends the run. The outcome is the state's name."""
+
+    final: Literal["success", "failure"]
+    """Whether the run succeeds or fails; this decides the exit code."""
+    result: Ids = ()
+    """The artifacts that make up the result of the run."""
+    pick: Literal["last", "best"] = "last"
+    """Which versions of the artifacts to return."""
+    of: Id | None = None
+    """The validate state whose reports decide which version is best. Default: the one that judged
+    last."""
+
+    kind = "final"
+    example = Example({"final": "success", "result": "plan"})
+    ends = True
+
+    @property
+    def about(self) -> str:
+        return self.final
+
+    @property
+    def drawn_as(self) -> str:
+        return self.final
+
+    @property
+    def succeeds(self) -> bool:
+        return self.final == "success"
+
+    @property
+    def shown(self) -> Written:
+        yield from ((("result", index), name) for index, name in enumerate(self.result))
+
+
+class ChoiceState(WorkingState):
+    """Does no work: only decides which transition to take."""
+
+    kind = "choice"
+    example = Example({})
+    doing = "choosing"
+    knows_before = True
+
 
 STATE_NOUNS: tuple[type[StateBase], ...] = (
     AgentState,

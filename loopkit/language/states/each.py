@@ -1,24 +1,35 @@
-"""The state `each`: another machine runs once for each item of a list."""
+"""The state `each`: another machine runs once for each item of a list.
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+The base of the states whose work other machines do: what they run, and with which input.
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+The state `machine`: another machine runs once, as a run of its own.
+"""
 
-from loopkit.language.datatypes import DataType, parse_record
-from loopkit.language.facts import BOOL, BOUNDED_COUNT
-from loopkit.language.guard import GuardError, GuardType, parse_path
-from loopkit.language.guard.paths import ITEMS
-from loopkit.language.noun import Id, Ids, Noun, fault, one_or_more
-from loopkit.language.states.children import (
-    BLOCKED,
-    CANCELLED,
-    CONFLICT,
-    EXAMPLE,
-    RESULT,
-    ChildrenState,
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
 )
-from loopkit.language.states.state import Example
+from pydantic_core import CoreSchema
+
+from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.facts import BOOL, BOUNDED_COUNT
+from loopkit.language.guard.evaluate import ITEMS, parse_path
+from loopkit.language.guard.grammar import GuardError
+from loopkit.language.guard.type_check import GuardType
+from loopkit.language.section import Id, Ids, Noun, Place, Written, fault, one_or_more
+from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
+
+if TYPE_CHECKING:
+    from loopkit.language.machine import Machine
 
 PATH_HELP = "write it like `input.tasks`, or `input.sections[].tasks[]`"
 
@@ -50,6 +61,84 @@ class After(Noun):
     """The paths of the keys of those items."""
     when: Annotated[Ids, Field(min_length=1)]
     """The outcomes to wait for; any other outcome blocks the item."""
+
+
+EXAMPLE = """\
+loopkit: 1
+input: {text: str}
+states:
+  copy: {render: "{{ input.text }}", next: done}
+  done: {final: success, result: copy}
+"""
+
+
+class ChildMachine(Noun):
+    """Another machine, read from its file."""
+
+    file: str
+    """The file, as the machine names it."""
+    files: dict[str, str]
+    """The digests of all files that it was read from; its own is the last."""
+    definition: "Machine"
+    """What it says, every included file in it."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # Authors write the file's name; the rest is what becomes of it.
+        return {"type": "string"}
+
+
+class ChildrenState(AuthorState):
+    """A state whose work is done by runs of another machine; their results are the artifact."""
+
+    machine: ChildMachine
+    """The path of the machine file, in the folder of this one or below."""
+    input: dict[str, Any] = Field(default={})
+    """The input of the other machine. Texts at any depth are templates; a single `{{ … }}` passes
+    on the value itself."""
+
+    has_keys: ClassVar[bool] = False
+    """Whether there is a child for each of several keys."""
+    works_outside = True
+    reads_feedback = True
+    doing = "giving other runs what this one was given"
+
+    @property
+    def faults(self) -> tuple[ErrorClass, ...]:
+        """The run's artifacts may not fit a child's input; the run's input was checked before."""
+        return () if self._names_read <= self.names_given else ("content",)
+
+    @property
+    def child(self) -> "Machine":
+        return self.machine.definition
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The possible outcomes of a child."""
+        return tuple(self.child.finals)
+
+    @property
+    def templates(self) -> Written:
+        yield from texts_in(self.input, ("input",))
+
+    @property
+    def names_given(self) -> frozenset[str]:
+        """What is known before a run starts, as templates call it."""
+        return frozenset({"input"})
+
+    @property
+    def _names_read(self) -> frozenset[str]:
+        """The names of all of which children are made."""
+        return frozenset[str]().union(*(_names_in(text) for _, text in self.templates))
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_record(RESULT)
+
+    def output_at(self, name: str) -> Output:
+        return output_from_name(name)
 
 
 class EachState(ChildrenState):
@@ -171,3 +260,62 @@ class EachState(ChildrenState):
     def facts(self) -> Mapping[str, GuardType]:
         counts = dict.fromkeys(("succeeded", "failed", "total"), BOUNDED_COUNT)
         return {**counts, "deadlocked": BOOL}
+
+
+CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
+WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
+"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
+RESULT = {
+    "outcome": "str",
+    "success": "bool",
+    "result": {"...": "any"},
+    "rounds": "int",
+    "calls": "int",
+    "cost": "optional num",
+    "findings": ["any"],
+    "duration": "num",
+}
+"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
+success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
+findings that are open, and its seconds of work."""
+
+
+def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
+    """All texts in a value, each with its place."""
+    if isinstance(value, str):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from texts_in(inner, (*at, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from texts_in(inner, (*at, index))
+
+
+def _names_in(text: str) -> frozenset[str]:
+    # The schema of machines is printed without the template sandbox.
+    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+
+    try:
+        return parse(text).names
+    except TemplateError:
+        # The checks tell of it.
+        return frozenset()
+
+
+class MachineState(ChildrenState):
+    """Runs another machine once. Its result is the artifact."""
+
+    kind = "machine"
+    example = Example(
+        {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
+    )
+
+    @property
+    def about(self) -> str:
+        return f"machine {self.machine.file}"
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"outcome": GuardType("str", values=self.outcomes)}

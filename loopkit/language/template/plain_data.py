@@ -9,8 +9,7 @@ from typing import Self
 
 from jinja2 import Undefined
 
-from loopkit.language.template.errors import Refusal
-from loopkit.language.template.meter import deep_units, spend
+from loopkit.language.template.errors import Refusal, deep_units, spend
 
 
 class FieldedText(str):

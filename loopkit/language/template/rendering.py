@@ -1,24 +1,22 @@
-"""A template: its text, what it reads, and what it prints."""
+"""A template: its text, what it reads, and what it prints.
+
+Parts: a template that is nothing but texts and `{{ paths }}`, as most are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import TracebackType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jinja2
 from jinja2 import UndefinedError, nodes
 from jinja2.runtime import Context
 
-from loopkit.language.template.errors import Refusal, TemplateError, error_at
-from loopkit.language.template.grammar import tree_of
-from loopkit.language.template.meter import fresh_budget
-from loopkit.language.template.names import Path, Scope, Survey, path_of
-from loopkit.language.template.parts import Hole, parts_of
-from loopkit.language.template.rewriting import rewrite_tree
-from loopkit.language.template.sandbox import SANDBOX, print_value
-from loopkit.language.template.shapes import Shape
+from loopkit.language.template.errors import Refusal, TemplateError, error_at, fresh_budget
+from loopkit.language.template.grammar import Path, Scope, Shape, Survey, path_of, steps_of, tree_of
+from loopkit.language.template.sandbox import SANDBOX, print_value, rewrite_tree
 from loopkit.values import Value
 
 MAX_OUTPUT = 2_000_000
@@ -26,6 +24,13 @@ MAX_OUTPUT = 2_000_000
 VALUE = "value_of_the_expression"
 T = TypeVar("T")
 Take = Callable[[jinja2.Template, Context], T]
+
+
+class Hole(NamedTuple):
+    """A `{{ findings[0].message }}`."""
+
+    path: tuple[str | int, ...]
+    line: int
 
 
 class Template(Value, frozen=True, eq=False):
@@ -248,3 +253,19 @@ def _error_of(error: Exception, text: str, line: int) -> TemplateError:
             code, message = "template-data", f"the template does not fit its data: {error}"
             remedy = "check what the names in this line stand for"
     return error_at(Refusal(message, remedy, code), text, line)
+
+
+def parts_of(tree: nodes.Template) -> tuple[str | Hole, ...] | None:
+    """Return the texts and holes of a template in order; None where it has anything else."""
+    parts: list[str | Hole] = []
+    for node in tree.body:
+        if not isinstance(node, nodes.Output):
+            return None
+        for part in node.nodes:
+            if isinstance(part, nodes.TemplateData):
+                parts.append(part.data)
+            elif steps := steps_of(part):
+                parts.append(Hole(steps, part.lineno))
+            else:
+                return None
+    return tuple(parts)

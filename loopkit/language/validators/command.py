@@ -6,10 +6,18 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from loopkit.language.agents.calls import ErrorRule, Retry
-from loopkit.language.noun import FROM_LIST, Argv, Duration, PlainText, Text, Texts, Written, fault
-from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.section import (
+    FROM_LIST,
+    Argv,
+    Duration,
+    PlainText,
+    Text,
+    Texts,
+    Written,
+    fault,
+)
+from loopkit.language.validators.report_map import ReportMap, VerdictReading
 from loopkit.language.validators.rule import Example, FixedRule
-from loopkit.language.validators.verdict import VerdictReading
 
 Parse = Literal["exit_code", "lines", "junit", "sarif", "report"]
 

@@ -5,10 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.noun import FROM_LIST, ByItself, Id, Noun, Text, Texts, Written, fault
-from loopkit.language.validators.report_map import ReportMap
+from loopkit.language.section import FROM_LIST, ByItself, Id, Noun, Text, Texts, Written, fault
+from loopkit.language.validators.report_map import ReportMap, VerdictReading
 from loopkit.language.validators.rule import Example, RuleBase
-from loopkit.language.validators.verdict import VerdictReading
 
 
 class Score(Noun):

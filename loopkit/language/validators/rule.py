@@ -9,9 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from loopkit.language.noun import Id, Ids, Noun, PlainText, Text, Written
-from loopkit.language.validators.report_map import ReportMap
-from loopkit.language.validators.verdict import VerdictReading
+from loopkit.language.section import Id, Ids, Noun, PlainText, Text, Written
+from loopkit.language.validators.report_map import ReportMap, VerdictReading
 from loopkit.values import Value, field
 
 

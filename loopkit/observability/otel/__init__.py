@@ -1,15 +1,18 @@
 """OpenTelemetry: traces and metrics of runs, by the conventions for GenAI.
 
 Its libraries are imported only if the application has imported them, or a variable enables them.
+
+Notes about telemetry for whoever runs a command.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from loopkit.drive.active import Observer
-from loopkit.observability.otel.notes import note
+from loopkit.text import one_line
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOL = "http/protobuf"
@@ -61,3 +64,14 @@ def _protocol_fault(environment: Mapping[str, str]) -> str:
     name = "OTEL_EXPORTER_OTLP_PROTOCOL"
     protocol = environment.get(name, "").strip() or PROTOCOL
     return "" if protocol == PROTOCOL else f"{name} is `{protocol}`; loopkit sends {PROTOCOL} only"
+
+
+WIDTH = 300
+
+
+def note(text: str) -> None:
+    """Print a line to standard error, if it is open."""
+    # A stream that is closed is None, with which `print` would write to standard output.
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(one_line(text, WIDTH), file=sys.stderr, flush=True)

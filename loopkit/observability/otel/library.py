@@ -15,8 +15,7 @@ except ImportError as error:
 
 from loopkit import __version__
 from loopkit.observability.otel.conventions import ERROR
-from loopkit.observability.otel.measures import INSTRUMENTS, Measure
-from loopkit.observability.otel.spans import RUN_SPAN, Span, Trace
+from loopkit.observability.otel.spans import INSTRUMENTS, RUN_SPAN, Measure, Span, Trace
 
 Link: TypeAlias = trace.Link
 SCOPE = "loopkit"

@@ -1,22 +1,67 @@
-"""The observer that makes traces and metrics of runs. A failure here does not stop the run."""
+"""The observer that makes traces and metrics of runs. A failure here does not stop the run.
+
+Contents of messages, which spans have only if a variable enables them.
+
+The spans of one run, folded from its events: each is created by the event that ends it.
+
+Spans of calls and of the works that make them: `chat`, `execute_tool`, `invoke_agent`.
+
+Happenings: the events in the span of a run, which show its route.
+
+Spans of validate states, with the verdict of each validator.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 from loopkit.drive.active import ActiveRun, History, Listener
-from loopkit.drive.stored_event import Stored
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import (
+    Alerted,
+    Cancelled,
+    ChildEnded,
+    Decided,
+    Emitted,
+    Entered,
+    Event,
+    Failed,
+    Finished,
+    InDoubt,
+    Intended,
+    Repaired,
+    Replied,
+    Resumed,
+    Started,
+    Suspended,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.findings import Answer, Report
+from loopkit.engine.payloads import ToolCall
+from loopkit.engine.records import Usage
 from loopkit.observability.logs import LOGGER
-from loopkit.observability.otel import contents
+from loopkit.observability.otel import conventions as names
 from loopkit.observability.otel.library import Emitter, Link, current_link
-from loopkit.observability.otel.measures import measures_of_event, measures_of_span
-from loopkit.observability.otel.run_spans import RunSpans
-from loopkit.observability.otel.spans import RUN_SPAN, Span, Trace
+from loopkit.observability.otel.spans import (
+    RUN_SPAN,
+    Attributes,
+    Span,
+    SpanEvent,
+    Trace,
+    measures_of_event,
+    measures_of_span,
+)
+from loopkit.outside.redaction import Redact
 from loopkit.text.run_ids import ancestors_of, is_child, root_of
+from loopkit.values import Mutable
 
 _LOGGER = LOGGER.getChild("telemetry")
 
@@ -36,7 +81,7 @@ class TelemetryObserver:
         """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
         self._end = end
-        self._has_contents = contents.are_asked_for(os.environ)
+        self._has_contents = are_asked_for(os.environ)
         self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
         """By root. Only the listeners of their runs hold references to them."""
 
@@ -87,3 +132,456 @@ async def _born(root: str, history: History) -> float:
     for stored in await history(root):
         spans.after(stored)
     return spans.born
+
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable that other instrumentations of GenAI read as well."""
+ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
+
+
+def are_asked_for(environment: Mapping[str, str]) -> bool:
+    """Whether spans shall have contents."""
+    return environment.get(VARIABLE, "").strip().lower() in ASKED
+
+
+def request_contents(call: Intended, redact: Redact) -> Attributes:
+    """The last message, or the arguments of a tool; earlier messages are in their own spans."""
+    text = redact(call.prompt)
+    if call.role == "tool":
+        return {names.TOOL_ARGUMENTS: text}
+    return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
+
+
+def reply_contents(call: Intended, reply: Replied) -> Attributes:
+    """The reply, which is stored without secrets."""
+    if call.role == "tool":
+        return {names.TOOL_RESULT: reply.text}
+    parts = [_text(reply.text)] if reply.text else []
+    parts += [{"type": "tool_call", **called.plain()} for called in reply.tool_calls]
+    reason = finish_reason(reply)
+    return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
+
+
+def finish_reason(reply: Replied) -> str:
+    """Why an answer ended, in the words of the conventions."""
+    if reply.cut_off:
+        return "length"
+    return "tool_call" if reply.tool_calls else "stop"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "content": text}
+
+
+def _messages(role: str, parts: list[dict[str, Any]], **more: str) -> str:
+    return json.dumps([{"role": role, "parts": parts, **more}], ensure_ascii=False)
+
+
+MOST_EVENTS = 128
+"""How many events the span of a run has, the last ones; OpenTelemetry keeps no more either."""
+
+
+class RunSpans:
+    """Folds the events of a run to the spans that end with them."""
+
+    def __init__(self, run: str, redact: Redact | None = None) -> None:
+        """With `redact` the spans have the prompts and replies, without secrets."""
+        self.born = 0.0
+        """When the run began; 0 before that."""
+        self.machine = ""
+        self._run = run
+        self._redact = redact
+        self._entered: Entered | None = None
+        self._since = 0, 0.0
+        """The number and the time of the event that began or resumed the present state's work."""
+        self._revision = 0
+        self._calls: dict[str, OpenCall] = {}
+        self._works: dict[str, OpenWork] = {}
+        """By task: the work of agents in the present state."""
+        self._usage = Usage()
+        self._happened: deque[SpanEvent] = deque(maxlen=MOST_EVENTS)
+
+    def after(self, stored: Stored) -> list[Span]:
+        """The spans that end with an event."""
+        if (happened := happening(stored)) is not None:
+            self._happened.append(happened)
+        self._begin(stored)
+        return list(self._end(stored))
+
+    def _begin(self, stored: Stored) -> None:
+        """Take in what begins with an event."""
+        match stored.event:
+            case Started() as event:
+                self.machine, self.born = event.machine, stored.at
+            case Entered() as event:
+                self._entered, self._since = event, (stored.seq, stored.at)
+            case Resumed():
+                # Work after a resume has spans of its own.
+                self._since = stored.seq, stored.at
+            case Decided() as event:
+                self._revision = event.revision.revision if event.revision else 0
+            case ChildEnded() as event:
+                self._usage = self._usage.plus(event.usage)
+            case Intended() as event:
+                self._intend(stored, event)
+
+    def _intend(self, stored: Stored, event: Intended) -> None:
+        call = self._calls[event.key] = OpenCall(event, stored.seq, stored.at)
+        if event.is_of_agent:
+            work = self._works.setdefault(event.task, OpenWork(event, stored.seq, stored.at))
+            call.within = work.own
+        elif (author := self._works.get(event.task.partition(":tool:")[0])) is not None:
+            call.within, call.tool_call = author.own, author.tool_call(event.task)
+
+    def _end(self, stored: Stored) -> Iterator[Span]:
+        match stored.event:
+            case Replied() | Failed() | InDoubt() as event:
+                yield from self._end_call(stored, event.key, event)
+            case Worked() as event:
+                yield from self._end_work(stored, event)
+            case Suspended():
+                yield from self._end_work(stored, None)
+            case Finished() as event:
+                outcome: Attributes = {names.OUTCOME: event.outcome, names.SUCCESS: event.success}
+                yield from self._end_run(stored, outcome, "" if event.success else event.outcome)
+            case Cancelled() as event:
+                cancelled: Attributes = {names.OUTCOME: event.type, names.SUCCESS: False}
+                yield from self._end_run(stored, cancelled, event.type)
+
+    def _end_call(
+        self, stored: Stored, key: str, ended: Replied | Failed | InDoubt | None
+    ) -> Iterator[Span]:
+        call = self._calls.pop(key, None)
+        if call is None:
+            return
+        usage = ended.usage if isinstance(ended, Replied | Failed) else Usage()
+        self._usage = self._usage.plus(usage)
+        if (work := self._works.get(call.intended.task)) is not None:
+            work.after(stored.at, ended, usage)
+        if call.intended.role != "outside":
+            span = call_span(call, ended, self._redact).replace(end=stored.at)
+            yield self._with_place(span, call.intended.state, call.intended.visit)
+
+    def _end_work(self, stored: Stored, worked: Worked | None) -> Iterator[Span]:
+        """The spans of a state whose work has ended, finally or until the run is resumed."""
+        entered, (since, start) = self._entered, self._since
+        if entered is None:
+            return
+        validate = f"validate:{since}"
+        works, self._works = self._works, {}
+        for work in works.values():
+            is_judge = work.intended.role == "judge"
+            span = work_span(work, validate if is_judge else RUN_SPAN)
+            if not is_judge:
+                span.attributes.update(self._attempt(entered))
+            yield self._with_place(span, entered.state, entered.visit)
+        has_report = worked is not None and worked.report is not None
+        if has_report or any(work.intended.role == "judge" for work in works.values()):
+            span = validate_span(entered, worked, validate, start, stored.at)
+            yield self._with_place(span, entered.state, entered.visit)
+
+    def _attempt(self, entered: Entered) -> Attributes:
+        revised: Attributes = {names.REVISION: self._revision} if self._revision else {}
+        return {names.ATTEMPT: entered.attempt, **revised}
+
+    def _end_run(self, stored: Stored, outcome: Attributes, error: str) -> Iterator[Span]:
+        for key in list(self._calls):
+            yield from self._end_call(stored, key, None)
+        yield from self._end_work(stored, None)
+        yield Span(
+            name=f"{names.INVOKE_WORKFLOW} {self.machine}",
+            run=self._run,
+            own=RUN_SPAN,
+            within="",
+            start=self.born,
+            end=stored.at,
+            attributes={
+                names.OPERATION: names.INVOKE_WORKFLOW,
+                names.WORKFLOW: self.machine,
+                names.AGENT: self.machine,
+                names.CONVERSATION: self._run,
+                names.RUN: self._run,
+                names.MACHINE: self.machine,
+                names.CALLS: self._usage.agent_calls,
+                names.TOOL_CALLS: self._usage.tool_calls,
+                names.TOKENS: self._usage.tokens,
+                **cost_attributes(self._usage),
+                **outcome,
+            },
+            error=error,
+            events=tuple(self._happened),
+        )
+
+    def _with_place(self, span: Span, state: str, visit: int) -> Span:
+        """A span with this run, and the state and visit of its work."""
+        place: Attributes = {
+            names.RUN: self._run,
+            names.MACHINE: self.machine,
+            names.STATE: state,
+            names.VISIT: visit,
+        }
+        if names.OPERATION in span.attributes:
+            place[names.CONVERSATION] = self._run
+        return span.replace(run=self._run, attributes={**span.attributes, **place})
+
+
+NO_REPLY = "cancelled"
+"""The error of a call that had no reply when its run ended."""
+
+
+class OpenCall(Mutable):
+    """A call that has not ended."""
+
+    intended: Intended
+    seq: int
+    since: float
+    within: str = RUN_SPAN
+    """The name of its parent span."""
+    tool_call: ToolCall | None = None
+    """For a tool: the call as its model wrote it."""
+
+
+class OpenWork(Mutable):
+    """The work of an agent, which may take several calls."""
+
+    intended: Intended
+    """The first call."""
+    seq: int
+    since: float
+    ended: float = 0.0
+    """The end of the last call."""
+    error: str = ""
+    """The error of the last call."""
+    usage: Usage = Usage()
+    input: int = 0
+    output: int = 0
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def own(self) -> str:
+        return f"agent:{self.seq}"
+
+    def tool_call(self, task: str) -> ToolCall | None:
+        """The tool call that a task makes, as its model wrote it."""
+        number = task.rpartition(":")[2]
+        at = int(number) - 1 if number.isdecimal() else -1
+        return self.tool_calls[at] if 0 <= at < len(self.tool_calls) else None
+
+    def after(self, at: float, ended: Replied | Failed | InDoubt | None, usage: Usage) -> None:
+        """Add a call that has ended."""
+        self.ended = at
+        self.usage = self.usage.plus(usage)
+        self.error = error_of(ended)
+        if isinstance(ended, Replied):
+            self.tool_calls += ended.tool_calls
+            if ended.counted is not None:
+                self.input += ended.counted.input
+                self.output += ended.counted.output
+
+
+def error_of(ended: Replied | Failed | InDoubt | None) -> str:
+    """The class of the error with which a call ended; empty without an error."""
+    match ended:
+        case Replied():
+            return ""
+        case Failed():
+            return ended.error_class
+        case InDoubt():
+            return ended.type
+    return NO_REPLY
+
+
+def cost_attributes(usage: Usage) -> Attributes:
+    """The attribute with the cost, if it is known."""
+    return {} if usage.cost_usd is None else {names.COST: usage.cost_usd}
+
+
+def call_span(
+    call: OpenCall, ended: Replied | Failed | InDoubt | None, redact: Redact | None
+) -> Span:
+    """The span of a call that has ended; the caller sets its run and its end."""
+    intended = call.intended
+    attributes = _request_attributes(call)
+    if redact is not None:
+        attributes |= request_contents(intended, redact)
+    if isinstance(ended, Replied):
+        attributes |= _reply_attributes(intended, ended)
+        if redact is not None:
+            attributes |= reply_contents(intended, ended)
+    if isinstance(ended, Replied | Failed) and intended.role != "tool":
+        attributes |= cost_attributes(ended.usage)
+    return Span(
+        name=_name(intended),
+        run="",
+        own=f"call:{call.seq}",
+        within=call.within,
+        start=call.since,
+        end=call.since,
+        attributes=attributes,
+        error=error_of(ended),
+        is_call=bool(intended.model),
+    )
+
+
+def work_span(work: OpenWork, within: str) -> Span:
+    """The span of an agent's work; the caller sets its run and place."""
+    intended = work.intended
+    counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
+    return Span(
+        name=f"{names.INVOKE_AGENT} {intended.agent}",
+        run="",
+        own=work.own,
+        within=within,
+        start=work.since,
+        end=work.ended,
+        attributes={
+            names.OPERATION: names.INVOKE_AGENT,
+            names.AGENT: intended.agent,
+            names.ROLE: intended.role,
+            names.PLACE: intended.asked_at,
+            names.CALLS: work.usage.agent_calls,
+            **_model(intended),
+            **(counted if work.input else {}),
+            **cost_attributes(work.usage),
+        },
+        error=work.error,
+    )
+
+
+def _name(intended: Intended) -> str:
+    if intended.role == "tool":
+        return f"{names.EXECUTE_TOOL} {_tool(intended)}"
+    if intended.model:
+        return f"{names.CHAT} {names.model_name(intended.model)}"
+    return f"run {intended.agent}"
+
+
+def _tool(intended: Intended) -> str:
+    """The name of a tool without its agent's."""
+    return intended.agent.partition(".")[2]
+
+
+def _model(intended: Intended) -> Attributes:
+    if not intended.model:
+        return {}
+    provider = names.provider_of(intended.model)
+    known: Attributes = {names.PROVIDER: provider} if provider else {}
+    return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
+
+
+def _request_attributes(call: OpenCall) -> Attributes:
+    intended = call.intended
+    if intended.role == "tool":
+        named: Attributes = {names.TOOL_CALL: call.tool_call.id} if call.tool_call else {}
+        return {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL: _tool(intended),
+            names.TOOL_TYPE: "function",
+            names.AGENT: intended.agent.partition(".")[0],
+            **named,
+        }
+    attributes: Attributes = {names.ROLE: intended.role}
+    if intended.asks_agent:
+        attributes[names.AGENT] = intended.agent
+    if not intended.model:
+        return attributes
+    attributes |= {names.OPERATION: names.CHAT, **_model(intended)}
+    if intended.cap is not None:
+        attributes[names.REQUEST_MAX_TOKENS] = intended.cap
+    if intended.fallback:
+        attributes[names.FALLBACK] = intended.fallback
+    return attributes
+
+
+def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
+    if not intended.asks_agent:
+        return {} if reply.exit_code is None else {names.EXIT_CODE: reply.exit_code}
+    attributes: Attributes = {names.PLAYED: True} if reply.played else {}
+    if intended.model:
+        attributes[names.FINISH_REASONS] = [finish_reason(reply)]
+    if reply.model:
+        attributes[names.RESPONSE_MODEL] = names.model_name(reply.model)
+    if (counted := reply.counted) is not None:
+        attributes |= {names.INPUT_TOKENS: counted.input, names.OUTPUT_TOKENS: counted.output}
+        if counted.cached:
+            attributes[names.CACHE_READ] = counted.cached
+        if counted.written:
+            attributes[names.CACHE_CREATION] = counted.written
+    return attributes
+
+
+def happening(stored: Stored) -> SpanEvent | None:
+    """An event of a run as an event of its span; None if the span does not show it."""
+    shown = _name_and_attributes(stored.event)
+    if shown is None:
+        return None
+    name, attributes = shown
+    return SpanEvent(f"loopkit.{name}", stored.at, attributes)
+
+
+def _name_and_attributes(event: Event) -> tuple[str, Attributes] | None:
+    match event:
+        case Decided():
+            ends: Attributes = {"loopkit.edge": event.edge, "loopkit.target": event.target}
+            revises = {"loopkit.revises": bool(event.spends)}
+            return event.type, {names.STATE: event.source, **ends, **revises}
+        case Waiting():
+            return event.type, {names.STATE: event.state, "loopkit.question": event.question}
+        case Worked(answer=answer) if answer is not None:
+            return "answered", {names.STATE: event.state, "loopkit.choice": answer.choice}
+        case Suspended():
+            return event.type, {names.STATE: event.state, "loopkit.reason": event.reason}
+        case Resumed() | Repaired():
+            return event.type, {}
+        case Emitted():
+            version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
+            version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
+            head: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
+            return event.type, {**head, **version, names.FINDINGS: len(event.findings)}
+        case Alerted():
+            return event.type, {"loopkit.figure": event.figure, "loopkit.value": event.value}
+    return None
+
+
+def validate_span(
+    entered: Entered, worked: Worked | None, own: str, start: float, end: float
+) -> Span:
+    """The span of a validate state; without a report if the run was suspended in it."""
+    report = worked.report if worked is not None else None
+    failed = "" if worked is None or worked.outcome == "done" else worked.outcome
+    return Span(
+        name=f"validate {entered.state}",
+        run="",
+        own=own,
+        within=RUN_SPAN,
+        start=start,
+        end=end,
+        attributes=_report_attributes(report) if report is not None else {},
+        error=failed,
+        events=tuple([_evaluation(answer, end) for answer in report.answers]) if report else (),
+    )
+
+
+def _report_attributes(report: Report) -> Attributes:
+    blocking = sum(finding.blocking for finding in report.findings)
+    return {
+        names.ARTIFACT: report.artifact,
+        names.VERSION: report.version,
+        names.VERDICT: report.verdict,
+        names.FINDINGS: len(report.findings),
+        names.BLOCKING: blocking,
+    }
+
+
+def _evaluation(answer: Answer, at: float) -> SpanEvent:
+    """The answer of a validator as the evaluation result of the conventions."""
+    attributes: Attributes = {
+        names.EVALUATION_NAME: answer.validator,
+        names.EVALUATION_LABEL: answer.verdict,
+        names.FINDINGS: len(answer.findings),
+    }
+    if answer.score is not None:
+        attributes[names.EVALUATION_SCORE] = answer.score
+    if answer.error_class is not None:
+        attributes[names.ERROR] = answer.error_class
+    return SpanEvent(names.EVALUATION, at, attributes)

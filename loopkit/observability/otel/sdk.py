@@ -23,7 +23,7 @@ except ImportError as error:
 
 from loopkit import __version__
 from loopkit.observability.logs import LOGGER
-from loopkit.observability.otel.notes import note
+from loopkit.observability.otel import note
 from loopkit.text import one_line
 
 TIMEOUT_S = 1.0

@@ -2,24 +2,40 @@
 
 The client has no timeouts of its own. One task has to enter and to leave it, and calls from that
 task would be cancelled where a server on the network dies.
+
+A server that is a program: its messages line by line, each bounded, and its end.
+
+The client's own transport gives the program a session of its own, so that it would outlive a
+worker that is killed, and reads a long line in a time that grows with its square.
+
+A server behind a URL: streamable HTTP, with responses of bounded size.
+
+The tools of a server as a model sees them, and the result of a tool call as text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import os
 from asyncio import FIRST_COMPLETED
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
+import anyio
+import httpx2
 import mcp
 import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from jsonschema import Draft202012Validator
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-
-from loopkit.outside.mcp.http import website
-from loopkit.outside.mcp.offers import answer, offer, result, unknown
-from loopkit.outside.mcp.stdio import Heard, program
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -189,3 +205,257 @@ def _question(given: types.InputRequiredResult) -> str:
     return f"it wants to ask a person, which is not possible here: {messages or 'no question'}"[
         :2_000
     ]
+
+
+LONGEST_MESSAGE = 32_000_000
+"""Bytes of one message."""
+MAX_GARBAGE = 1_000
+"""The number of lines that are not messages after which reading stops."""
+LEAVING_S = 1.0
+"""How long the program may take to end once its stdin is closed."""
+_PRINTED = 2_000
+
+
+class Heard:
+    """Facts about a server besides its messages, for the message that it failed."""
+
+    def __init__(self) -> None:
+        self._stderr: deque[bytes] = deque(maxlen=20)
+        self.garbage = ""
+        """The first line on stdout that is not a message."""
+        self.fault = ""
+        """The reason why its messages are not read any more."""
+        self.exit_code: int | None = None
+        self.status = 0
+        """The status of the last response over HTTP."""
+
+    async def listen(self, stream: asyncio.StreamReader | None) -> None:
+        """Keep the end of the program's stderr."""
+        while stream is not None and (data := await stream.read(_PRINTED)):
+            self._stderr.append(data)
+
+    def __str__(self) -> str:
+        """The program's end and its output, in words."""
+        facts = [self.fault] if self.fault else []
+        if self.exit_code is not None and not self.fault:
+            code = self.exit_code
+            facts.append(
+                f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"
+            )
+        if self.garbage:
+            facts.append(f"on stdout, where only messages belong, it printed {self.garbage!r}")
+        if printed := b"".join(self._stderr).decode(errors="replace").strip()[-_PRINTED:]:
+            facts.append(f"it printed:\n{printed}")
+        return "; ".join(facts)
+
+
+_Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+_Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+@asynccontextmanager
+async def program(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams of messages of a program, which ends with them; raises OSError."""
+    process = await asyncio.create_subprocess_exec(
+        *address["command"],
+        env=address["env"],
+        cwd=address["folder"],
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=LONGEST_MESSAGE,
+    )
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, process, incoming, heard)
+        tasks.start_soon(_write, process, outgoing)
+        tasks.start_soon(heard.listen, process.stderr)
+        try:
+            yield read, write
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+            for stream in (read, write, incoming, outgoing):
+                stream.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _read(process: asyncio.subprocess.Process, incoming: _Incoming, heard: Heard) -> None:
+    stdout, garbage = process.stdout, 0
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async with incoming:
+            while stdout is not None and (line := await _line(stdout, heard)):
+                message = _message(line)
+                if message is not None:
+                    await incoming.send(message)
+                elif line.strip():
+                    heard.garbage = heard.garbage or line.decode(errors="replace").strip()[:200]
+                    garbage += 1
+                if garbage > MAX_GARBAGE:
+                    heard.fault = "it writes something else than messages"
+                    return
+            # Noted here, so that a call without an answer can state the reason.
+            if await _has_ended(process):
+                heard.exit_code = process.returncode
+
+
+async def _line(stdout: asyncio.StreamReader, heard: Heard) -> bytes:
+    """The next line; empty at the end, or where it has no end."""
+    try:
+        return await stdout.readline()
+    except ValueError:
+        heard.fault = f"one of its messages is longer than {LONGEST_MESSAGE:,} bytes"
+        return b""
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return None
+
+
+async def _write(process: asyncio.subprocess.Process, outgoing: _Outgoing) -> None:
+    stdin = process.stdin
+    with suppress(OSError):
+        async with outgoing:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                if stdin is not None:
+                    stdin.write(f"{text}\n".encode())
+                    await stdin.drain()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Let the program end by itself, then ask it to. Its group is killed with the worker."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _has_ended(process):
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await _has_ended(process)
+
+
+async def _has_ended(process: asyncio.subprocess.Process) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LEAVING_S):
+            await process.wait()
+            return True
+    return False
+
+
+LONGEST_STREAM = 20 * LONGEST_MESSAGE
+"""Bytes of one response, which may stream many messages."""
+
+
+@asynccontextmanager
+async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams of messages of a server on the network."""
+    # The client reads from the environment how the network is reached.
+    os.environ.update(address["network"])
+    # The caller keeps the time. Compressed responses would have no bounded size.
+    headers = {"Accept-Encoding": "identity", **address["headers"]}
+    async with (
+        httpx2.AsyncClient(
+            headers=headers,
+            timeout=None,
+            event_hooks={"response": [_Bounded(heard).bound]},
+        ) as client,
+        streamable_http_client(
+            address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
+        ) as streams,
+    ):
+        yield streams
+
+
+class _Bounded:
+    """Notes the status of responses, and stops reading a response that does not end."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+
+    async def bound(self, response: httpx2.Response) -> None:
+        self._heard.status = response.status_code
+        if response.headers.get("content-encoding", "identity") != "identity":
+            self._heard.fault = "it sent a packed response, which nobody asked for"
+            raise httpx2.DecodingError(self._heard.fault)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            is_stream = "text/event-stream" in response.headers.get("content-type", "")
+            most = LONGEST_STREAM if is_stream else LONGEST_MESSAGE
+            response.stream = _Counted(response.stream, most, self._heard)
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int, heard: Heard) -> None:
+        self._stream = stream
+        self._left = most
+        self._heard = heard
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._stream:
+            self._left -= len(data)
+            if self._left < 0:
+                raise httpx2.ReadError(
+                    f"one of its responses is longer than {LONGEST_MESSAGE:,} bytes"
+                )
+            yield data
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+MAX_TEXT = 200_000
+"""Characters of a result."""
+MAX_SCHEMA = 100_000
+"""Characters of a tool's schema and description."""
+
+
+def offer(tool: types.Tool) -> dict[str, Any]:
+    """A tool as models see it."""
+    described = {
+        "name": tool.name,
+        "description": tool.description or tool.title or "",
+        "schema": tool.input_schema,
+    }
+    written = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    if len(written) > MAX_SCHEMA:
+        described |= {"description": "", "schema": {"type": "object"}}
+    return {**described, "digest": f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"}
+
+
+def unknown(name: str, known: list[str]) -> str:
+    """The message about a tool that does not exist."""
+    near = get_close_matches(name, known, 1)
+    listed = ", ".join(f"`{one:.60}`" for one in known[:20]) or "none"
+    remedy = f"did you mean `{near[0]}`?" if near else f"it has {listed}"
+    return f"it has no tool `{name}`; {remedy}"
+
+
+def result(given: types.CallToolResult) -> dict[str, Any]:
+    """The texts of a result, or its data where it has no text."""
+    texts = [text for block in given.content if (text := _text(block))]
+    if not texts and given.structured_content is not None:
+        texts = [json.dumps(given.structured_content, ensure_ascii=False)]
+    return answer("\n".join(texts), is_error=bool(given.is_error))
+
+
+def answer(text: str, *, is_error: bool) -> dict[str, Any]:
+    """A text, cut if it is too long."""
+    told = text[:MAX_TEXT]
+    return {"text": told, "left_out": len(text) - len(told), "is_error": is_error}
+
+
+def _text(block: types.ContentBlock) -> str:
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ImageContent() | types.AudioContent():
+            return f"[{block.mime_type}, left out]"
+        case types.ResourceLink():
+            return f"[{block.name}: {block.uri}]"
+        case types.EmbeddedResource():
+            held = block.resource
+            if isinstance(held, types.TextResourceContents):
+                return held.text
+            return f"[{held.uri}, left out]"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from loopkit.language import JudgeRule, Rule
 from loopkit.language.facts import VERDICT
-from loopkit.machine.asked import validators_of
+from loopkit.language.validators import Rule
+from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.edges import EdgeEvent
-from loopkit.proof.outcomes import Analysis, Panel, Row
-from loopkit.proof.outcomes.faults import is_given_up
-from loopkit.proof.outcomes.severity import levels_at, may_block
+from loopkit.machine.program import validators_of
+from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block
+from loopkit.proof.outcomes.facts import Panel, is_given_up
+from loopkit.proof.outcomes.table import Row
 from loopkit.values import Value
 
 Price = Callable[[str, str, int], float | None]

@@ -1,15 +1,44 @@
-"""Configurations that a run can reach, each with its moves."""
+"""Configurations that a run can reach, each with its moves.
+
+Assumed probabilities of the outcomes of a state's work.
+
+The cheapest path to a success or another end, searched from the start, nearest to it first.
+
+The dearest path in the graph of configurations, and the number of its paths.
+
+The present point of a run, read from its state.
+
+The shortest path to a success for each number of revisions, without a failure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Literal
 
-from loopkit.proof.bounds.moves import Move
-from loopkit.proof.bounds.packing import TooManyValues
-from loopkit.proof.bounds.plans import Plan, Plans
-from loopkit.proof.bounds.variables import Variable
-from loopkit.proof.outcomes import Row
+from loopkit.document.problems import did_you_mean
+from loopkit.language.datatypes.datatype import facts_of
+from loopkit.language.facts import BOOL, VERDICT
+from loopkit.language.guard.grammar import Guard, GuardError, parse
+from loopkit.language.guard.type_check import check
+from loopkit.machine.graph import Graph
+from loopkit.machine.program import flat_facts
+from loopkit.machine.scope import own_names
+from loopkit.proof.bounds.agent_calls import Asked
+from loopkit.proof.bounds.moves import Case, Move
+from loopkit.proof.bounds.plans import Plan, Plans, TooManyValues
+from loopkit.proof.bounds.result import Visit, Way
+from loopkit.proof.bounds.variables import FOUND, THEN, Variable
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.table import Row
 from loopkit.values import Mutable, Value, field
+
+if TYPE_CHECKING:
+    from loopkit.engine.state import RunState
 
 END = -1
 """The target of a suspended run."""
@@ -168,3 +197,390 @@ class Explorer:
         is_sure = plan.ways.is_surely_stuck
         if stuck is not None and (name, is_sure) not in self._explored.dead:
             self._explored.dead[name, is_sure] = Dead(index, stuck, is_sure)
+
+
+ENDS = ("transient", "content", "fatal", "limit")
+BLOCKED = "blocked"
+
+
+class NotDetermined(Exception):
+    """The probabilities do not decide the paths of runs or are impossible; the message says why."""
+
+
+class Assumption(Value, frozen=True):
+    """The probability that a state's work meets a condition."""
+
+    state: str
+    condition: Guard
+    probability: Fraction
+
+
+def assumptions_of(analysis: Analysis, given: Mapping[str, Fraction]) -> tuple[Assumption, ...]:
+    """Assumptions from texts such as `validate.valid`; raises NotDetermined for unknown names."""
+    return tuple(_assumption(analysis, text, chance) for text, chance in given.items())
+
+
+def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumption:
+    state, _, condition = text.partition(".")
+    if state not in analysis.machine.states:
+        raise NotDetermined(f"there is no state `{state}`: {_near(state, analysis.machine.states)}")
+    if not 0 <= probability <= 1:
+        raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")
+    try:
+        guard = parse(condition)
+    except GuardError as error:
+        raise NotDetermined(f"`{text}`: {error}") from error
+    facts = own_names(analysis.graph, state)
+    words = {str(word) for known in facts.values() for word in known.values}
+    known = {**dict.fromkeys((*words, *ENDS, BLOCKED), BOOL), **facts}
+    for name in sorted(guard.names - known.keys()):
+        raise NotDetermined(f"`{state}` has no fact `{name}`: {_near(name, known)}")
+    for problem in check(guard, known):
+        raise NotDetermined(f"`{text}`: {problem.message}: {problem.help}")
+    return Assumption(state, guard, probability)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    return did_you_mean(name, sorted(known))
+
+
+Number = int | float
+
+
+class Path(Value, frozen=True):
+    """Consecutive moves, each with the number of the configuration that it leaves."""
+
+    steps: tuple[tuple[int, Move], ...]
+    end: int
+    """The last configuration."""
+
+
+class Cheapest(Value, frozen=True):
+    """The minimum of a path to certain ends."""
+
+    total: Number
+    """The total that no path undercuts; infinite if no run reaches an end."""
+    path: Path | None = None
+    """Such a path; None if there is none or the search was cut off."""
+
+
+def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
+    """The minimum from each state to one of the `ends`, over all configurations of the state."""
+    into: dict[str, list[tuple[Number, str]]] = {}
+    for moves in plans:
+        for move in moves:
+            if move.edge is not None and (weight := aim.weight(move)) != NEVER:
+                into.setdefault(move.edge.target, []).append((weight, move.edge.source))
+    known: dict[str, Number] = {}
+    front: list[tuple[Number, str]] = [(0, name) for name in ends]
+    while front:
+        total, name = heappop(front)
+        if name not in known:
+            known[name] = total
+            for weight, source in into.get(name, ()):
+                heappush(front, (total + weight, source))
+    return known
+
+
+def cheapest(
+    explorer: Explorer, aim: Aim, ends: Collection[str], least: Mapping[str, Number], most: int
+) -> Cheapest:
+    """The cheapest path to one of the `ends`, exploring at most `most` configurations.
+
+    `least` is the minimum from each state on; from other states no path leads to an end.
+    """
+    serial = count()
+    before: dict[int, tuple[int, Move]] = {}
+    reached: dict[int, Number] = dict.fromkeys(explorer.starts(), 0)
+    front = [(least.get(explorer.state(at), NEVER), 0, next(serial), at) for at in reached]
+    done: set[int] = set()
+    while front:
+        bound, steps, _, index = heappop(front)
+        if bound == NEVER or index in done:
+            continue
+        done.add(index)
+        if explorer.state(index) in ends:
+            return Cheapest(reached[index], path_to(index, before))
+        if len(done) > most:
+            return Cheapest(bound)
+        for move, target in explorer.arcs(index):
+            total = reached[index] + aim.weight(move)
+            if target == END or total >= reached.get(target, NEVER):
+                continue
+            reached[target], before[target] = total, (index, move)
+            onward = total + least.get(explorer.state(target), NEVER)
+            heappush(front, (onward, steps + 1, next(serial), target))
+    return Cheapest(NEVER)
+
+
+Measure = Literal["runs", "calls", "cost", "tool_calls"]
+NEVER = float("inf")
+
+
+class Endless(Exception):
+    """Some configurations can follow one another in a cycle, so a run need not end."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"a run can come back to `{state}` with nothing spent")
+        self.state = state
+
+
+def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
+    """The path that led to a configuration."""
+    steps: list[tuple[int, Move]] = []
+    index = end
+    while index in before:
+        index, move = before[index]
+        steps.append((index, move))
+    return Path(tuple(reversed(steps)), end)
+
+
+def last_first(explored: Explored) -> list[int]:
+    """The configurations, each after all that can follow it; raises Endless if there is a cycle.
+
+    Their order is the proof that every path is finite.
+    """
+    waiting = [len(targets) for targets in explored.targets]
+    before: list[list[int]] = [[] for _ in waiting]
+    for index, targets in enumerate(explored.targets):
+        for target in targets:
+            if target == END:
+                waiting[index] -= 1
+            else:
+                before[target].append(index)
+    order = [index for index, left in enumerate(waiting) if left == 0]
+    for index in order:
+        for earlier in before[index]:
+            waiting[earlier] -= 1
+            if waiting[earlier] == 0:
+                order.append(earlier)
+    if len(order) < len(waiting):
+        circling = next(index for index, left in enumerate(waiting) if left)
+        raise Endless(explored.found[circling][0])
+    return order
+
+
+def circle(graph: Graph) -> str | None:
+    """A state in a possible cycle; None if the edges alone show that every run ends.
+
+    Then the forward edges have no cycle, and every back edge spends a counter that is never reset.
+    """
+    place = {node: at for at, node in enumerate(graph.nodes_last_first)}
+    reset = {counter for edge in graph.edges for counter in edge.resets}
+    for node, ways in graph.junctions.ways.items():
+        for edge in ways:
+            is_endless = edge.back and reset.issuperset(edge.counters)
+            if is_endless or (edge.forward and place[graph.junctions.to(edge)] >= place[node]):
+                return edge.target
+    return None
+
+
+def paths(explored: Explored, order: Sequence[int]) -> int:
+    """How many paths there are from all the starts together.
+
+    Configurations after the same edge count as one if they continue alike, edge by edge.
+    """
+    kinds: dict[frozenset[tuple[str, int]], int] = {frozenset(): 0}
+    counted = [1]
+    labels: dict[int, list[str]] = {}
+    # The additional last entry is found by END, which is -1: a run that has ended.
+    kind_of = [0] * (len(order) + 1)
+    for index in order:
+        moves = explored.moves[index]
+        if id(moves) not in labels:
+            labels[id(moves)] = [move.edge.id if move.edge else move.event for move in moves]
+        onward = [kind_of[target] for target in explored.targets[index]]
+        ways = frozenset(zip(labels[id(moves)], onward, strict=True))
+        if ways not in kinds:
+            kinds[ways] = len(counted)
+            counted.append(sum(counted[kind] for _, kind in ways))
+        kind_of[index] = kinds[ways]
+    return sum(counted[kind] for kind in {kind_of[start] for start in explored.starts})
+
+
+def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
+    """The measure of a visit's calls, with every retry, fallback, re-ask and tool or with none.
+
+    All prices have to be known.
+    """
+    if measure == "runs":
+        return sum(work.runs for work in asked)
+    if measure == "calls":
+        return sum(work.most_calls if is_worst else work.runs for work in asked)
+    if measure == "tool_calls":
+        return sum(work.most_tool_calls if is_worst else 0 for work in asked)
+    return sum((work.most_usd if is_worst else work.call_usd) or 0.0 for work in asked)
+
+
+class Aim:
+    """The aim of a search: the most that any path takes, or the least that reaches a success."""
+
+    def __init__(self, measure: Measure, *, is_worst: bool) -> None:
+        self.measure: Measure = measure
+        self.is_worst = is_worst
+        self._known: dict[int, tuple[Move, Number]] = {}
+
+    def weight(self, move: Move) -> Number:
+        """The measure of the work before a move."""
+        known = self._known.get(id(move))
+        if known is None:
+            # The move is stored as well, so that no other object gets its id.
+            known = self._known[id(move)] = (move, self._weight(move))
+        return known[1]
+
+    def _weight(self, move: Move) -> Number:
+        # Work that a limit cuts short does not count for the least of a success.
+        is_cut_short = move.event == "limit" and not self.is_worst
+        return NEVER if is_cut_short else self._weigh(self.case(move)[1])
+
+    def case(self, move: Move) -> tuple[Case, Asked]:
+        """The case of a move that counts for this aim, and its agent calls."""
+        sign = -1 if self.is_worst else 1
+        case = min(move.cases, key=lambda c: (sign * self._weigh(self._calls_in(c)), not c.is_sure))
+        return case, self._calls_in(case)
+
+    def _calls_in(self, case: Case) -> Asked:
+        return case.spread.most if self.is_worst else case.spread.least
+
+    def _weigh(self, asked: Asked) -> Number:
+        return weight_of(asked, self.measure, is_worst=self.is_worst)
+
+
+def dearest(
+    explored: Explored, order: Sequence[int], aim: Aim, ends: Collection[str] | None = None
+) -> tuple[Number, Path] | None:
+    """The most that a path takes, and such a path, in one pass over all configurations.
+
+    With `ends`, only paths to one of these states count; None if there is no such path.
+    """
+    weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
+    weighed = [weights[id(moves)] for moves in explored.moves]
+    # The additional last entry is found by END, which is -1: a suspended run.
+    totals: list[Number] = [0 if ends is None else -NEVER] * (len(order) + 1)
+    for index in order:
+        if ends is not None and explored.found[index][0] in ends:
+            totals[index] = 0
+        if targets := explored.targets[index]:
+            totals[index] = max(
+                [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+            )
+    index = max(explored.starts, key=totals.__getitem__)
+    if totals[index] == -NEVER:
+        return None
+    total, end, steps = totals[index], index, list[tuple[int, Move]]()
+    while index != END and (targets := explored.targets[index]):
+        through = [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
+        at = through.index(max(through))
+        steps.append((index, explored.moves[index][at]))
+        end, index = index, targets[at]
+    return total, Path(tuple(steps), end if index == END else index)
+
+
+def present_of(analysis: Analysis, run: RunState) -> Present:
+    """The present point of a run in a machine, which need not be the one that it started with."""
+    values = dict(_counts(run)) | dict(_facts(run)) | dict(_judgement_counts(analysis, run))
+    values |= dict.fromkeys(_variables_of_kept_work(run), 1)
+    edge = analysis.graph.by_id.get(run.entered_by or "")
+    values[Variable("before", run.state)] = edge.source if edge else None
+    values[THEN] = int(run.then_used)
+    return Present(run.state, values, facts_of(run.input, analysis.scope.input, "input."))
+
+
+def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
+    for counter, spent in run.counters.items():
+        yield Variable("counter", counter), spent
+    for state, attempts in run.attempts.items():
+        yield Variable("works", state), attempts
+    for name, artifact in run.artifacts.items():
+        yield Variable("version", name), artifact.attempt
+        yield Variable("author", name), artifact.author
+
+
+def _variables_of_kept_work(run: RunState) -> Iterator[Variable]:
+    """The states that may keep their artifact, without those that have to work."""
+    for name, _ in run.made_from.values():
+        if name not in run.pending and not (name == run.state and run.is_revision):
+            yield Variable("kept", name)
+
+
+def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
+    reports = {name: {VERDICT: verdict} for name, verdict in run.verdicts.items()}
+    for name, value in flat_facts({**run.facts, "reports": reports}).items():
+        yield Variable("fact", name), frozenset(value) if isinstance(value, list | tuple) else value
+    last = run.last_report
+    yield FOUND, last.state if last is not None and last.origin is not None else None
+
+
+def _judgement_counts(analysis: Analysis, run: RunState) -> Iterator[tuple[Variable, object]]:
+    """Twice the number of versions judged before the current one, plus one if that was judged."""
+    attempts = {(part.author, part.attempt) for part in run.artifacts.values()}
+    for name in analysis.judges.keys() & run.rounds_at.keys():
+        rounds = [*run.rounds_at[name]]
+        is_judged = any(attempts.issuperset(judged.attempt) for judged in rounds)
+        yield Variable("judged", name), 2 * (len(rounds) - is_judged) + is_judged
+
+
+MOST_TOLD = 6
+_At = tuple[int, int]
+"""A configuration, and the number of revisions before it."""
+
+
+def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
+    """The ways by the number of revisions, the fewest first, and whether the search was complete.
+
+    It stops at `most` configurations. Of more than MOST_TOLD ways, the result has the first ones,
+    the one in the middle, and the last.
+    """
+    states = explorer.plans.variables.graph.states
+    before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
+    found: dict[int, _At] = {}
+    front = deque(before)
+    while front and len(before) <= most:
+        here = front.popleft()
+        index, revised = here
+        if states[explorer.state(index)].succeeds:
+            if revised not in found:
+                found[revised] = here
+            continue
+        for move, target in explorer.arcs(index):
+            # A state that keeps what it made is no longer way, and takes nothing.
+            if move.event != "done" or move.is_spared or move.edge is None or target == END:
+                continue
+            there = (target, revised + move.edge.back)
+            if there not in before:
+                before[there] = (here, move)
+                front.append(there)
+    ways = {number: tuple(_visits(explorer, found[number], before)) for number in _selection(found)}
+    return ways, not front
+
+
+def _selection(numbers: Iterable[int]) -> list[int]:
+    every = sorted(numbers)
+    if len(every) <= MOST_TOLD:
+        return every
+    return [*every[: MOST_TOLD - 2], every[len(every) // 2], every[-1]]
+
+
+def _visits(
+    explorer: Explorer, end: _At, before: dict[_At, tuple[_At, Move] | None]
+) -> Iterator[Visit]:
+    steps: list[tuple[_At, Move]] = []
+    at = end
+    while (step := before[at]) is not None:
+        steps.append(step)
+        at = step[0]
+    entered_by = None
+    for (index, _), move in reversed(steps):
+        case = max(move.cases, key=_asks_most)
+        total = case.row.get("total")
+        children = total if isinstance(total, int) else 1
+        yield Visit(explorer.state(index), entered_by, case.spread.least, children)
+        entered_by = move.edge
+
+
+def _asks_most(case: Case) -> tuple[float, ...]:
+    """The least number of calls and their cost; for items, a key for the fewest successes."""
+    asked, total, failed = case.spread.least, case.row.get("total"), case.row.get("failed")
+    if isinstance(total, int) and isinstance(failed, int):
+        return total > 0, -total, -failed
+    return len(asked), sum(work.most_usd or 0 for work in asked)

@@ -1,17 +1,46 @@
-"""Exact bounds, from the whole graph of configurations."""
+"""Exact bounds, from the whole graph of configurations.
+
+Descriptions of paths through configurations: states, facts, inputs and counters.
+
+The picture: a machine without counters, where each may have room or none at any time.
+
+The picture is small and contains every run. So what never happens in it happens in no run; where
+it is stuck, a run may be stuck or may never come there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
-from loopkit.proof.bounds.cheapest import ahead, cheapest
-from loopkit.proof.bounds.configurations import END, Explored, Explorer, Present
-from loopkit.proof.bounds.descriptions import Descriptions
-from loopkit.proof.bounds.extremes import Aim, Measure, circle, dearest, last_first, path_to, paths
-from loopkit.proof.bounds.moves import Move
-from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck
+from loopkit.proof.bounds.configurations import (
+    END,
+    Aim,
+    Configuration,
+    Dead,
+    Explored,
+    Explorer,
+    Measure,
+    Number,
+    Path,
+    Present,
+    TooMany,
+    ahead,
+    cheapest,
+    circle,
+    dearest,
+    last_first,
+    path_to,
+    paths,
+    weight_of,
+)
+from loopkit.proof.bounds.moves import Case, Move, Moves
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
+from loopkit.proof.bounds.variables import Region, Variables, number
+from loopkit.proof.outcomes.table import Row
 
 MOST_STEPS = 4_000_000
 """The most steps to compute how much is spent of counters that no run uses up."""
@@ -153,3 +182,200 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
             if target != END and target not in starts:
                 before.setdefault(target, (index, move))
     return before
+
+
+class Descriptions:
+    """Describes configurations of one machine and paths through them."""
+
+    def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
+        self._plans = plans
+        self._variables = plans.variables
+        self._found = found
+        self._before = present.values if present else {}
+
+    def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
+        """What a path takes, with the total that no path exceeds or undercuts."""
+        by_state: dict[str, float] = defaultdict(int)
+        by_agent: dict[str, float] = defaultdict(int)
+        way: list[Taken] = []
+        known: float = 0
+        for index, move in path.steps:
+            name = self._found[index][0]
+            case, asked = aim.case(move)
+            way.append(_describe_step(name, move, case, asked))
+            for work in asked:
+                weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
+                by_state[name] += weight
+                by_agent[work.agent] += weight
+                known += weight
+        is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
+        inputs = self._inputs(path)
+        taken = tuple(way)
+        return Extreme(
+            total, (known if known != total else total) if is_sure else None,
+            dict(by_state), dict(by_agent), taken, inputs,
+        )  # fmt: skip
+
+    def stuck(self, dead: Dead, path: Path) -> Stuck:
+        """A configuration in which no transition is enabled, and the path to it."""
+        steps = ((self._found[index][0], move) for index, move in path.steps)
+        way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
+        name = self._found[dead.at][0]
+        return Stuck(
+            name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
+        )
+
+    def _counters(self, name: str, path: Path) -> Mapping[str, int]:
+        """How much a path has spent of the counters that a state reads."""
+        counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
+        spent = Counter({variable.name: number(spent) for variable, spent in counted})
+        for _, move in path.steps:
+            edge = move.edge
+            for counter in edge.resets if edge else ():
+                spent[counter] = 0
+            spent.update(edge.counters if edge else ())
+        edges = self._variables.graph.outgoing[name]
+        return {c: spent[c] for edge in edges for c in edge.counters}
+
+    def _inputs(self, path: Path) -> Row:
+        """The inputs that a path depends on, each with a value that leads along it."""
+        narrowest: dict[str, Region] = {}
+        spent: Counter[str] = Counter()
+        for index, move in (*path.steps, (path.end, None)):
+            for variable, region in self._plans.values(*self._found[index]).items():
+                if not isinstance(region, Region):
+                    continue
+                if variable.kind == "input":
+                    narrowest[variable.name] = region
+                else:
+                    cap, more = (
+                        str(self._variables.inputs.caps[variable.name]),
+                        spent[variable.name],
+                    )
+                    narrowest[cap] = Region(region.low + more, region.high + more)
+            if move is not None and move.edge is not None:
+                spent.update(move.edge.counters)
+        whole, truths = self._variables.inputs.region, self._variables.analysis.parts.truths
+        values: dict[str, object] = {}
+        for name, region in narrowest.items():
+            if region != whole(name):
+                value = region.stand_in
+                values |= truths[name][value is True] if name in truths else {name: value}
+        return values
+
+
+def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:
+    edge = move.edge.id if move.edge else None
+    return Taken(name, move.event, edge, case.row, asked, move.is_spared)
+
+
+MOST_AT_ONCE = 1_000
+"""The most configurations that are followed at once along a path of the picture."""
+
+
+class Picture:
+    """What is known of a machine with too many configurations to explore them all."""
+
+    def __init__(
+        self, explorer: Explorer, inputs: Mapping[str, object], present: Present | None, most: int
+    ) -> None:
+        """`explorer` has reached its limit; `most` configurations may be explored here."""
+        self._explorer = explorer
+        self._concrete = explorer.plans.variables
+        self._graph = self._concrete.graph
+        self._inputs = inputs
+        self._present = present
+        self._left = most
+        self.explored = self._without_all_but(())
+        """None if even the picture has too many configurations."""
+
+    def plans(self) -> Iterator[Sequence[Move]]:
+        """All moves that runs can take, and maybe more."""
+        if self.explored is not None:
+            yield from self.explored.every_plan()
+            return
+        for name in self._graph.states:
+            yield self._explorer.plans.moves.anything(name)
+
+    def untaken(self) -> tuple[str, ...]:
+        """Edges that surely no run takes."""
+        if self.explored is None:
+            return ()
+        every = (move for moves in self.explored.every_plan() for move in moves)
+        taken = {move.edge.id for move in every if move.edge is not None}
+        return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
+
+    # -- stuck -----------------------------------------------------------------------------
+
+    def stuck(self) -> Iterator[Stuck]:
+        """The states in which a run is stuck, with the path there, or may be stuck."""
+        seen = self._explorer.so_far
+        before = predecessors(seen) if seen.dead else {}
+        for name in self._graph.states:
+            if (name, True) in seen.dead:
+                dead = seen.dead[name, True]
+                descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
+                yield descriptions.stuck(dead, path_to(dead.at, before))
+            elif self.explored is not None and (found := self._dead(self.explored, name)):
+                yield from self._decide(name, found)
+
+    def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
+        """Decide whether a state stuck in the picture is stuck with its counters tracked."""
+        edges = self._graph.outgoing[name]
+        finer = self._without_all_but({c for edge in edges for c in edge.counters})
+        dead = self._dead(finer, name) if finer is not None else found
+        if dead is None:
+            return
+        if finer is not None:
+            path = path_to(dead.at, predecessors(finer))
+            if (witness := self._follow(path)) is not None:
+                yield witness
+                return
+        yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
+
+    def _dead(self, explored: Explored, name: str) -> Dead | None:
+        return explored.dead.get((name, True)) or explored.dead.get((name, False))
+
+    def _without_all_but(self, counted: Collection[str]) -> Explored | None:
+        """The graph of configurations in which only some counters are tracked."""
+        variables = Variables(self._concrete.analysis, self._inputs, counted)
+        plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
+        explorer = Explorer(plans, self._left, self._present)
+        try:
+            explored = explorer.explore_all()
+        except TooMany:
+            return None
+        finally:
+            self._left -= len(explorer.so_far.found)
+        return explored
+
+    # -- from the picture to a run ---------------------------------------------------------
+
+    def _follow(self, path: Path) -> Stuck | None:
+        """Look for a run that takes the same edges and is stuck at the end."""
+        explorer = Explorer(self._explorer.plans, MOST_AT_ONCE * (len(path.steps) + 1) * 10)
+        front = explorer.starts()
+        before: list[Mapping[int, tuple[int, Move]]] = []
+        for _, wanted in path.steps:
+            found: dict[int, tuple[int, Move]] = {}
+            for at in front[:MOST_AT_ONCE]:
+                for move, target in explorer.arcs(at):
+                    if (move.event, move.edge) == (wanted.event, wanted.edge):
+                        found.setdefault(target, (at, move))
+            front = list(found)
+            before.append(found)
+        for at in front:
+            ways = explorer.plan(at).ways
+            if ways.stuck is not None and ways.is_surely_stuck:
+                steps = tuple(_back(at, before))
+                descriptions = Descriptions(explorer.plans, explorer.so_far.found, self._present)
+                return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), Path(steps, at))
+        return None
+
+
+def _back(at: int, before: Sequence[Mapping[int, tuple[int, Move]]]) -> Sequence[tuple[int, Move]]:
+    steps: list[tuple[int, Move]] = []
+    for found in reversed(before):
+        at, move = found[at]
+        steps.append((at, move))
+    return steps[::-1]

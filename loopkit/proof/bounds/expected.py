@@ -5,6 +5,8 @@ its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a
 comes to no verdict, so that judges are not asked), or a guard made of these. Where a configuration
 decides the condition, the assumption does not count. Errors and limits that no assumption names
 do not happen, nor do answers that are no artifact.
+
+Linear equations over fractions, solved as far as they determine the wanted unknowns.
 """
 
 from __future__ import annotations
@@ -18,9 +20,7 @@ from itertools import compress
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.proof.bounds.agent_calls import Asked, Usual
-from loopkit.proof.bounds.assumptions import BLOCKED, Assumption, NotDetermined
-from loopkit.proof.bounds.configurations import END, Explorer
-from loopkit.proof.bounds.equations import Contradiction, Equations
+from loopkit.proof.bounds.configurations import BLOCKED, END, Assumption, Explorer, NotDetermined
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
 from loopkit.values import Mutable, Value
@@ -229,3 +229,42 @@ def _differing(first: Case, second: Case) -> Iterator[str]:
             yield fact
     if first.spread.how != second.spread.how:
         yield BLOCKED
+
+
+Equation = tuple[list[Fraction], Fraction]
+"""Coefficients, and the value of their sum."""
+
+
+class Contradiction(Exception):
+    """No values solve all the equations."""
+
+
+class Equations:
+    """A system in reduced form."""
+
+    def __init__(self) -> None:
+        self._pivots: dict[int, Equation] = {}
+
+    def add(self, coefficients: Sequence[int], value: Fraction) -> None:
+        """Add an equation; raises Contradiction if it contradicts the others."""
+        left, rest = self._reduce([Fraction(c) for c in coefficients], value)
+        pivot = next((index for index, c in enumerate(left) if c), None)
+        if pivot is None:
+            if rest:
+                raise Contradiction
+            return
+        scale = left[pivot]
+        self._pivots[pivot] = ([c / scale for c in left], rest / scale)
+
+    def value(self, coefficients: Sequence[int]) -> Fraction | None:
+        """The value of a sum; None if the equations leave it open."""
+        left, rest = self._reduce([Fraction(c) for c in coefficients], Fraction(0))
+        return None if any(left) else -rest
+
+    def _reduce(self, left: list[Fraction], rest: Fraction) -> Equation:
+        for pivot, (row, value) in self._pivots.items():
+            factor = left[pivot]
+            if factor:
+                left = [a - factor * b for a, b in zip(left, row, strict=True)]
+                rest -= factor * value
+        return left, rest

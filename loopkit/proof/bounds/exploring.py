@@ -7,23 +7,27 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from loopkit.language import ChildrenState
-from loopkit.language.guard import Guard
+from loopkit.language.guard.grammar import Guard
+from loopkit.language.states.each import ChildrenState
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
-from loopkit.proof.bounds.assumptions import Assumption, assumptions_of
-from loopkit.proof.bounds.children import Children, PriceIn
-from loopkit.proof.bounds.configurations import Explorer, Present, TooMany
-from loopkit.proof.bounds.exact import Exact
-from loopkit.proof.bounds.extremes import Measure, circle
-from loopkit.proof.bounds.folding import fold_inputs
+from loopkit.proof.bounds.configurations import (
+    Assumption,
+    Explorer,
+    Measure,
+    Present,
+    TooMany,
+    assumptions_of,
+    circle,
+)
+from loopkit.proof.bounds.exact import Exact, Picture
+from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
 from loopkit.proof.bounds.moves import Moves
-from loopkit.proof.bounds.picture import Picture
 from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.prices import Children, PriceIn
 from loopkit.proof.bounds.result import Bounds
-from loopkit.proof.bounds.splitting import MOST_PARTS
 from loopkit.proof.bounds.variables import Variables
-from loopkit.proof.outcomes import Analysis
+from loopkit.proof.outcomes.analysis import Analysis
 
 if TYPE_CHECKING:
     from loopkit.proof.bounds.bracket import Bracket
@@ -77,7 +81,7 @@ def explore(
         return known
     bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
-        from loopkit.proof.bounds.shortest import shortest_ways  # noqa: PLC0415 - for plans alone
+        from loopkit.proof.bounds.configurations import shortest_ways  # noqa: PLC0415 - for plans alone
 
         followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
         bounds = bounds.replace(ways=followed, has_all_ways=is_all)

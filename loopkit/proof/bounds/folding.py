@@ -1,4 +1,7 @@
-"""Folding: a part of a guard that alone reads some inputs becomes one boolean input."""
+"""Folding: a part of a guard that alone reads some inputs becomes one boolean input.
+
+Splitting of inputs: a state splits the regions that it reads, as far as it needs.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from contextlib import suppress
 from heapq import heappop, heappush
 
-from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import truth
-from loopkit.language.guard.tree import at_place_of, names_in
-from loopkit.machine.components import strong_components
-from loopkit.proof.bounds.inputs import Inputs
-from loopkit.proof.bounds.regions import Region
-from loopkit.proof.bounds.splitting import Conditions
-from loopkit.proof.outcomes import Analysis, Row
-from loopkit.proof.outcomes.input_parts import InputParts
+from loopkit.language.guard.grammar import Guard, at_place_of, constants, names_in
+from loopkit.language.guard.kleene import equality, truth
+from loopkit.machine.cycles import strong_components
+from loopkit.proof.bounds.variables import (
+    Inputs,
+    Region,
+    Values,
+    Variable,
+    Variables,
+    number,
+    readings,
+    room_of,
+)
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.table import MOST_VALUES, InputParts, Row
 
 MOST_LOOKED_AT = 1_000
 """The most steps to find the truths of a part; a part that is still open then is not folded."""
@@ -150,3 +159,182 @@ def _together(each: Sequence[Mapping[bool, Row]], *, decisive: bool) -> Mapping[
     if len(others) == len(each):
         found[not decisive] = dict(ChainMap(*map(dict, others)))
     return found
+
+
+MOST_PARTS = 5_000
+"""The most parts of a configuration in a state; the inputs and caps of the others are undecided."""
+Found = tuple[Variable, tuple[Region, ...], int]
+"""A variable, the parts of its region, and how many guards are decided for all of them."""
+
+
+class Splitting:
+    """Splits the regions of a configuration at each state."""
+
+    def __init__(self, variables: Variables, most: int = MOST_PARTS) -> None:
+        """`most` is how many parts guards may split a configuration into at each state."""
+        self._variables = variables
+        self._most = most
+        self._graph = variables.graph
+        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
+        self.reads = {
+            name: any(variable.kind in ("input", "room") for variable in read)
+            for name, read in variables.read.items()
+        }
+        """Whether each state reads a region at all."""
+        self._rooms = {c: room_of(variables, c) for c in variables.counted}
+        self._asked = {name: tuple(self._guards(name)) for name in self._graph.states}
+
+    def parts(self, name: str, values: Values) -> Iterator[Values]:
+        """The parts of a configuration in each of which all that a state reads is decided.
+
+        Where these would be too many, guards may hold or not in the others, and caps may have room
+        or not.
+        """
+        waiting, count = [(values, 0)], 0
+        while waiting:
+            values, answered = waiting.pop()
+            found = self._next_split(name, values, answered)
+            if found is not None and count + len(waiting) >= self._most:
+                found, values = None, _undecided(values)
+            if found is None:
+                count += 1
+                yield values
+                continue
+            variable, regions, answered = found
+            waiting += [({**values, variable: region}, answered) for region in reversed(regions)]
+
+    def _guards(self, name: str) -> Iterator[tuple[Guard, bool]]:
+        """The guards of a state in order, each with whether no later guard matters if it holds."""
+        for guard in self._variables.rule_guards.get(name, ()):
+            yield guard, False
+        for edge in self._graph.on(name, "done"):
+            whole = self._variables.analysis.guards.whole(edge.guard) if edge.guard else None
+            if whole is not None:
+                yield whole, not edge.back
+
+    def _next_split(self, name: str, values: Values, answered: int) -> Found | None:
+        """The next variable to split; the first `answered` guards are already decided."""
+        open_ = _open(values)
+        if not open_:
+            return None
+        by_caps = self._by_caps(name, values, open_)
+        return (*by_caps, answered) if by_caps else self._by_guards(name, values, open_, answered)
+
+    def _by_caps(
+        self, name: str, values: Values, open_: Mapping[Variable, Region]
+    ) -> tuple[Variable, tuple[Region, ...]] | None:
+        passed: set[str | None] = set()
+        for edge in self._graph.outgoing[name]:
+            if edge.event == "done" and not passed.isdisjoint((None, edge.origin)):
+                # Where it could be taken, an earlier one is.
+                continue
+            for counter in edge.counters:
+                room, cap = Variable("room", counter), self._variables.inputs.caps[counter]
+                bound = Variable("input", str(cap))
+                if room in open_:
+                    parts, variable = open_[room].cut(0), room
+                elif bound in open_ and counter in self._variables.counted:
+                    spent = number(values[Variable("counter", counter)])
+                    parts, variable = open_[bound].cut(spent), bound
+                else:
+                    continue
+                if len(parts) > 1:
+                    return variable, parts
+            rooms = (self._rooms[c](values) for c in edge.counters if c in self._rooms)
+            is_known = self._rooms.keys() >= {*edge.counters}
+            if edge.back and edge.guard is None and is_known and all(r is True for r in rooms):
+                passed.add(edge.origin)
+        return None
+
+    def _by_guards(
+        self, name: str, values: Values, open_: Mapping[Variable, Region], answered: int
+    ) -> Found | None:
+        facts = {v.name: v for v in open_ if v.kind == "input"}
+        back = self._graph.revise_edges[name]
+        cap = self._variables.inputs.caps[back[0].counters[0]] if len(back) == 1 else None
+        facts |= {"max_revisions": facts[cap]} if isinstance(cap, str) and cap in facts else {}
+        context = {f: read(values) for f, read in self._readings[name] if f not in facts}
+        asking = Conditions(context, {fact: open_[variable] for fact, variable in facts.items()})
+        for at in range(answered, len(self._asked[name])):
+            guard, is_last = self._asked[name][at]
+            if (found := asking.next_split(guard)) is not None:
+                return facts[found[0]], found[1], at
+            if is_last and asking.surely(guard):
+                return None
+        return None
+
+
+def _open(values: Values) -> Mapping[Variable, Region]:
+    """The variables that may have several values."""
+    return {
+        variable: region
+        for variable, region in values.items()
+        if isinstance(region, Region) and len(region) > 1
+    }
+
+
+def _undecided(values: Values) -> Values:
+    """A configuration in which guards do not know the inputs that may have several values."""
+    inputs = {v: region for v, region in _open(values).items() if v.kind == "input"}
+    return {**values, **{v: region.replace(is_open=True) for v, region in inputs.items()}}
+
+
+class Conditions:
+    """Decides conditions of guards for known facts and regions of facts."""
+
+    def __init__(self, context: Mapping[str, object], open_: Mapping[str, Region]) -> None:
+        self._context = context
+        self._open = open_
+
+    def next_split(self, guard: Guard) -> tuple[str, tuple[Region, ...]] | None:
+        """A fact whose region has to be split to decide a guard, and the parts."""
+        if (
+            self._open.keys().isdisjoint(guard.names)
+            or truth(guard.tree, self._context) is not None
+        ):
+            return None
+        split = [
+            (fact, parts)
+            for condition in self._open_conditions(guard.tree)
+            for fact in sorted(names_in(condition) & self._open.keys())
+            if len(parts := self._parts(condition, fact)) > 1
+        ]
+        waiting = {fact for fact, _ in split}
+        known = {f: region.stand_in for f, region in self._open.items() if f not in waiting}
+        return split[0] if split and truth(guard.tree, {**self._context, **known}) is None else None
+
+    def _open_conditions(self, part: ast.expr) -> Iterator[ast.expr]:
+        """The smallest undecided conditions of a part of a guard."""
+        if truth(part, self._context) is not None:
+            return
+        match part:
+            case ast.BoolOp(values=parts):
+                for inner in parts:
+                    yield from self._open_conditions(inner)
+            case ast.UnaryOp(operand=inner):
+                yield from self._open_conditions(inner)
+            case _:
+                yield part
+
+    def surely(self, guard: Guard) -> bool:
+        """Whether a guard holds whose regions are split as far as necessary."""
+        known = {fact: region.stand_in for fact, region in self._open.items()}
+        return truth(guard.tree, {**self._context, **known}) is True
+
+    def _parts(self, condition: ast.expr, fact: str) -> tuple[Region, ...]:
+        """The parts of a region that decide a smallest condition in different ways."""
+        region = self._open[fact]
+        others = names_in(condition) - {fact}
+        if (needed := equality(condition)) is not None:
+            return region.split_by(needed[1])
+        if others <= self._context.keys():
+            near = [*constants(condition), *(self._context[other] for other in others)]
+            return region.split(
+                lambda value: truth(condition, {**self._context, fact: value}), near
+            )
+        if others <= self._open.keys():
+            # The smaller one goes first.
+            is_smaller = len(region) <= len(self._open[next(iter(others))])
+            return tuple(region.singles()) if is_smaller else (region,)
+        # Compared with a fact of the state's own work: each value is a part, if there are few.
+        return tuple(region.singles()) if len(region) <= MOST_VALUES else (region,)

@@ -12,8 +12,7 @@ from heapq import heappop, heappush
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.configurations import Explorer
-from loopkit.proof.bounds.exact import UNKNOWN
-from loopkit.proof.bounds.picture import Picture
+from loopkit.proof.bounds.exact import UNKNOWN, Picture
 from loopkit.proof.bounds.result import Bounds, Range
 
 NOT_ASKED = Range(None, UNKNOWN)

@@ -1,24 +1,38 @@
-"""Variables of a configuration: the values that something reachable still reads."""
+"""Variables of a configuration: the values that something reachable still reads.
+
+Inputs of a machine before any state splits their values.
+
+The last work of a state that may be kept: its facts, under the names that other states use.
+
+Regions: values of an input that nothing distinguishes so far, and how conditions split them.
+
+Contexts: the facts that a configuration adds to the rows of a state.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby, pairwise
+from math import floor
 from typing import Literal, NamedTuple
 
-from loopkit.language import EachState
+from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS, ORIGIN
-from loopkit.language.guard import Guard
+from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
 from loopkit.language.guard.kleene import UNKNOWN
-from loopkit.language.guard.tree import names_in
+from loopkit.language.states.each import EachState
 from loopkit.machine.edges import TOTAL, Edge
-from loopkit.machine.graph import artifact_of
-from loopkit.machine.known_inputs import item_count_in
-from loopkit.machine.sources import judges_behind
-from loopkit.proof.bounds.inputs import Inputs
-from loopkit.proof.bounds.last_work import facts_of_last_work, of_last_work
-from loopkit.proof.outcomes import Analysis
+from loopkit.machine.graph import Graph, artifact_of, judges_behind
+from loopkit.machine.inputs import item_count_in
+from loopkit.machine.scope import own_names
+from loopkit.proof.bounds.result import alike
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import AUTHOR
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, domains
+from loopkit.values import Value
 
 Kind = Literal[
     "counter",
@@ -328,3 +342,335 @@ class Variables:
 def owner_of(fact: str) -> str:
     """The state that a dotted fact belongs to."""
     return fact.removeprefix("reports.").partition(".")[0]
+
+
+MOST_SINGLE = 1_024
+"""The most values of an input that are split one by one if it is compared with another input."""
+
+
+class Region(Value, frozen=True):
+    """The whole numbers from `low` to `high`, and the `others`."""
+
+    low: int = 1
+    high: int = 0
+    """Below `low` if there are no numbers among the values."""
+    others: tuple[object, ...] = ()
+    is_open: bool = False
+    """Whether guards that read it are undecided, because there would be too many regions."""
+
+    @classmethod
+    def of(cls, value: object) -> Region:
+        """The region of one value."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(value, value)
+        return cls(others=(value,))
+
+    def __len__(self) -> int:
+        return max(self.high - self.low + 1, 0) + len(self.others)
+
+    @property
+    def stand_in(self) -> object:
+        """One of the values."""
+        return self.low if self.low <= self.high else self.others[0]
+
+    def has_number(self, number: object) -> bool:
+        """Whether a number is among the values."""
+        return isinstance(number, int) and self.low <= number <= self.high
+
+    def with_one_less(self) -> Region:
+        """The region with each number reduced by one, if it is not zero."""
+        return Region(max(self.low, 1) - 1, self.high - 1)
+
+    def above(self, number: int) -> Region:
+        """The numbers above another one, if there are any."""
+        return Region(max(self.low, number + 1), self.high) if number < self.high else self
+
+    def cut(self, last: int) -> tuple[Region, ...]:
+        """The numbers up to `last` and those above; the region itself if one part is empty."""
+        if not self.low <= last < self.high:
+            return (self,)
+        return Region(self.low, last), Region(last + 1, self.high)
+
+    def singles(self) -> Iterator[Region]:
+        """A region for each value."""
+        yield from map(Region.of, range(self.low, self.high + 1))
+        yield from (Region(others=(value,)) for value in self.others)
+
+    def split(
+        self, decide: Callable[[object], bool | None], near: Iterable[object]
+    ) -> tuple[Region, ...]:
+        """Split into parts whose values all decide a condition alike.
+
+        `near` has all numbers at which the decision can change.
+        """
+        parts = [
+            Region(runs[0].low, runs[-1].high)
+            for _, found in groupby(self._runs(near), key=lambda run: decide(run.low))
+            if (runs := list(found))
+        ]
+        told: dict[bool | None, list[object]] = {}
+        for value in self.others:
+            told.setdefault(decide(value), []).append(value)
+        return (*parts, *(Region(others=tuple(values)) for values in told.values()))
+
+    def split_by(self, value: object) -> tuple[Region, ...]:
+        """Split into the values that are equal to `value` and those that are not."""
+        if self.low <= self.high:
+            return self.split(lambda other: other == value, (value,))
+        # One of hundreds of values after the other may be taken out of the rest.
+        parts = (
+            [other for other in self.others if other == value],
+            [other for other in self.others if other != value],
+        )
+        is_first = self.others[0] == value
+        return tuple(Region(others=tuple(p)) for p in (parts if is_first else parts[::-1]) if p)
+
+    def _runs(self, near: Iterable[object]) -> Iterator[Region]:
+        """The numbers as runs between those in `near`, each of which is a run of its own."""
+        numbers = {floor(n) for n in near if isinstance(n, int | float)}
+        cuts = {n + step for n in numbers for step in (0, 1) if self.low < n + step <= self.high}
+        ends = sorted({self.low, self.high + 1, *cuts}) if self.low <= self.high else []
+        return (Region(low, after - 1) for low, after in pairwise(ends))
+
+
+def number(value: object) -> int:
+    """The value of a variable that counts."""
+    assert isinstance(value, int)
+    return value
+
+
+NOTHING = Region(0, 0)
+"""Revisions granted by a cap whose input is not a number."""
+
+
+class Inputs:
+    """The region of each input that guards or caps read, and the caps of all counters."""
+
+    def __init__(
+        self, analysis: Analysis, given: Mapping[str, object], guards: Sequence[Guard]
+    ) -> None:
+        """`given` are the known values, by dotted name."""
+        self._given = given
+        self._type = analysis.scope.input
+        self._bounded = dict(_whole_number_regions(self._type))
+        self.caps: Mapping[str, int | str] = {
+            counter: self._grant_of(cap) if cap in given else cap
+            for counter, cap in analysis.graph.caps.items()
+        }
+        """The cap of each counter: a number, or the input that holds it."""
+        self.named = dict(self._regions_in_guards(analysis, guards))
+        """The regions of the inputs that guards read and whose values can be split."""
+
+    def region(self, name: str) -> Region:
+        """All values of an input that is read."""
+        return self.named.get(name) or self._bounded.get(name, NOTHING)
+
+    def cap(self, counter: str) -> Region:
+        """All values that the cap of a counter may have."""
+        cap = self.caps[counter]
+        return Region.of(cap) if isinstance(cap, int) else self.region(cap)
+
+    def alone(self, counters: Collection[str]) -> frozenset[str]:
+        """The counters among `counters` whose cap is an input that nothing else reads."""
+        users = Counter(self.caps.values())
+        return frozenset(
+            counter
+            for counter in counters
+            if isinstance(cap := self.caps[counter], str)
+            and users[cap] == 1
+            and cap not in self.named
+        )
+
+    def _undecidable(self, guards: Sequence[Guard]) -> set[str]:
+        """The inputs that are compared with each other and have too many values to be split."""
+        wide = {n for n, r in self._bounded.items() if len(r) > MOST_SINGLE} - self._given.keys()
+        compared = (c for guard in guards for c in conditions(guard.tree) if wide & guard.names)
+        pairs = (names_in(condition) & wide for condition in compared)
+        return set().union(*(pair for pair in pairs if len(pair) > 1))
+
+    def _grant_of(self, cap: int | str) -> int:
+        value = self._given[str(cap)]
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    def _regions_in_guards(
+        self, analysis: Analysis, guards: Sequence[Guard]
+    ) -> Iterator[tuple[str, Region]]:
+        types = analysis.scope.guards.common
+        for part, truths in analysis.parts.truths.items():
+            yield part, Region(others=tuple(truths))
+        enough = domains(guards, types, self._type)
+        reading = by_name(guards)
+        for name in types.keys() & reading.keys() - self._undecidable(guards):
+            none = (None,) if types[name].optional else ()
+            if name in self._given:
+                yield name, Region.of(self._given[name])
+            elif name in self._bounded:
+                whole = self._bounded[name]
+                yield name, Region(whole.low, whole.high, none)
+            elif name in enough and name != "attempt":
+                values = tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
+                yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
+
+
+def _whole_number_regions(inputs: DataType) -> Iterator[tuple[str, Region]]:
+    """The inputs that are whole numbers with both ends known, by dotted name."""
+    for dotted, known in single_values(inputs, "input."):
+        if known.bounded and known.minimum is not None and known.maximum is not None:
+            yield dotted, Region(int(known.minimum), int(known.maximum))
+
+
+def facts_of_last_work(graph: Graph, name: str, read: Collection[str]) -> list[str]:
+    """The facts of a state among the names that its own guards read."""
+    named = sorted(map(_name_elsewhere(graph, name), read))
+    return [fact for fact in named if fact.startswith(f"{name}.")]
+
+
+def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
+    """A guard of a state that reads the facts of its last work instead of those of the new work."""
+    elsewhere = _name_elsewhere(graph, name)
+    tree = rebuild(
+        guard.tree, lambda node: at_place_of(node, ast.Name(elsewhere(node.id), ast.Load()))
+    )
+    return Guard(guard.text, tree, names_in(tree))
+
+
+def _name_elsewhere(graph: Graph, name: str) -> Callable[[str], str]:
+    own = own_names(graph, name)
+    return lambda fact: f"{name}.{fact}" if fact in own else fact
+
+
+def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:
+    """The guards that read each name."""
+    found: dict[str, list[Guard]] = {}
+    for guard in guards:
+        for name in guard.names:
+            found.setdefault(name, []).append(guard)
+    return found
+
+
+AGAIN = "again "
+"""Whether a state has worked before, if that decides what its work takes."""
+Reading = Callable[[Values], object]
+"""The values of a configuration -> the value of one fact."""
+PROGRESS = "progress "
+"""How many earlier attempts were judged completely, up to two."""
+KEPT = "kept "
+"""Whether a state may keep its artifact."""
+LAST = "last "
+"""Prefix of a fact: its value after the state's own last work, if that may be kept."""
+WORKED = "worked "
+"""How often a state has worked, if its work may be kept and a guard reads `attempt`."""
+LIMITED = "limited "
+"""Whether a limit was reached before."""
+
+
+def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """Each fact of the context of a state, with how it is read from a configuration.
+
+    An input is read as one value of its region, which is split as far as the state needs it.
+    """
+    read, named = variables.read[name], variables.named[name]
+    for variable in read:
+        if variable.kind in ("counter", "room"):
+            yield ROOM + variable.name, room_of(variables, variable.name)
+        elif variable.kind == "fact" and variable.name in named:
+            yield variable.name, _value(variable)
+        elif variable.kind == "input" and variable.name in named:
+            yield variable.name, _stand_in(variable)
+    if "attempt" in named:
+        yield "attempt", _attempt(variables, name)
+    yield from _readings_of_before(variables, name)
+    yield from _readings_of_kept_work(variables, name)
+    if Variable("judged", name) in read:
+        yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
+    for author in variables.author_of_what_is_judged(name):
+        yield AUTHOR, _value(author)
+    if THEN in read:
+        yield LIMITED, _value(THEN)
+    back = variables.graph.revise_edges[name]
+    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(COUNTING) else ""
+    if counter in variables.counted:
+        yield "revisions", _value(Variable("counter", counter))
+        cap = variables.inputs.caps[counter]
+        is_fixed = isinstance(cap, int)
+        yield (
+            "max_revisions",
+            cap_of(variables, counter) if is_fixed else _stand_in(Variable("input", str(cap))),
+        )
+
+
+def _readings_of_before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """The facts of a person's state about where a run came from and what was found there."""
+    if Variable("before", name) in variables.read[name]:
+        yield CAME_FROM, _value(Variable("before", name))
+    if FOUND in variables.read[name]:
+        yield FOUND_BY, _value(FOUND)
+
+
+def _readings_of_kept_work(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """The facts that decide whether a state that is entered again works, and how much."""
+    works = Variable("works", name)
+    if name in variables.graph.keeping:
+        yield KEPT, lambda values: values[Variable("kept", name)] == 1
+        yield from ((LAST + own.name, _value(own)) for own in variables.own_facts(name))
+        if "attempt" in variables.named[name]:
+            yield WORKED, _value(works)
+    if variables.keeps_items(name):
+        yield AGAIN, lambda values: number(values[works]) > 0
+
+
+def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
+    """How the least cap that a counter may have is read from a configuration that holds it."""
+    cap = variables.inputs.caps[counter]
+    if isinstance(cap, int):
+        return lambda _: cap
+    bound = Variable("input", cap)
+    return lambda values: number(_region(values[bound]).stand_in)
+
+
+def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
+    """How the room of a counter is read from a configuration that holds it.
+
+    It is UNKNOWN where the cap has not been split.
+    """
+    if counter in variables.rooms:
+        left = Variable("room", counter)
+        return lambda values: _is_above(0, _region(values[left]))
+    spent, cap = Variable("counter", counter), variables.inputs.caps[counter]
+    if isinstance(cap, int):
+        return lambda values: number(values[spent]) < cap
+    bound = Variable("input", cap)
+    return lambda values: _is_above(number(values[spent]), _region(values[bound]))
+
+
+def _is_above(number: int, region: Region) -> object:
+    """Whether the values of a region are above a number."""
+    if region.has_number(number) and number < region.high:
+        return UNKNOWN
+    return number < region.low <= region.high
+
+
+def _region(value: object) -> Region:
+    assert isinstance(value, Region)
+    return value
+
+
+def _value(variable: Variable) -> Reading:
+    return lambda values: values[variable]
+
+
+def _stand_in(variable: Variable) -> Reading:
+    def read(values: Values) -> object:
+        region = _region(values[variable])
+        return UNKNOWN if region.is_open else region.stand_in
+
+    return read
+
+
+def _attempt(variables: Variables, name: str) -> Reading:
+    """How often the author of the judged artifact has worked; else this state, now included."""
+    variable = variables.attempt(name)
+    if variable.kind == "version":
+        return _value(variable)
+    most = variables.most[variable]
+    return lambda values: min(number(values[variable]) + 1, most)

@@ -1,24 +1,68 @@
-"""Facts that each kind of state can leave for its transitions."""
+"""Facts that each kind of state can leave for its transitions.
+
+Artifacts that reach the transitions of a validate state without being judged.
+
+Panels: the rules of a validate state, and the reports that they can give together.
+
+Items of `each`: how many can succeed and fail together, as rows of facts.
+
+Errors with which a state's work can end, instead of a row of facts.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, product
+from math import ceil, floor, inf
+from typing import Literal
 
-from loopkit.language import EachState
-from loopkit.language.facts import CODES, COUNTING, COUNTS, OF_REVISING, OF_VERDICT, ORIGIN, VERDICT
-from loopkit.language.guard import Guard, check
-from loopkit.language.guard.kleene import Held
-from loopkit.language.guard.tree import at_place_of, conditions, constants, names_in, rebuild
+from loopkit.language import facts
+from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.facts import (
+    CODES,
+    COUNTING,
+    COUNTS,
+    ERRORS,
+    OF_PROGRESS,
+    OF_REVISING,
+    OF_VERDICT,
+    ORIGIN,
+    SCORE,
+    UNANSWERED,
+    VERDICT,
+    WARNINGS,
+)
+from loopkit.language.guard.grammar import (
+    Guard,
+    at_place_of,
+    conditions,
+    constants,
+    names_in,
+    rebuild,
+)
+from loopkit.language.guard.kleene import UNKNOWN, Held, truth
+from loopkit.language.guard.type_check import check
+from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
+from loopkit.language.validators import Rule
+from loopkit.machine.choosing import fault_codes
 from loopkit.machine.edges import Edge
-from loopkit.machine.guard_names import own_names
-from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.domains import Values, domains, input_ranges
-from loopkit.proof.outcomes.item_rows import rows_of_items
-from loopkit.proof.outcomes.panel import Panel
-from loopkit.proof.outcomes.row_regions import Dimension, Row
-from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Exit, Table
-from loopkit.proof.outcomes.unjudged import whole_guards
+from loopkit.machine.item_list import item_counts
+from loopkit.machine.scope import own_names
+from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block, may_warn
+from loopkit.proof.outcomes.table import (
+    FOUND_BY,
+    ROOM,
+    Dimension,
+    Exit,
+    Row,
+    Table,
+    Values,
+    domains,
+    input_ranges,
+)
+from loopkit.values import Value
 
 MOST_COUNTS = 10_000
 
@@ -234,3 +278,456 @@ def _counts(analysis: Analysis, counter: str) -> Iterator[Row]:
         for spent in range(most + 1):
             counted = {"revisions": spent, "max_revisions": most}
             yield {ROOM + counter: spent < most, **counted, **bound}
+
+
+def whole_guards(analysis: Analysis, edges: Sequence[Edge]) -> dict[str, Guard | None]:
+    """The guard of each edge that has one; None for a guard that cannot be used."""
+    return {e.id: analysis.guards.whole(e.guard) for e in edges if e.guard is not None}
+
+
+def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
+    """Which of `incomplete` and `infeasible` come to the transitions of a validate state."""
+    guards = whole_guards(analysis, analysis.graph.on(name, "done")).values()
+    named = frozenset[str]().union(*(guard.names for guard in guards if guard is not None))
+    return facts.rows_named(named)
+
+
+def may_be_faulty(analysis: Analysis, name: str) -> bool:
+    """Whether an empty or unusable answer can be judged, which fails whatever the rules are."""
+    return bool(fault_codes(analysis.graph, name))
+
+
+def may_be_infeasible(analysis: Analysis, name: str) -> bool:
+    """Whether an author of the judged artifact can declare the task infeasible."""
+    authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
+    agents = (agent for author in authors for agent in analysis.machine.agents_at(author))
+    return any(agent.infeasible is not None for agent in agents)
+
+
+Cause = Literal["", "faulty", "blocked", "judged"]
+"""Why a report fails: there was no artifact, a fixed rule blocks, a judge rejects."""
+AUTHOR = "author "
+"""The author of the judged artifact, if it decides the origin of a finding."""
+
+
+class Source(Value, frozen=True):
+    """The findings that one rule can make."""
+
+    codes: frozenset[str] | None
+    """None if it may give any code."""
+    most: float
+    blocks: bool
+    warns: bool
+    own_code: str = ""
+    """The code of all its findings, if there is one."""
+    origins: frozenset[str] = frozenset()
+    """The possible earliest origins of its findings, if the machine has origins."""
+    latest: int = -1
+    """The place of the latest of them in the order of the origins."""
+
+
+_Reach = tuple[frozenset[str], int]
+"""The possible earliest origins of findings, and the place of the latest."""
+
+
+class Panel:
+    """The rules of one validate state, and the reports that they can give in a context."""
+
+    def __init__(self, analysis: Analysis, name: str) -> None:
+        self._state = analysis.judges[name]
+        self._levels = levels_at(analysis.machine, self._state)
+        self._named = rows_named(analysis, name)
+        self._may_be_infeasible = may_be_infeasible(analysis, name)
+        self._faults = fault_codes(analysis.graph, name) if may_be_faulty(analysis, name) else None
+        self._origins = analysis.graph.origins
+        self._authors = analysis.graph.artifacts.get(self._state.validate_, ())
+        self._rules = rules = analysis.rules_at[name]
+        self._sources: dict[tuple[str, ...], list[tuple[Rule, Source]]] = {}
+        """The rules with their findings, by the possible authors of the judged artifact."""
+        self._guards = {
+            rule.guard: analysis.guards.whole(rule.guard)
+            for rule in rules
+            if rule.guard is not None
+        }
+
+    def applies(self, rule: Rule, row: Row) -> bool | None:
+        """Whether a rule's guard surely holds or surely does not; None if it may do either."""
+        if rule.guard is None:
+            return True
+        guard = self._guards[rule.guard]
+        return truth(guard.tree, row) if guard else None
+
+    def verdicts(self) -> tuple[str, ...]:
+        """The verdicts that can reach the transitions in any context."""
+        every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
+        return tuple(v for v in every if self.is_possible({VERDICT: v}))
+
+    def origins(self, named: Collection[str] | None = None) -> tuple[str, ...]:
+        """The possible earliest origins of a report that fails.
+
+        With `named`, one stands for all others with which the same reports are possible.
+        """
+        found: dict[object, str] = {}
+        for origin in self._origins.in_order(self._every_origin):
+            is_one = named is None or origin in named
+            found.setdefault(origin if is_one else self._findings_of(origin), origin)
+        return tuple(o for o in found.values() if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+
+    def _findings_of(self, origin: str) -> Hashable:
+        """The same for origins with which the same reports are possible."""
+        place = self._origins.place_of(origin)
+        return tuple(
+            (origin in defaults, *((origin in some, latest > place) for some, latest in found))
+            for defaults, found in self._found_by_authors
+        )
+
+    @cached_property
+    def _found_by_authors(self) -> Sequence[tuple[Collection[str], Collection[_Reach]]]:
+        """For each set of possible authors, the default origins and those of the rules."""
+        return [
+            (
+                {self._origins.default_of(author) for author in authors},
+                list(dict.fromkeys((s.origins, s.latest) for _, s in self._sources_by(authors))),
+            )
+            for authors in self._sets_of_authors
+        ]
+
+    def is_possible(self, row: Row) -> bool:
+        """Whether some report has these facts; missing facts may have any value."""
+        if ORIGIN in row and VERDICT in row and (row[ORIGIN] is None) == (row[VERDICT] == "fail"):
+            return False
+        match row.get(VERDICT):
+            case None:
+                return True
+            case "fail":
+                return any(True for _ in self.causes(row))
+            case verdict:
+                # Only reports that fail have progress.
+                has_progress = any(row.get(fact) for fact in OF_PROGRESS)
+                return not has_progress and self._is_let_through(str(verdict), row)
+
+    def causes(self, row: Row) -> Iterator[Cause]:
+        """The ways in which a report can fail with these facts."""
+        rules = self._blocking(row)
+        if self._faults is not None and _is_of_fault(row, self._faults) and self._falls_back(row):
+            yield "faulty"
+        fixed = [(rule, source) for rule, source in rules if rule.asks is None]
+        blocked = [(rule, source) for rule, source in rules if rule.is_always_asked]
+        if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
+            yield "blocked"
+        judges = [(rule, source) for rule, source in rules if rule.asks is not None]
+        mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
+        if _may_be([*mild, *judges], row):
+            yield "judged"
+
+    def may_leave_judges_out(self, row: Row) -> bool:
+        """Whether an incomplete report can have these facts with only `always` judges asked."""
+        return _may_be([(r, source) for r, source in self._mild(row) if r.is_always_asked], row)
+
+    def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
+        return [(rule, source.replace(blocks=False)) for rule, source in self._applying(row)]
+
+    def _is_let_through(self, verdict: str, row: Row) -> bool:
+        if verdict in UNANSWERED and verdict not in self._named:
+            return False
+        rules = self._mild(row)
+        match verdict:
+            case "pass":
+                return bool(rules) and _finds_nothing(row) and self._has_score(rules, row)
+            case "not_applicable":
+                surely = any(self.applies(rule, row) for rule in self._rules)
+                return not surely and _finds_nothing(row) and _is_none(row)
+            case "infeasible":
+                return self._may_be_infeasible and _finds_nothing(row) and _is_none(row)
+            case "incomplete":
+                return bool(rules) and _may_be(rules, row)
+            case _:
+                # A judge that rejects in its own words gives no score.
+                return _may_be(rules, row)
+
+    def _has_score(self, rules: Iterable[tuple[Rule, Source]], row: Row) -> bool:
+        """Whether a report without findings can have the score of the row.
+
+        Every judge was asked and has answered, unless fewer are enough.
+        """
+        if row.get(SCORE, UNKNOWN) is None:
+            scoring = [rule for rule, _ in rules if rule.score_range is not None]
+            is_short = self._state.quorum is not None
+            return is_short or not any(self.applies(rule, row) for rule in scoring)
+        return _is_none(row) or _may_score(rules)
+
+    def _falls_back(self, row: Row) -> bool:
+        """Whether the earliest origin is the default of a finding without an origin."""
+        origin = row.get(ORIGIN)
+        authors = self._possible_authors(row)
+        return origin is None or origin in {self._origins.default_of(author) for author in authors}
+
+    def _possible_authors(self, row: Row) -> tuple[str, ...]:
+        """The possible authors of the judged artifact."""
+        author = row.get(AUTHOR)
+        return (author,) if isinstance(author, str) else self._authors
+
+    def _blocking(self, row: Row) -> Sequence[tuple[Rule, Source]]:
+        """The rules that apply; those whose findings may all have earlier origins can't block.
+
+        Empty if no blocking finding can have the earliest origin of the row.
+        """
+        rules, origin = self._applying(row), row.get(ORIGIN)
+        if not isinstance(origin, str):
+            return rules
+        if not any(source.blocks and origin in source.origins for _, source in rules):
+            return ()
+        place = self._origins.place_of(origin)
+        return [
+            (rule, source)
+            if source.latest > place or origin in source.origins
+            else (rule, source.replace(blocks=False))
+            for rule, source in rules
+        ]
+
+    @cached_property
+    def _every_origin(self) -> frozenset[str]:
+        return frozenset(o for author in self._authors for o in self._origins.of_author(author))
+
+    @property
+    def _sets_of_authors(self) -> Iterator[tuple[str, ...]]:
+        """All of the authors, and each of several."""
+        yield self._authors
+        if len(self._authors) > 1:
+            yield from ((author,) for author in self._authors)
+
+    def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
+        rules = self._sources_by(self._possible_authors(row))
+        return [(rule, source) for rule, source in rules if self.applies(rule, row) is not False]
+
+    def _sources_by(self, authors: tuple[str, ...]) -> Sequence[tuple[Rule, Source]]:
+        if authors not in self._sources:
+            self._sources[authors] = [(rule, self._source(rule, authors)) for rule in self._rules]
+        return self._sources[authors]
+
+    def _source(self, rule: Rule, authors: Iterable[str]) -> Source:
+        known = authors if self._origins else ()
+        origins = frozenset(
+            chain.from_iterable(self._origins.earliest_of(rule, who) for who in known)
+        )
+        return Source(
+            codes=rule.codes,
+            most=rule.most_findings,
+            blocks=may_block(rule, self._levels),
+            warns=may_warn(rule, self._state, self._levels),
+            own_code=rule.own_code,
+            origins=origins,
+            latest=max(map(self._origins.place_of, origins), default=-1),
+        )
+
+
+def _may_be(rules: Sequence[tuple[Rule, Source]], row: Row) -> bool:
+    """Whether some findings of these rules, at least one of them, make the facts of a row.
+
+    `fail` has one that blocks, `warn` and `incomplete` have none, `warn` has another one. A rule
+    with one finding at most gives it one code, so that codes do not compete for findings of the
+    same rule.
+    """
+    if row.get(SCORE) is not None and not _may_score(rules):
+        return False
+    sources = [source for _, source in rules if not _is_silent(source, row)]
+    errors = _range(row, ERRORS, least=1 if row[VERDICT] == "fail" else 0)
+    if row[VERDICT] != "fail":
+        errors = (errors[0], min(errors[1], 0))
+    warnings = _range(row, WARNINGS, least=1 if row[VERDICT] == "warn" else 0)
+    told = row.get(CODES)
+    codes = told if isinstance(told, frozenset) else frozenset()
+    blocking = _given([s for s in sources if s.blocks], codes)
+    warning = _given([s for s in sources if s.warns], codes)
+    only = len(blocking - warning), len(warning - blocking)
+    most = [sum(s.most for s in sources if s.blocks), sum(s.most for s in sources if s.warns)]
+    low = max(errors[0], only[0]), max(warnings[0], only[1])
+    high = min(errors[1], most[0]), min(warnings[1], most[1])
+    together = sum(source.most for source in sources if source.blocks or source.warns)
+    return (
+        codes <= blocking | warning
+        and low[0] <= high[0]
+        and low[1] <= high[1]
+        and sum(low) <= together
+        and len(codes) <= min(sum(high), together)
+    )
+
+
+def _given(sources: Iterable[Source], codes: frozenset[str]) -> frozenset[str]:
+    """Those of some codes that findings of these sources may have."""
+    found: set[str] = set()
+    for source in sources:
+        if source.codes is None:
+            return codes
+        found |= source.codes & codes
+    return frozenset(found)
+
+
+def _range(row: Row, count: str, *, least: int) -> tuple[float, float]:
+    known = row.get(count)
+    if not isinstance(known, int | float):
+        return least, inf
+    return max(known, least), known
+
+
+def _is_silent(source: Source, row: Row) -> bool:
+    codes = row.get(CODES)
+    return isinstance(codes, Held) and codes.tells(source.own_code) is False
+
+
+def _may_score(rules: Iterable[tuple[Rule, Source]]) -> bool:
+    return any(rule.score_range is not None for rule, _ in rules)
+
+
+def _is_none(row: Row) -> bool:
+    return row.get(SCORE) is None
+
+
+def _finds_nothing(row: Row) -> bool:
+    return not any(row.get(fact) for fact in (*COUNTS, CODES))
+
+
+def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:
+    """Whether the facts are those of the single finding for a missing artifact."""
+    counts = (row.get(ERRORS, 1), row.get(WARNINGS, 0))
+    told = row.get(CODES)
+    held = told if isinstance(told, Held) else Held((), ())
+    is_one = len(held) <= 1 and held <= codes and not codes <= held.absent
+    return counts == (1, 0) and is_one and _is_none(row)
+
+
+MOST_LINES = 64
+"""The most numbers with which the facts may be compared; with more, the facts stay open."""
+NEAR = range(-2, 3)
+ENDS = (floor, ceil)
+
+
+def rows_of_items(
+    analysis: Analysis, state: EachState, guards: Iterable[Guard], known: int | None = None
+) -> Dimension:
+    """The rows of an `each` state that represent all others; `known` is the number of its items.
+
+    `guards` name its facts as its own guards do.
+    Conditions divide the pairs of numbers, of the items that succeeded and of those that failed,
+    along lines: either number or their sum is a certain one, or both are the same. A part between
+    such lines has a corner where two of them cross, or next to it. These are the rows, so each
+    part has one, and one of its rows has the most items of a kind, and one the fewest.
+    """
+    ending, guards = Endings(state), tuple(guards)
+    numbers = _numbers_compared(analysis, state, guards)
+    if numbers is None:
+        return ({"deadlocked": False}, {"deadlocked": True})[: 1 + ending.is_blocked]
+    counts = item_counts(analysis.graph, state) if known is None else (known, known)
+    pairs = {pair for pair in _pairs(*counts, numbers) if ending.may_be(*pair)}
+    return tuple(
+        {"succeeded": good, "failed": bad, "total": good + bad, "deadlocked": is_blocked}
+        for good, bad in sorted(pairs, key=lambda pair: (sum(pair), pair[1]))
+        for is_blocked in ((False, True) if ending.may_block(good, bad) else (False,))
+    )
+
+
+class Endings:
+    """How the items of an `each` state can end."""
+
+    def __init__(self, state: EachState) -> None:
+        finals, outcomes, awaited = state.child.finals, {*state.outcomes}, {*state.awaited}
+        self.successes = frozenset(name for name, final in finals.items() if final.succeeds)
+        self.failures = frozenset(finals) - self.successes
+        self.is_cancelled = CANCELLED in outcomes
+        self.is_blocked = BLOCKED in outcomes and not outcomes - {BLOCKED} <= awaited
+        self._blocking = self.successes - awaited if self.is_blocked else frozenset()
+        stopping = self.successes & {*state.stop_on} if self.is_cancelled else frozenset()
+        self.needs_failure = not self._blocking and not stopping
+        """Where items have failed, one of them came to a failure of the machine itself."""
+
+    def may_be(self, succeeded: int, failed: int) -> bool:
+        """Whether so many items can succeed while so many fail."""
+        if succeeded and not self.successes:
+            return False
+        if not failed or self.failures:
+            return True
+        # What cancelled or blocked them is an item that succeeded.
+        return bool(succeeded) and not self.needs_failure
+
+    def may_block(self, succeeded: int, failed: int) -> bool:
+        """Whether one of the items that failed can have been blocked by another one."""
+        is_by_success = bool(self._blocking) and succeeded > 0
+        return self.is_blocked and failed >= (1 if is_by_success else 2)
+
+
+def _pairs(least: int, most: int | None, numbers: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The pairs at the crossings of the lines that divide them, and the neighbours of these."""
+    lines = {0, least, least if most is None else most, *numbers}
+    near = {number + step for number in lines for step in (-1, 0, 1)}
+    for first, second in product(near, near):
+        for good, bad in _corners(first, second):
+            is_few = most is None or good + bad <= most
+            if min(good, bad) >= 0 and least <= good + bad and is_few:
+                yield good, bad
+
+
+def _corners(first: int, second: int) -> Iterator[tuple[int, int]]:
+    yield first, second
+    yield first, second - first
+    yield second - first, first
+    if first == second:
+        # The line on which both numbers are equal.
+        for step in NEAR:
+            yield from ((first, first + step), (first + step, first))
+            yield first // 2 + step, first - first // 2 - step
+
+
+def _numbers_compared(
+    analysis: Analysis, state: EachState, guards: Iterable[Guard]
+) -> set[int] | None:
+    """The numbers with which the facts are compared; None if they are unknown or too many."""
+    ranges = input_ranges(analysis.scope.input)
+    found: set[int] = set()
+    for condition in (part for guard in guards for part in conditions(guard.tree)):
+        names = names_in(condition)
+        others = names - state.facts.keys()
+        if others != names:
+            if not others <= ranges.keys():
+                return None
+            found.update(*(ranges[name] for name in others))
+            literals = (n for n in constants(condition) if isinstance(n, int | float))
+            found |= {end(number) for number in literals for end in ENDS}
+    return found if len(found) <= MOST_LINES else None
+
+
+def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClass, ...]:
+    """The classes of error with which a state's work can end after the retries."""
+    state = analysis.machine.states[name]
+    if state.judges is not None:
+        return tuple(_of_judging(analysis, name))
+    loses_content = _may_lose_content(analysis, name)
+    return tuple(fault for fault in state.faults if fault != "content" or loses_content)
+
+
+def _may_lose_content(analysis: Analysis, name: str) -> bool:
+    """Whether a content fault ends the work: elsewhere it goes on to the state that judges it."""
+    graph = analysis.graph
+    state = graph.states[name]
+    if not state.may_leave_none or graph.on(name, "content"):
+        return True
+    return not state.asks and not graph.judging_follows(name)
+
+
+def _of_judging(analysis: Analysis, name: str) -> Iterator[ErrorClass]:
+    """An incomplete report ends by the worst class among its missing answers."""
+    named = rows_named(analysis, name)
+    rules = analysis.rules_at[name]
+    is_ended = "incomplete" not in named
+    has_judge = any(rule.asks is not None for rule in rules)
+    if is_ended and any(rule.may_be_lost for rule in rules):
+        yield "transient"
+    if (is_ended and has_judge) or is_given_up(analysis, name):
+        yield "content"
+    # A template that cannot be filled in, or a workspace that is not there, leaves no report.
+    yield "fatal"
+
+
+def is_given_up(analysis: Analysis, name: str) -> bool:
+    """Whether an author's `infeasible` becomes a content fault of the judging state."""
+    is_named = "infeasible" in rows_named(analysis, name)
+    return not is_named and may_be_infeasible(analysis, name)

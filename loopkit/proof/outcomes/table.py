@@ -1,25 +1,71 @@
-"""Tables: the rows of facts with which a state can complete, and the edge that each takes."""
+"""Tables: the rows of facts with which a state can complete, and the edge that each takes.
+
+Regions of rows, split only as far as conditions ask, instead of a product.
+
+The rows of a state are all combinations of the alternatives of its dimensions. They start as one
+region. A condition that is not decided for a whole region splits it, by one dimension at a time,
+into parts for which it is; a dimension that no condition reads is never split.
+
+Switches: transitions that compare a fact with a constant, found by the value of the fact.
+
+A person with hundreds of choices leaves by as many transitions, and each answer can take only one
+of them. Without a table, each answer would be compared with the guards of all.
+
+Domains: for each fact that guards compare, the few values that represent all others.
+
+Parts of guards that replace the inputs that they alone read: each is one boolean input.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain
+from heapq import merge
+from itertools import chain, compress, pairwise
+from math import floor, inf
+from operator import not_
 from typing import Any
 
+from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
-from loopkit.language.guard import Guard
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.grammar import Guard, at_place_of, names_in
+from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
+from loopkit.language.guard.type_check import GuardType
 from loopkit.machine.edges import Edge
-from loopkit.proof.outcomes.row_regions import Dimension, Region, Row, Space, Split
-from loopkit.proof.outcomes.switch import Switch
-from loopkit.values import Value
+from loopkit.values import Value, field
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
 FOUND_BY = "found by "
 """As a fact beside the others: which validate state found something last."""
+
+Row = Mapping[str, object]
+Dimension = tuple[Row, ...]
+"""Facts that vary together: every row has one of these alternatives."""
+
+
+class Split(Value, frozen=True):
+    """The parts into which a condition splits one dimension."""
+
+    dimension: int
+    parts: tuple[Dimension, ...]
+    answered: int = 0
+    """How many earlier questions are answered for the whole region."""
+
+
+class Region(Value, frozen=True):
+    """Rows that nothing distinguishes so far."""
+
+    left: Mapping[int, Dimension]
+    """The remaining alternatives of each dimension that was split."""
+    sure: Row
+    """The facts that all of its rows share, with the context."""
+    answered: int = 0
+    """The questions that need not be asked of it again."""
+
+
 Question = Callable[[Region], bool | Split | None]
 
 
@@ -296,3 +342,434 @@ def _is_one_of(origins: Collection[str | None]) -> ast.expr:
 
 
 _FAILS = ast.Compare(ast.Name(VERDICT, ast.Load()), [ast.Eq()], [ast.Constant("fail")])
+
+MOST_REGIONS = 5_000
+"""The most regions of a state; after that, the remaining ones are not split further."""
+Derive = Callable[[Row], Row]
+
+
+class Space:
+    """All rows of some dimensions, to be split into regions."""
+
+    def __init__(
+        self,
+        dimensions: Sequence[Dimension],
+        derive: Derive,
+        is_possible: Callable[[Row], bool],
+        derived_from: Mapping[str, frozenset[str]],
+        by_value: frozenset[str] = frozenset(),
+    ) -> None:
+        """`derive` adds the facts that follow from a row, `derived_from` says from which.
+
+        `is_possible` is asked of rows that may be incomplete. A dimension with a fact of
+        `by_value` is split into all its alternatives.
+        """
+        self._dimensions = dimensions
+        self._derive = derive
+        self._is_possible = is_possible
+        self._derived_from = derived_from
+        self._by_value = by_value
+        # By conditions of guards and by alternatives, which live as long as this does.
+        self._named: dict[int, Sequence[str]] = {}
+        self._known: dict[int, Mapping[int, bool | None]] = {}
+        self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
+        self._deciding: dict[int, Sequence[int]] = {}
+        self._of: dict[str, list[int]] = {}
+        for index, dimension in enumerate(dimensions):
+            for fact in dict.fromkeys(fact for row in dimension for fact in row):
+                self._of.setdefault(fact, []).append(index)
+
+    def start(self, context: Row) -> Region:
+        """All rows that are possible in a context."""
+        region = Region({}, self._derive(context))
+        for index, dimension in enumerate(self._dimensions):
+            if len(dimension) == 1:
+                region = self._narrow(region, index, dimension)
+        for fact in context.keys() & self._of.keys():
+            for index in self._of[fact]:
+                here = (context[fact], UNKNOWN)
+                left = tuple(
+                    r for r in self._alternatives(region, index) if r.get(fact, UNKNOWN) in here
+                )
+                if left and context[fact] is not UNKNOWN:
+                    region = self._narrow(region, index, left)
+        return region
+
+    def regions(
+        self, context: Row, next_split: Callable[[Region], bool | Split | None]
+    ) -> Iterator[Region]:
+        """The regions in which nothing is left to split; `next_split` gives the split of one."""
+        waiting, found = [self.start(context)], 0
+        while waiting:
+            region = waiting.pop()
+            split = next_split(region) if found + len(waiting) < MOST_REGIONS else None
+            if isinstance(split, Split):
+                waiting += reversed(list(self.parts(region, split)))
+            else:
+                found += 1
+                yield region
+
+    def row(self, region: Region) -> Row:
+        """A row of a region, without the facts that no condition reads."""
+        found: dict[str, object] = {}
+        for index in sorted(region.left):
+            found = _join(found, region.left[index][0])
+        return found
+
+    def truth(self, condition: ast.expr, region: Region) -> bool | Split | None:
+        """The truth of a condition in a region, or how it splits the region."""
+        match condition:
+            case ast.BoolOp(op=op, values=values):
+                return self._of_parts(values, region, decisive=isinstance(op, ast.Or))
+            case ast.UnaryOp(operand=operand):
+                held = self.truth(operand, region)
+                return not held if isinstance(held, bool) else held
+            case _:
+                return self._of_one(condition, region)
+
+    def value_of(self, fact: str, region: Region) -> Split | None:
+        """The split by all values of a fact; None if the fact is decided."""
+        indices = (index for index in self._of.get(fact, ()) if self._is_open(region, index))
+        index = next(indices, None)
+        if index is None:
+            return None
+        return Split(index, _one_by_one(self._alternatives(region, index)))
+
+    def parts(self, region: Region, split: Split) -> Iterator[Region]:
+        """The possible parts of a region."""
+        for part in split.parts:
+            narrowed = self._narrow(region, split.dimension, part)
+            if self._is_possible(narrowed.sure):
+                yield narrowed.replace(answered=split.answered)
+
+    def _of_parts(
+        self, values: Iterable[ast.expr], region: Region, *, decisive: bool
+    ) -> bool | Split | None:
+        told: bool | Split | None = not decisive
+        for value in values:
+            held = self.truth(value, region)
+            if held is decisive:
+                return decisive
+            if not isinstance(told, Split) and not isinstance(held, bool):
+                told = held
+        return told
+
+    def _of_one(self, condition: ast.expr, region: Region) -> bool | Split | None:
+        held = truth(condition, region.sure)
+        if held is not None:
+            return held
+        open_ = [
+            index for index in self._deciding_dimensions(condition) if self._is_open(region, index)
+        ]
+        if not open_:
+            return None
+        index = open_[0]
+        left = self._alternatives(region, index)
+        if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
+            return Split(index, _one_by_one(left))
+        told: Mapping[bool | None, Sequence[Row]]
+        if (equal := self._equal(condition, index)) is not None:
+            told = _apart(left, equal)
+        else:
+            truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
+            told = _grouped(left, truth_of)
+        if len(told) == 1 and index in region.left:
+            return next(iter(told))
+        # A single part is a split too, so that `row` has a row of this dimension.
+        return Split(index, tuple(map(tuple, told.values())))
+
+    def _equal(self, condition: ast.expr, index: int) -> Collection[int] | None:
+        """The alternatives of a dimension for which a condition holds that names their value.
+
+        None where the condition does more than that, or the value of one of them is not known.
+        """
+        needed = equality(condition)
+        if needed is None or needed[0] in self._derived_from:
+            return None
+        fact, value = needed
+        if (index, fact) not in self._by_fact:
+            self._by_fact[index, fact] = _by_value(self._dimensions[index], fact)
+        known = self._by_fact[index, fact]
+        return None if known is None else known.get(value, ())
+
+    def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
+        """The truth of a condition by alternative, if this dimension alone decides it."""
+        known = self._known.get(id(condition))
+        if known is None:
+            rows = self._dimensions[index]
+            if any(
+                name in self._derived_from or name not in rows[0] for name in self._names(condition)
+            ):
+                return None
+            known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
+        return lambda row: known[id(row)]
+
+    def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
+        return truth(condition, self._derive(_join(region.sure, row)))
+
+    def _names(self, condition: ast.expr) -> Sequence[str]:
+        known = self._named.get(id(condition))
+        if known is None:
+            known = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
+            self._named[id(condition)] = known
+        return known
+
+    def _is_open(self, region: Region, index: int) -> bool:
+        return len(self._alternatives(region, index)) > 1
+
+    def _alternatives(self, region: Region, index: int) -> Dimension:
+        return region.left.get(index, self._dimensions[index])
+
+    def _deciding_dimensions(self, condition: ast.expr) -> Sequence[int]:
+        """The dimensions that decide a condition without parts."""
+        known = self._deciding.get(id(condition))
+        if known is None:
+            known = self._deciding[id(condition)] = self._found_to_decide(condition)
+        return known
+
+    def _found_to_decide(self, condition: ast.expr) -> list[int]:
+        facts = [
+            fact
+            for name in self._names(condition)
+            for fact in sorted(self._derived_from.get(name, {name}))
+        ]
+        indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
+        return [index for index in indices if self._tells(index, condition)]
+
+    def _tells(self, index: int, condition: ast.expr) -> bool:
+        """Whether a dimension matters for a condition; for `TEXT in LIST`, whether it has TEXT."""
+        lists = [value for value in self._dimensions[index][0].values() if isinstance(value, Held)]
+        match condition:
+            case ast.Compare(left=ast.Constant(value=text)) if lists:
+                return any(held.tells(text) is not None for held in lists)
+            case _:
+                return True
+
+    def _narrow(self, region: Region, index: int, part: Dimension) -> Region:
+        first = part[0]
+        agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
+        sure = self._derive(_join(region.sure, agreed)) if agreed else region.sure
+        return Region({**region.left, index: part}, sure)
+
+
+def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
+    """The alternatives by the value of a fact; None if one of them does not have it."""
+    found: dict[object, set[int]] = {}
+    for row in rows:
+        value = row.get(fact, UNKNOWN)
+        if value is UNKNOWN or not isinstance(value, Hashable):
+            return None
+        found.setdefault(value, set()).add(id(row))
+    return found
+
+
+def _grouped(
+    rows: Dimension, truth_of: Callable[[Row], bool | None]
+) -> Mapping[bool | None, Sequence[Row]]:
+    told: dict[bool | None, list[Row]] = {}
+    for row in rows:
+        told.setdefault(truth_of(row), []).append(row)
+    return told
+
+
+def _apart(rows: Dimension, equal: Collection[int]) -> Mapping[bool | None, Sequence[Row]]:
+    """The rows among `equal` and the others, by whether they are; the first row's part is first.
+
+    Hundreds of conditions may each take one of hundreds of rows out of the rest.
+    """
+    held = [*map(equal.__contains__, map(id, rows))]
+    parts = {True: [*compress(rows, held)], False: [*compress(rows, map(not_, held))]}
+    return {told: parts[told] for told in (held[0], not held[0]) if parts[told]}
+
+
+def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:
+    return tuple((row,) for row in rows)
+
+
+def _join(row: Row, more: Row) -> dict[str, object]:
+    """Both rows as one; the known texts of a list are combined."""
+    joined = dict(row)
+    for fact, value in more.items():
+        known = joined.get(fact)
+        if isinstance(value, Held) and isinstance(known, Held):
+            joined[fact] = known.beside(value)
+        else:
+            joined[fact] = value
+    return joined
+
+
+class Switch:
+    """A list of conditions, of which a row rules out most."""
+
+    def __init__(self, conditions: Sequence[ast.expr]) -> None:
+        self._cases: dict[str, dict[object, list[int]]] = {}
+        """By fact and value, the indices of the conditions that need this value, ascending."""
+        self._of_fact: dict[str, list[int]] = {}
+        """By fact, those of all conditions that need a value of it."""
+        self._others: list[int] = []
+        for place, condition in enumerate(conditions):
+            needed = next(filter(None, map(equality, _all_conjuncts(condition))), None)
+            if needed is None:
+                self._others.append(place)
+            else:
+                fact, value = needed
+                self._cases.setdefault(fact, {}).setdefault(value, []).append(place)
+                self._of_fact.setdefault(fact, []).append(place)
+
+    def open_at(self, row: Mapping[str, object], first: int = 0) -> Iterator[int]:
+        """The indices, from `first` on, of the conditions that no known value of the row rules
+        out, ascending."""
+        groups = (self._others, *(self._open_of(fact, row) for fact in self._cases))
+        return merge(*(_from(group, first) for group in groups if group))
+
+    def _open_of(self, fact: str, row: Mapping[str, object]) -> Sequence[int]:
+        value = row.get(fact, UNKNOWN)
+        if value is UNKNOWN or not isinstance(value, Hashable):
+            return self._of_fact[fact]
+        return self._cases[fact].get(value, ())
+
+
+def _from(places: Sequence[int], first: int) -> Iterator[int]:
+    return map(places.__getitem__, range(bisect_left(places, first), len(places)))
+
+
+def _all_conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
+    """The parts that all have to hold for a condition to hold."""
+    match condition:
+        case ast.BoolOp(op=ast.And(), values=values):
+            for value in values:
+                yield from _all_conjuncts(value)
+        case _:
+            yield condition
+
+
+Values = tuple[object, ...]
+OTHER_TEXT = "…"
+MOST_VALUES = 64
+
+
+def domains(
+    guards: Iterable[Guard], types: Mapping[str, GuardType], inputs: DataType
+) -> dict[str, Values]:
+    """The values of each name that decide all the guards.
+
+    Guards compare names with literals or names. A name is left out if it is compared with a name
+    whose values are not all known. The values of a number are those that it is compared with and
+    their neighbours, those of a text also any other text, those of a list the texts it may hold.
+    """
+    compared = _operands(guards)
+    ranges = input_ranges(inputs)
+    found: dict[str, Values] = {}
+    for name, others in compared.items():
+        known = types.get(name)
+        literals = _literals(others, ranges)
+        if known is None or literals is None:
+            continue
+        values = _values(known, literals, *_ends(name, known, ranges))
+        if values:
+            found[name] = values
+    return found
+
+
+def _operands(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
+    """Each name with the operands that it is compared with."""
+    found: dict[str, list[ast.expr]] = {}
+    for guard in guards:
+        for name in sorted(guard.names):
+            found.setdefault(name, [])
+        for node in ast.walk(guard.tree):
+            if isinstance(node, ast.Compare):
+                sides = (node.left, node.comparators[0])
+                for side, other in (sides, sides[::-1]):
+                    if isinstance(side, ast.Name):
+                        found[side.id].append(other)
+    return found
+
+
+def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[object] | None:
+    """The values that a name is compared with; None if they are unknown."""
+    literals: list[object] = []
+    for other in others:
+        match other:
+            case ast.Constant(value=value):
+                literals.append(value)
+            case ast.List(elts=items):
+                literals += [item.value for item in items if isinstance(item, ast.Constant)]
+            case ast.Name(id=name) if name in ranges:
+                literals += ranges[name]
+            case ast.Name():
+                return None
+    return literals
+
+
+def input_ranges(inputs: DataType) -> dict[str, range]:
+    """The inputs that are whole numbers with few values, by dotted name."""
+    ranges = {
+        dotted: range(int(known.minimum), int(known.maximum) + 1)
+        for dotted, known in single_values(inputs, "input.")
+        if known.bounded and known.minimum is not None and known.maximum is not None
+    }
+    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
+
+
+def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
+    if name in ranges:
+        return ranges[name].start, ranges[name].stop - 1
+    low = -inf if known.minimum is None else known.minimum
+    return low, inf if known.maximum is None else known.maximum
+
+
+def _values(known: GuardType, literals: list[object], low: float, high: float) -> Values:
+    none: Values = (None,) if known.optional else ()
+    match known.kind:
+        case "bool":
+            return (True, False, *none)
+        case "texts":
+            return tuple(dict.fromkeys(text for text in literals if isinstance(text, str)))
+        case "str":
+            mentioned = dict.fromkeys(text for text in literals if isinstance(text, str))
+            return (*(known.values or (*mentioned, OTHER_TEXT)), *none)
+        case _:
+            numbers = [n for n in literals if isinstance(n, int | float)]
+            return (*_numbers(numbers, low, high, whole=known.kind == "int"), *none)
+
+
+def _numbers(literals: list[int | float], low: float, high: float, *, whole: bool) -> Values:
+    """The literals, and a number between every two neighbours and beyond each end."""
+    ends = [] if whole else [end for end in (low, high) if abs(end) < inf]
+    inside = {n for n in (*literals, *ends) if low <= n <= high}
+    known = sorted(inside) or [min(max(low, 0), high)]
+    near = {n + step for n in known for step in (-1, 0, 1)}
+    near |= {(below + above) / 2 for below, above in pairwise(known)}
+    numbers = {floor(n) for n in near} if whole else near
+    # The smallest ones first: they make the plainest examples.
+    return tuple(n for n in sorted(numbers, key=lambda n: (abs(n), -n)) if low <= n <= high)
+
+
+class InputParts(Value, frozen=True):
+    """The structure of guards, and their parts that are one boolean input; all by their text."""
+
+    made_of: Mapping[str, ast.BoolOp | ast.UnaryOp] = field(default_factory=dict)
+    truths: Mapping[str, Mapping[bool, Row]] = field(default_factory=dict)
+    """Whether a part can hold, and whether it can fail, each with inputs for which it does."""
+
+    def substitute(self, guard: Guard) -> Guard:
+        """A guard that reads each part as one input."""
+        if not self.truths:
+            return guard
+        tree = self._substitute(guard.tree)
+        return Guard(guard.text, tree, names_in(tree))
+
+    def _substitute(self, tree: ast.expr) -> ast.expr:
+        text = ast.unparse(tree)
+        if text in self.truths:
+            return at_place_of(tree, ast.Name(text, ast.Load()))
+        match self.made_of.get(text):
+            case ast.BoolOp(op=op, values=values):
+                return at_place_of(
+                    tree, ast.BoolOp(op, [self._substitute(part) for part in values])
+                )
+            case ast.UnaryOp(op=op, operand=operand):
+                return at_place_of(tree, ast.UnaryOp(op, self._substitute(operand)))
+            case None:
+                return tree

@@ -1,24 +1,48 @@
-"""Answers to requests: JSON, and errors as JSON or as a page, each with its status."""
+"""Answers to requests: JSON, and errors as JSON or as a page, each with its status.
+
+Bodies of requests: JSON of bounded size and depth that fits its record.
+
+Streams of events, as the browser's EventSource reads them.
+
+The id of each event is its place in the journal, so a client that was disconnected continues after
+the last event that it has seen. A client that does not read is disconnected, and can reconnect.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.drive.answer_refused import AnswerRefused
+from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.stored_runs import read_stored
+from loopkit.engine.events import ENDS
+from loopkit.engine.records import Record, read_record
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
+from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
+from loopkit.serving.following import FollowedRecord, Follower
 from loopkit.serving.http.library import (
+    ClientDisconnect,
+    EventSourceResponse,
     Headers,
     HTMLResponse,
     HTTPException,
+    Receive,
     Request,
     Response,
+    Scope,
+    Send,
+    SendTimeoutError,
 )
+from loopkit.text.json_text import NoJson, parse_json
+from loopkit.views.console import event_line
 from loopkit.views.page.rendering import render
 
 STATUS: dict[type[Exception], int] = {
@@ -146,3 +170,168 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
         )
 
     return tell_bug
+
+
+MOST_BYTES = 10_000_000
+"""The size of a body: room for an edited artifact, or an input with files in it."""
+LONGEST_S = 30.0
+"""The time that a client may take to send a body."""
+
+R = TypeVar("R", bound=Record)
+
+
+async def record_of(request: Request, noun: type[R]) -> R:
+    """The record that a body holds; raises BadRequest."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise BadRequest("the body has to be JSON, with `Content-Type: application/json`", 415)
+    text = decode(await body_of(request, MOST_BYTES))
+    # Read strictly first: what readers could understand differently must not get any further.
+    value = parse_json(text)
+    if isinstance(value, NoJson):
+        raise BadRequest(f"the body is not JSON: {value.reason}")
+    try:
+        return read_record(noun, text.removeprefix("\ufeff"))
+    except ValueError as error:
+        raise BadRequest(f"the body does not fit: {error}", 422) from error
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """The body of a request; raises BadRequest if it is too long or takes too long."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise BadRequest(f"the body has more than {most:,} bytes", 413)
+                parts.append(part)
+    except TimeoutError as error:
+        raise BadRequest(f"the body did not come within {LONGEST_S:g} s", 408) from error
+    except ClientDisconnect as error:
+        raise BadRequest("the client went away") from error
+    return b"".join(parts)
+
+
+def decode(body: bytes) -> str:
+    """The text of a body; raises BadRequest if it is not UTF-8."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not UTF-8: byte {error.start} is wrong") from error
+
+
+LOOK_S = 2.0
+"""The interval at which a quiet stream checks whether its run still exists."""
+PIECE_BYTES = 64_000
+"""The most that is sent at once, unless one event is larger."""
+OVER = "over"
+"""The ending of the id of the last event of a run."""
+
+
+class Stream(EventSourceResponse):
+    """A stream that ends if its client does not read."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(SendTimeoutError):
+            await super().__call__(scope, receive, send)
+
+
+def event_of_record(placed: Placed) -> bytes:
+    """A record as an event of a stream: the line that `runs logs --jsonl` prints."""
+    try:
+        line = event_line(placed.run, read_stored(placed.run, placed.record))
+    except RunUnreadable as fault:
+        record, place = placed.record, {"run": placed.run, "seq": placed.record.seq}
+        line = json.dumps({**place, "type": record.type, "unreadable": fault.cause})
+    return _event(str(placed.place), line)
+
+
+_BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"})
+"""JSON escapes of characters that some readers take for a line end; JSON escapes the others."""
+
+
+def _event(place: str, line: str, name: str = "") -> bytes:
+    named = f"event: {name}\r\n" if name else ""
+    data = line.translate(_BREAKS)
+    return f"id: {place}\r\n{named}data: {data}\r\n\r\n".encode()
+
+
+def place_in(cursor: str) -> Place:
+    """The place that a client names; raises BadRequest."""
+    removals, dot, row = cursor.removesuffix(f".{OVER}").partition(".")
+    if not (dot and _is_number(removals) and _is_number(row)):
+        raise BadRequest("there is no such place in the stream: give the id of an event")
+    return Place(int(removals), int(row))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+async def stream(
+    follower: Follower, after: Place, run: str | None, *, is_over: bool = False
+) -> AsyncIterator[bytes]:
+    """The events after a place as they happen: of all runs, or of one and its children.
+
+    The first event is named `ready` and has only the place at which the stream begins. If the
+    journal is replaced, `ready` comes again, before everything that is in the journal now. The last
+    event of a stream of one run is named `end`, after the run has ended or was removed. If the
+    journal can't be read, `fault` says why before the stream ends.
+    """
+    yield _event(str(after), "{}", "ready")
+    era = follower.era
+    is_removed, looked_at = False, time.monotonic()
+    with follower.following():
+        while not follower.is_closed:
+            news = follower.news
+            if era != follower.era:
+                era, after, is_over = follower.era, Place(), False
+                yield _event(str(after), "{}", "ready")
+            try:
+                found, after = await follower.read(after, run, is_last=is_over)
+                if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
+                    looked_at = time.monotonic()
+                    is_removed = not await follower.has(run)
+            except JournalError as error:
+                yield _event(str(after), json.dumps({"message": str(error)}), "fault")
+                return
+            if era != follower.era:
+                continue
+            for piece in _pieces(found):
+                yield piece
+            is_over = is_over or any(one.run == run and one.type in ENDS for one in found)
+            if found:
+                continue
+            if is_over or is_removed:
+                last = {"run": run, **({"is_removed": True} if is_removed else {})}
+                yield _event(f"{after}.{OVER}", json.dumps(last), "end")
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await news.wait()
+
+
+def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
+    """The events in pieces of bounded size."""
+    piece: list[bytes] = []
+    size = 0
+    for one in found:
+        if piece and size + len(one.data) > PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+        piece.append(one.data)
+        size += len(one.data)
+    if piece:
+        yield b"".join(piece)
+
+
+EVENTS: dict[str, Any] = {
+    "type": "string",
+    "description": (
+        "Server-Sent Events. Each has an `id`, at which a client goes on with `Last-Event-ID`, and "
+        "as `data` one event as JSON, as the event schema says. `ready` comes first and `end` last."
+    ),
+}
+"""The schema of a stream."""

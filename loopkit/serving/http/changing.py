@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.answer_refused import AnsweredTwice, AnswerRefused
+from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import AnyAnswer
-from loopkit.engine.events import Delivery, HumanAnswer
+from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.serving.host import THIS_SERVER
 from loopkit.serving.http.answers import BadRequest, json_answer
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint
 from loopkit.text.json_text import text_or_json
-from loopkit.views.page.answered import LONGEST_NAME, is_name
+from loopkit.views.page.fields import LONGEST_NAME, is_name
 
 
 class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from loopkit.serving.http.library import BaseRoute, HTMLResponse, Request, Respo
 from loopkit.serving.http.reading import READING
 from loopkit.serving.http.table import Endpoint, Parameter
 from loopkit.views.page.rendering import render
-from loopkit.views.schemas.records import records_of
+from loopkit.views.schemas import records_of
 
 TABLE: Sequence[Endpoint] = (*READING, *CHANGING)
 SCHEMAS = "#/components/schemas/"

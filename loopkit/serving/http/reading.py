@@ -7,26 +7,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
-from loopkit.drive.archive import read_record
+from loopkit.drive.stored_runs import read_stored
 from loopkit.engine.records import Record
-from loopkit.language.datatypes import parse_record
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
-from loopkit.serving.http.answers import BadRequest, json_answer
+from loopkit.serving.http.answers import (
+    EVENTS,
+    OVER,
+    BadRequest,
+    Stream,
+    json_answer,
+    place_in,
+    stream,
+)
 from loopkit.serving.http.library import Response
-from loopkit.serving.http.streams import EVENTS, OVER, Stream, place_in, stream
 from loopkit.serving.http.table import Call, Endpoint, Parameter
-from loopkit.views.diagram import FORMATS, drawing
-from loopkit.views.event_lines import event_line
+from loopkit.views.console import event_line
+from loopkit.views.diagram import FORMATS
+from loopkit.views.diagram.model import drawing
 from loopkit.views.run_data import (
     AskedQuestion,
+    KeptVersion,
     RunData,
     RunSummary,
     ShownVersion,
     as_shown_version,
+    status_of,
+    versions_of,
 )
-from loopkit.views.summary import status_of
-from loopkit.views.version_diff import KeptVersion, versions_of
 
 PING_S = 15
 """How often a quiet stream sends a comment, which shows that it is alive."""
@@ -135,7 +144,7 @@ async def list_events(call: Call) -> Response:
     # One more than the limit shows whether there are more.
     records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
     shown = records[:limit]
-    events = tuple(json.loads(event_line(run, read_record(run, one))) for one in shown)
+    events = tuple(json.loads(event_line(run, read_stored(run, one))) for one in shown)
     more = len(shown) < len(records)
     return _json(EventList(events=events, next=shown[-1].seq if more else None))
 

@@ -1,14 +1,31 @@
-"""A server of one application, from the first connection to the last; signals are its caller's."""
+"""A server of one application, from the first connection to the last; signals are its caller's.
+
+Connections of clients: how many there are at once, and how long each may take.
+
+If there are too many, a new one is told to come later. A connection that asks nothing is closed.
+
+A site: everything that the pages and the API of one server share.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from loopkit.serving.http.connections import Connection, Room
-from loopkit.serving.http.library import ASGIApp, Config, Server
+from loopkit.drive.stored_runs import StoredRuns
+from loopkit.journal.journal import open_journal
+from loopkit.language.load import Loaded
+from loopkit.serving.access import Access
+from loopkit.serving.following import Follower
+from loopkit.serving.host import Appointments, Host
+from loopkit.serving.http.answers import event_of_record
+from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
+from loopkit.serving.shown_runs import RunPages, ShownRuns
 
 BACKLOG = 512
 """Connections that wait to be accepted."""
@@ -85,3 +102,179 @@ class HttpServer(Server):
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
             await asyncio.sleep(0)
+
+
+MOST_CONNECTIONS = 2_000
+LONGEST_HEAD_S = 10.0
+"""How long a client may take to send the lines of a request that precede its body."""
+LONGEST_READ_S = 30.0
+"""How long a client may go without reading any of an answer."""
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+
+def most_connections() -> int:
+    """How many connections the limit on open files allows; half of the files are for runs."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(1, min(MOST_CONNECTIONS, files // 2))
+
+
+@dataclass
+class Room:
+    """The limits of the connections of one server."""
+
+    most: int = field(default_factory=most_connections)
+    longest_head_s: float = LONGEST_HEAD_S
+    longest_read_s: float = LONGEST_READ_S
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if its client takes too long."""
+
+    room: Room
+    """Set for each server."""
+    _too_late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        if len(self.connections) > self.room.most:
+            self.transport.write(FULL)
+            self.transport.close()
+        else:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_wait()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _await_reading(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, unread)
+
+    def _look_at_reading(self, unread: int) -> None:
+        """Close the connection if its client has read nothing meanwhile; it may read slowly."""
+        if self.transport.get_write_buffer_size() < unread:
+            self._await_reading()
+        else:
+            self.transport.abort()
+
+    def _look(self) -> None:
+        """Start the timer for a complete request, unless one is being answered."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        if is_asked:
+            self._end_wait()
+        elif self._too_late is None and not self.transport.is_closing():
+            self._wait()
+
+    def _wait(self) -> None:
+        self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
+
+    def _end_wait(self) -> None:
+        if self._too_late is not None:
+            self._too_late.cancel()
+            self._too_late = None
+
+
+@dataclass
+class Site:
+    """Runs over one journal, and who may see and answer them."""
+
+    stored: StoredRuns
+    host: Host | None
+    """The host that drives runs; None if the site is read-only."""
+    access: Access
+    say: Callable[[str], None]
+    """Reports faults to whoever runs the server."""
+    machines: Sequence[Loaded] = ()
+    """The machines that can be started: those that were named when the server was started."""
+    longest_send_s: float = 20.0
+    """The time that a client may take to read a piece of a stream."""
+    room: Room = field(default_factory=Room)
+    """The limits on the number and the times of connections."""
+    runs: ShownRuns = field(init=False)
+    pages: RunPages = field(init=False)
+    follower: Follower = field(init=False)
+    starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
+    """The runs that forms have started, by form and input: a form that is sent twice starts one."""
+    appointments: Appointments | None = field(init=False)
+    """The moments at which the host continues runs by itself."""
+    _following: asyncio.Task[None] | None = None
+    _keeping: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        journal = self.stored.journal
+        self.runs = ShownRuns(self.stored)
+        self.pages = RunPages(self.runs)
+        self.follower = Follower(journal, event_of_record)
+        host = self.host
+        self.appointments = None if host is None else Appointments(host, journal, self.say)
+
+    @classmethod
+    def open(
+        cls,
+        state: Path,
+        access: Access,
+        say: Callable[[str], None],
+        machines: Sequence[Loaded] = (),
+        *,
+        may_answer: bool = False,
+    ) -> Site:
+        """A site over the journal of a state folder; it writes only with `may_answer`.
+
+        Raises NotRunnable and JournalError.
+        """
+        if may_answer:
+            host = Host(state, machines, say)
+            return cls(host.app, host, access, say, machines)
+        return cls(StoredRuns(open_journal(state, readonly=True)), None, access, say, machines)
+
+    async def __aenter__(self) -> Site:
+        self._following = asyncio.create_task(self.follower.run())
+        if self.appointments is not None:
+            self._keeping = asyncio.create_task(self.appointments.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self._keeping is not None:
+            # It may be about to claim a run, which it has to release.
+            await self._keeping
+        if self.host is not None:
+            await self.host.close()
+        else:
+            await self.stored.journal.close()
+
+    def stop(self) -> None:
+        """End all streams, and stop runs after their current step."""
+        self.follower.close()
+        if self.appointments is not None:
+            self.appointments.stop()
+        if self.host is not None:
+            self.host.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopkit.serving.http.answers import STATUS, BadRequest, bug_teller, tell_http, tell_known
-from loopkit.serving.http.gate import Gate
+from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     ASGIApp,
     BaseRoute,
@@ -17,9 +17,7 @@ from loopkit.serving.http.library import (
     Starlette,
 )
 from loopkit.serving.http.openapi import TABLE, api_routes
-from loopkit.serving.http.server import HttpServer
-from loopkit.serving.http.signing_in import sign_in_routes
-from loopkit.serving.http.site import Site
+from loopkit.serving.http.server import HttpServer, Site
 from loopkit.serving.http.table import routes
 
 

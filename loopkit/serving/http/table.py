@@ -11,10 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from loopkit.engine.records import Record
 from loopkit.serving.host import Host
-from loopkit.serving.http.answers import BadRequest
-from loopkit.serving.http.bodies import record_of
+from loopkit.serving.http.answers import BadRequest, record_of
 from loopkit.serving.http.library import BaseRoute, Request, Response, Route
-from loopkit.serving.http.site import Site
+from loopkit.serving.http.server import Site
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]

@@ -1,13 +1,27 @@
-"""Unchecked arguments of tools: a refusal names the argument that is wrong."""
+"""Unchecked arguments of tools: a refusal names the argument that is wrong.
+
+Toolboxes: the tools that a server offers, and their answers.
+
+Where a run stands, as tools report it: its result, or what it waits for and what to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+import json
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
+from loopkit.app import App
 from loopkit.document.problems import did_you_mean
-from loopkit.serving.tools.toolbox import CallRefused
+from loopkit.drive.stored_runs import OpenQuestion
+from loopkit.engine.payloads import Wanted
+from loopkit.engine.state import RunState
 from loopkit.text import one_line
+from loopkit.text.run_ids import root_of
+from loopkit.views.hints import answer_hints, hints_for, question_hints
+from loopkit.views.run_data import status_of
 
 
 def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
@@ -33,3 +47,270 @@ def text_argument(arguments: Mapping[str, Any], name: str, source: str) -> str:
     if not isinstance(value, str):
         raise CallRefused(f"`{name}` has to be a text: {source}")
     return value
+
+
+@dataclass(frozen=True)
+class ServedTool:
+    """A tool as a client sees it."""
+
+    name: str
+    description: str
+    arguments: Mapping[str, Any]
+    """JSON Schema of its arguments."""
+    result: Mapping[str, Any]
+    """JSON Schema of its answer."""
+    changes_nothing: bool = False
+    """Whether it is read-only: it starts no program and makes no call."""
+
+
+class CallRefused(Exception):
+    """A call that is refused; the message tells the model why, and what to do."""
+
+
+@dataclass(frozen=True)
+class UserAsked:
+    """A form that the user of a client has to fill in before a call is answered.
+
+    The same call is then made again, with the reply.
+    """
+
+    message: str
+    schema: Mapping[str, Any]
+    """JSON Schema of a form of single values."""
+    matter: str
+    """The subject of the reply, which only the toolbox that asked can create."""
+
+
+@dataclass(frozen=True)
+class UserReply:
+    """The reply of the user of a client to a form."""
+
+    matter: str
+    """The `matter` of the form."""
+    action: Literal["accept", "decline", "cancel"] = "cancel"
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a call."""
+
+    done: float
+    """It rises with each report."""
+    total: float | None
+    """The maximum of `done`, if it is known."""
+    message: str
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The caller of a tool, and how to reach it during the call."""
+
+    user: str = "the user of a client"
+    """The name of the person who uses the client."""
+    may_be_asked: bool = False
+    """Whether the client shows forms to that person."""
+    tell: Callable[[Progress], None] | None = None
+    """Takes the progress of the call without waiting; None if the client did not ask for it."""
+    reply: UserReply | None = None
+    """The reply of the user, if the call was made before and led to a form."""
+    program: str = "a client"
+    """The client's own name, for the record."""
+
+
+NOBODY = Caller()
+"""A caller that gets only the answer."""
+
+
+class Toolbox(Protocol):
+    """The tools of a server."""
+
+    @property
+    def instructions(self) -> str:
+        """The purpose of the tools, for the client's model."""
+
+    @property
+    def offered(self) -> Sequence[ServedTool]: ...
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], caller: Caller
+    ) -> dict[str, Any] | UserAsked:
+        """The answer of a tool; raises CallRefused. The arguments have not been checked."""
+
+
+LONGEST_RESULT = 250_000
+"""Characters of a result as JSON: some clients refuse messages of more than a mebibyte, and an
+answer contains its data twice."""
+RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
+REQUEST: Mapping[str, Any] = {
+    "type": "object",
+    "description": "What is wanted from you: do what `prompt` says, and call `submit`.",
+    "properties": {
+        "id": {"type": "string", "description": "Names this request in `submit`."},
+        "run": {"type": "string", "description": "The run that asks; `submit` names it."},
+        "state": {"type": "string"},
+        "attempt": {"type": "integer", "description": "From 1."},
+        "prompt": {
+            "type": "string",
+            "description": "What to do, with what was found in the version before.",
+        },
+        "artifact": {"type": "string", "description": "What it is called."},
+        "form": {"enum": ["text", "data", "file", "folder"]},
+        "deliver": {"type": "string", "description": "How to deliver it."},
+        "schema": {"type": "object", "description": "JSON Schema of data."},
+        "workspace": {"type": "string", "description": "The folder to work in."},
+        "path": {"type": "string", "description": "The file or folder in it."},
+    },
+    "required": ["id", "run", "state", "attempt", "prompt", "artifact", "form", "deliver"],
+}
+STANDING: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "run": RUN,
+        "machine": {"type": "string"},
+        "status": {
+            "enum": [
+                "finished", "waiting", "running", "interrupted", "suspended", "cancelled", "new",
+            ],
+            "description": "`finished`: the run is over. `waiting`: a person has to answer, or "
+            "somebody outside has to deliver an artifact. `running`: it is being driven; call "
+            "`status` later. `interrupted`: nobody drives it; `resume` goes on with it. "
+            "`suspended`: it can't go on as it is; `message` says why, and what helps.",
+        },
+        "state": {"type": "string", "description": "The active state, or the last one."},
+        "outcome": {"type": "string", "description": "The final state."},
+        "success": {"type": "boolean", "description": "Whether that is a success."},
+        "result": {
+            "type": "object",
+            "description": "The artifacts that the run ended with; left out where they are too "
+            "long for an answer, and `message` says where they are.",
+        },
+        "message": {"type": "string", "description": "What is waited for, and what to do."},
+        "questions": {
+            "type": "array",
+            "description": "What a person is asked. Only a person may answer.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "run": {"type": "string", "description": "The run that asks."},
+                    "text": {"type": "string"},
+                    "choices": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["run", "text", "choices"],
+            },
+        },
+        "request": REQUEST,
+        "calls": {"type": "integer", "description": "How often an agent was called."},
+        "cost_usd": {
+            "type": ["number", "null"],
+            "description": "What was spent, in US dollars; null if it is not known.",
+        },
+    },
+    "required": ["run", "machine", "status", "state", "calls", "cost_usd"],
+}  # fmt: skip
+
+
+async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
+    """Where a run and its family stand; `pages` is the address of a server that shows runs, if any.
+
+    Of several requests to outside agents it has that of the run itself, else the first one.
+    """
+    state = await app.state_of(root_of(run))
+    [row] = await app.journal.runs(run=state.run)
+    status = status_of(state, is_driven=row.is_driven)
+    usage = await app.usage_of(state)
+    asked = await app.questions(state.run)
+    answer: dict[str, Any] = {"run": state.run, "machine": row.machine, "status": status}
+    answer["state"] = state.state
+    if (finished := state.finished) is not None:
+        answer |= {"outcome": finished.outcome, "success": finished.success}
+        if _is_short(finished.result):
+            answer["result"] = finished.result
+    if message := "\n".join(await _message(app, state, status, asked, pages)):
+        answer["message"] = message
+    if questions := [_question(one) for one in asked if one.question.wanted is None]:
+        answer["questions"] = questions
+    waits = [(one, one.question.wanted) for one in asked]
+    requests = [_request(one, what) for one, what in waits if what is not None]
+    if requests:
+        answer["request"] = next((one for one in requests if one["run"] == run), requests[0])
+    return {**answer, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
+
+
+def _is_short(result: Mapping[str, Any]) -> bool:
+    return len(json.dumps(result)) <= LONGEST_RESULT
+
+
+def _question(asked: OpenQuestion) -> dict[str, Any]:
+    choices = [choice.name for choice in asked.question.choices if not choice.closed]
+    return {"run": asked.state.run, "text": asked.question.text, "choices": choices}
+
+
+def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
+    """The request of a run that waits for the `wanted` artifact."""
+    optional = {
+        "schema": wanted.json_schema,
+        "workspace": wanted.workspace,
+        "path": wanted.path,
+    }
+    return {
+        "id": asked.question.question,
+        "run": asked.state.run,
+        "state": asked.state.state,
+        "attempt": wanted.attempt,
+        "prompt": asked.question.text,
+        "artifact": wanted.artifact,
+        "form": wanted.form,
+        "deliver": _how(wanted),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def _how(wanted: Wanted) -> str:
+    if wanted.is_left:
+        how = f"put it at {wanted.path!r} in the workspace, and submit without `artifact`"
+        return how + ("; or submit a text as `artifact`" if wanted.takes_text else "")
+    what = "the whole text" if wanted.form == "text" else "data that fits `schema`"
+    where = ", after working in the workspace" if wanted.workspace else ""
+    return f"submit {what} as `artifact`{where}"
+
+
+async def _message(
+    app: App, state: RunState, status: str, asked: Sequence[OpenQuestion], pages: str
+) -> list[str]:
+    """What the run waits for, and what can be done about it."""
+    if status == "waiting":
+        return [*_wanting(asked), *_asking(state.run, asked, pages)]
+    if status == "interrupted":
+        return ["nobody drives the run now; the tool `resume` goes on with it"]
+    if state.finished is not None:
+        report = shlex.join(["loopkit", "report", state.run, "-o", "run.html"])
+        where = f"the result is too long for an answer; a person finds it with `{report}`"
+        return [] if _is_short(state.finished.result) else [where]
+    if (stopped := state.suspended) is not None:
+        may_go_on = stopped.reason in ("interrupted", "transient")
+        tool = ["the tool `resume` goes on with it"] if may_go_on else []
+        return [stopped.message, *tool, *await hints_for(app, state)]
+    if status in ("running", "new"):
+        return ["the run is being driven; call `status` again later"]
+    return ["the run was cancelled"] if status == "cancelled" else []
+
+
+def _wanting(asked: Sequence[OpenQuestion]) -> Iterator[str]:
+    """What an outside agent has to do."""
+    if any(one.question.wanted is not None for one in asked):
+        yield "the run waits for what `request` asks for; `submit` takes it"
+
+
+def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:
+    """What a person has to do."""
+    people = [one for one in asked if one.question.wanted is None]
+    if asked and not people:
+        return
+    yield "a person has to answer, and not you: show the user the question and these lines"
+    if len(people) == 1 and people[0].state.run == run:
+        yield from answer_hints(run, people[0].question)
+    else:
+        yield from question_hints(run, people)
+    if pages:
+        yield f"or at {pages}/runs/{run}"

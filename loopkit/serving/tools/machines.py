@@ -1,36 +1,66 @@
-"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops."""
+"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops.
+
+Machines as tools: their arguments, and the tools that all machines share.
+
+The progress of a call that drives a run: a message for each event that the console shows.
+
+Forms in which the user of a client answers the question of a run: its choices and its fields.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from loopkit.agents.not_runnable import NotRunnable
-from loopkit.drive.answer_refused import AnswerRefused
-from loopkit.drive.stored_event import Stored
-from loopkit.drive.stored_runs import OpenQuestion, open_children
+from loopkit.agents.port import NotRunnable
+from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.stored_runs import OpenQuestion, Stored, open_children
+from loopkit.engine.events import Finished, Intended, Waiting
+from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.errors import JournalError
+from loopkit.language.datatypes.datatype import SCALARS, DataType, describe_type
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.input_faults import InvalidInput
+from loopkit.language.load import Loaded
+from loopkit.language.machine import Machine
+from loopkit.language.states import FinalState
 from loopkit.outside.redaction import Redact, redact_data
+from loopkit.proof.bounds.configurations import Measure
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.tools.arguments import (
+    RUN,
+    STANDING,
+    Caller,
+    CallRefused,
+    Progress,
+    ServedTool,
+    UserAsked,
+    UserReply,
     refuse_unknown,
     refuse_unknown_tool,
+    standing,
     text_argument,
 )
-from loopkit.serving.tools.machine_tools import common_tools, machine_tools, most_asked
-from loopkit.serving.tools.outside_agent import LEADING, NEXT, SUBMIT, OutsideAgents, request_in
-from loopkit.serving.tools.run_progress import RunProgress
-from loopkit.serving.tools.standing import standing
-from loopkit.serving.tools.toolbox import Caller, CallRefused, ServedTool, UserAsked, UserReply
-from loopkit.serving.tools.user_forms import answer_in, form_message, form_of
-from loopkit.text.run_ids import root_of
+from loopkit.serving.tools.outside_agent import (
+    LEADING,
+    NEXT,
+    OF_OUTSIDE,
+    SUBMIT,
+    OutsideAgents,
+    has_outside_agents,
+    request_in,
+)
+from loopkit.text import one_line
+from loopkit.text.run_ids import is_child, root_of
+from loopkit.views.console import FamilyProgress
 from loopkit.views.review import review
-from loopkit.views.summary import status_of
+from loopkit.views.run_data import status_of
 
 MOST_FORMS = 3
 """How often a user is asked one question whose answers are refused."""
@@ -309,3 +339,206 @@ class _Call:
         """The run that it waits for."""
         self.is_given_up = False
         """Whether its client has cancelled it."""
+
+
+MOST_CONFIGURATIONS = 10_000
+"""Configurations that are explored for the bound of the progress; above, it is less exact."""
+_OF_RUN: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"run": RUN},
+    "required": ["run"],
+    "additionalProperties": False,
+}
+OF_RUNS = (
+    ServedTool(
+        name="status",
+        description="Where a run stands: its result, or what it waits for and where a person "
+        "answers. Changes nothing.",
+        arguments=_OF_RUN,
+        result=STANDING,
+        changes_nothing=True,
+    ),
+    ServedTool(
+        name="resume",
+        description="Go on with a run that was interrupted or suspended, until it ends or waits "
+        "for somebody. Nothing that was done is done again.",
+        arguments=_OF_RUN,
+        result=STANDING,
+    ),
+)
+"""The tools that every server of machines has."""
+
+
+def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
+    """The tools for runs of any of the machines."""
+    is_led = any(has_outside_agents(loaded.machine) for loaded in machines.values())
+    return (*OF_RUNS, *(OF_OUTSIDE if is_led else ()))
+
+
+def machine_tools(machines: Mapping[str, Loaded]) -> dict[str, ServedTool]:
+    """A tool for each machine, by its name; raises NotRunnable if another tool has that name."""
+    for name in (tool.name for tool in common_tools(machines) if tool.name in machines):
+        raise NotRunnable(
+            f"a machine is named `{name}`, like a tool that this server has besides; "
+            "name it otherwise with `name:`"
+        )
+    return {name: _tool(name, loaded.machine) for name, loaded in machines.items()}
+
+
+def _tool(name: str, machine: Machine) -> ServedTool:
+    ends = machine.states_of(FinalState).items()
+    outcomes = ", ".join(f"`{end}` ({state.final})" for end, state in ends)
+    about = machine.description or f"Run the machine `{name}`."
+    return ServedTool(
+        name=name,
+        description=f"{about}\n\nIt ends in {outcomes}.",
+        arguments=parse_record(machine.input).schema,
+        result=STANDING,
+    )
+
+
+def most_asked(machine: Machine) -> float | None:
+    """The most works that a run can request from agents; None if that is unknown."""
+    measures: tuple[Measure, ...] = ("runs",)
+    bounds = explore(Analysis.of_machine(machine), most=MOST_CONFIGURATIONS, measures=measures)
+    return bounds.runs.worst.total
+
+
+WIDTH = 300
+
+
+class RunProgress:
+    """Turns the events of a run and its children into progress that rises with each message.
+
+    Its whole part counts the works that agents were asked for, as the proof does; its fraction
+    rises with each message. The end of the run adds one.
+    """
+
+    def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
+        self._tell = tell
+        self._redact = redact
+        self._early: list[tuple[str, Stored]] | None = []
+        """Events that arrived before the history was read; None after that."""
+        self._most: float | None = None
+        self._family = FamilyProgress()
+        self._asked: set[tuple[str, str]] = set()
+        """The tasks that agents were asked for in this call, each with its run."""
+        self._told = 0
+
+    def hear(self, run: str, stored: Stored) -> None:
+        """Report an event, if the console would show it."""
+        if self._early is not None:
+            self._early.append((run, stored))
+        else:
+            self._take(run, stored)
+
+    def begin(
+        self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
+    ) -> None:
+        """Take in the history of the runs of a family, parents first, and report the new events.
+
+        The first `before` events of the root precede this call. `most` is the most works that a
+        whole run can request from agents, if that is known.
+        """
+        self._most = most
+        known: dict[str, int] = {}
+        for run, events in history.items():
+            known[run] = events[-1].seq if events else 0
+            own = events if is_child(run) else [one for one in events if one.seq <= before]
+            self._family.begin(run, own)
+            for stored in events[len(own) :]:
+                self._take(run, stored)
+        early, self._early = self._early or [], None
+        for run, stored in early:
+            if stored.seq > known.get(run, 0):
+                self._take(run, stored)
+
+    def _take(self, run: str, stored: Stored) -> None:
+        event = stored.event
+        if isinstance(event, Intended) and event.is_of_agent:
+            self._asked.add((run, event.task))
+        lines = [line.text.strip() for line in self._family.lines(run, stored)]
+        self._family.take(run, stored)
+        if lines:
+            self._told += 1
+            is_end = isinstance(event, Finished) and not is_child(run)
+            part = 1 if is_end else 1 - 1 / self._told
+            self._report(len(self._asked) + part, " · ".join(lines))
+
+    def _report(self, done: float, text: str) -> None:
+        total = None
+        if self._most is not None:
+            # If limits were raised meanwhile, a run may request more.
+            total = max(self._most + 1, done)
+        self._tell(Progress(done, total, one_line(self._redact(text), WIDTH)))
+
+
+CHOICE = "choice"
+COMMENT = "comment"
+LONGEST_REVIEW = 6_000
+"""Characters of the review that are shown above a form."""
+
+
+def form_of(question: Waiting) -> dict[str, Any] | None:
+    """The JSON Schema of the form of a question; None if single values are not enough for it."""
+    fields = parse_record(question.form).fields or {}
+    open_ones = [choice for choice in question.choices if not choice.closed]
+    if not open_ones or question.wanted is not None:
+        return None
+    if any(field.scalar is None for field in fields.values()) or {CHOICE, COMMENT} & fields.keys():
+        return None
+    names = [choice.name for choice in open_ones]
+    properties: dict[str, Any] = {CHOICE: {"type": "string", "title": "Your choice", "enum": names}}
+    if any(choice.takes_comment for choice in open_ones):
+        needing = ", ".join(choice.name for choice in open_ones if choice.needs_comment)
+        about = f"Needed with: {needing}" if needing else "What should change, if anything"
+        properties[COMMENT] = {"type": "string", "title": "Comment", "description": about}
+    properties |= {name: _field(field) for name, field in fields.items()}
+    required = [name for name, field in fields.items() if field.required]
+    return {"type": "object", "properties": properties, "required": [CHOICE, *required]}
+
+
+def _field(field: DataType) -> dict[str, Any]:
+    """A field in the part of JSON Schema that clients support."""
+    shown: dict[str, Any] = {
+        "type": SCALARS[field.scalar or "str"],
+        "description": describe_type(field),
+    }
+    if field.values:
+        shown["enum"] = list(field.values)
+    limits = {"minimum": field.minimum, "maximum": field.maximum, "default": field.default}
+    return shown | {name: value for name, value in limits.items() if value is not None}
+
+
+def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAnswer:
+    """The answer in a filled-in form, which has not been checked."""
+    fields = parse_record(question.form).fields or {}
+    filled = {name: content[name] for name in fields if content.get(name) is not None}
+    # A client may send an empty text for a field that was not filled in.
+    form = {name: value for name, value in filled.items() if value != "" or fields[name].required}
+    return HumanAnswer(
+        choice=_text(content.get(CHOICE)),
+        comment=_text(content.get(COMMENT)),
+        form=form,
+        by=by,
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def form_message(review: str, question: Waiting, run: str, refused: str = "") -> str:
+    """The text above a form: the review with the question, cut if it is too long.
+
+    `refused` says why the previous answer was refused.
+    """
+    if len(review) > LONGEST_REVIEW:
+        half = LONGEST_REVIEW // 2
+        cut = f"\n… (all of it: `loopkit runs show {run}`)\n"
+        review = review[:half] + cut + review[-half:]
+    before = f"Your answer was not taken: {refused}\n\n" if refused else ""
+    more = (
+        f"\nTo answer with an edited `{question.edit}`: `loopkit answer {run} CHOICE --edit FILE`"
+    )
+    return f"{before}{review.strip()}{more if question.edit is not None else ''}"

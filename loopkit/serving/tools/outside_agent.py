@@ -13,14 +13,20 @@ from itertools import takewhile
 from math import ceil
 from typing import Any
 
-from loopkit.engine.diagnostics import report_diagnostics
-from loopkit.engine.events import ENDS, Delivery, Replied, Waiting, Worked
+from loopkit.engine.events import ENDS, Replied, Waiting, Worked
+from loopkit.engine.findings import report_diagnostics
+from loopkit.engine.payloads import Delivery
 from loopkit.journal.errors import RunUnreadable, UnknownRun
-from loopkit.language import ChildrenState, Machine
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
 from loopkit.serving.host import Host
-from loopkit.serving.tools.arguments import refuse_unknown, text_argument
-from loopkit.serving.tools.standing import STANDING
-from loopkit.serving.tools.toolbox import CallRefused, ServedTool
+from loopkit.serving.tools.arguments import (
+    STANDING,
+    CallRefused,
+    ServedTool,
+    refuse_unknown,
+    text_argument,
+)
 from loopkit.text.json_text import text_or_json
 
 MOST_LISTED = 50

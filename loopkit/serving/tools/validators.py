@@ -1,20 +1,41 @@
-"""The validators of a machine as a toolbox: each judges drafts as it judges artifacts in a run."""
+"""The validators of a machine as a toolbox: each judges drafts as it judges artifacts in a run.
+
+Validators as tools: their arguments, and which of a machine's validators can be served.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from loopkit.agents.not_runnable import NotRunnable
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.drive.standalone import NoReport
-from loopkit.engine.diagnostics import report_diagnostics
-from loopkit.language.json_schema import NotJudged
+from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
+from loopkit.engine.findings import SCHEMA, report_diagnostics
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.machine import Machine
+from loopkit.language.validators import Rule
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.inputs import partial_input
+from loopkit.machine.scope import inputs_read, others_read
 from loopkit.outside.redaction import Redact, redact_data
-from loopkit.serving.tools.arguments import refuse_unknown_tool
-from loopkit.serving.tools.toolbox import NOBODY, Caller, CallRefused, ServedTool
-from loopkit.serving.tools.validator_tools import ValidatorTool
+from loopkit.serving.tools.arguments import (
+    NOBODY,
+    Caller,
+    CallRefused,
+    ServedTool,
+    refuse_unknown,
+    refuse_unknown_tool,
+)
+from loopkit.text import one_line
 
 AT_ONCE = 4
 """How many drafts are judged at the same time; the others wait."""
@@ -62,3 +83,126 @@ class ValidatorToolbox:
     def _plain(self, result: dict[str, Any]) -> dict[str, Any]:
         plain: dict[str, Any] = redact_data(result, self._redact)
         return plain
+
+
+WISH_WIDTH = 300
+WISHES = 20
+"""In a description: the characters of a wish, and how many wishes are listed."""
+
+
+@dataclass(frozen=True)
+class ValidatorTool:
+    """A validator as a tool, with the inputs that its client has to supply."""
+
+    validator: StandaloneValidator
+    fixed: Mapping[str, Any]
+    """Inputs that the client can't set."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.validator.machine
+
+    @cached_property
+    def inputs(self) -> dict[str, DataType]:
+        """The inputs that a client may supply, by name: those that are read and not fixed."""
+        read = inputs_read(self.machine, self.validator.rules) - self.fixed.keys()
+        fields = parse_record(self.machine.input).fields or {}
+        return {name: datatype for name, datatype in fields.items() if name in read}
+
+    @cached_property
+    def required(self) -> list[str]:
+        return [name for name, datatype in self.inputs.items() if datatype.required]
+
+    @cached_property
+    def offered(self) -> ServedTool:
+        rules = self.validator.rules
+        return ServedTool(
+            name=self.validator.name,
+            description=self._description,
+            arguments=self._arguments,
+            result=SCHEMA,
+            changes_nothing=not any(rule.may_be_lost or rule.played for rule in rules),
+        )
+
+    @property
+    def _description(self) -> str:
+        lines = [f"Judges a draft of `{self.validator.artifact}`. What it checks for:"]
+        wishes = [wish for rule in self.validator.rules for wish in self._wishes(rule)]
+        lines += [f"- {one_line(wish, WISH_WIDTH)}" for wish in wishes[:WISHES]]
+        lines += [f"- and {len(wishes) - WISHES} more"] if len(wishes) > WISHES else []
+        return "\n".join(lines)
+
+    def _wishes(self, rule: Rule) -> Iterator[str]:
+        if isinstance(rule, JudgeRule) and rule.rubric:
+            yield from rule.rubric
+        else:
+            wish = rule.wish(self.machine.patterns)
+            yield f"the {rule.kind} `{rule.about}` accepts it" if rule.played else wish
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        author = self.validator.author
+        text = {"type": "str", "description": "The whole text to judge."}
+        fields: dict[str, Any] = {"draft": text if author is None else author.schema_}
+        if self.inputs:
+            fields["input"] = {name: known.schema for name, known in self.inputs.items()}
+        arguments = copy.deepcopy(dict(parse_record(fields).schema))
+        if self.inputs:
+            arguments["properties"]["input"]["required"] = self.required
+            arguments["required"] = ["draft", *(["input"] if self.required else [])]
+        return arguments
+
+    def read(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The draft, as JSON if it is data, and the input for judging it; raises CallRefused."""
+        refuse_unknown(arguments, self.offered.arguments["properties"])
+        return self._text_in(arguments), self._input_in(arguments)
+
+    def _text_in(self, arguments: Mapping[str, Any]) -> str:
+        if "draft" not in arguments:
+            raise CallRefused("`draft` is missing: it is what is judged")
+        draft = arguments["draft"]
+        if isinstance(draft, str):
+            return draft
+        if self.validator.author is None:
+            raise CallRefused("`draft` has to be a text")
+        return json.dumps(draft, ensure_ascii=False)
+
+    def _input_in(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        inputs = arguments.get("input", {})
+        if not isinstance(inputs, Mapping):
+            raise CallRefused("`input` has to be an object with the inputs by name")
+        refuse_unknown(inputs, self.inputs, "input")
+        if missing := [name for name in self.required if name not in inputs]:
+            raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
+        try:
+            return partial_input(self.machine, {**inputs, **self.fixed})
+        except InvalidInput as error:
+            raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which validators of a machine are served."""
+
+    tools: Sequence[ValidatorTool]
+    left_out: Mapping[str, str]
+    """The reason for each validator that is not served, by name."""
+
+
+def choose(
+    validators: Sequence[StandaloneValidator], fixed: Mapping[str, Any], *, judges: bool
+) -> Choice:
+    """The validators that need only a draft and inputs; with `judges` also those with a judge."""
+    tools: list[ValidatorTool] = []
+    left_out: dict[str, str] = {}
+    for validator in validators:
+        others = others_read(validator.machine, validator.rules, validator.artifact)
+        if validator.asks and not judges:
+            asked = ", ".join(sorted(validator.asks))
+            left_out[validator.name] = f"it asks {asked}; add `--judges` to offer it"
+        elif others:
+            read = ", ".join(map("`{}`".format, sorted(others)))
+            left_out[validator.name] = f"it reads {read}, which only a run has"
+        else:
+            tools.append(ValidatorTool(validator, fixed))
+    return Choice(tools, left_out)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from loopkit.language.severities import Severities
+from loopkit.language.facts import Severities
 from loopkit.values import Value
 
 if TYPE_CHECKING:

@@ -1,4 +1,14 @@
-"""Reports in JSON, read strictly: a wrong verdict costs more than asking again."""
+"""Reports in JSON, read strictly: a wrong verdict costs more than asking again.
+
+Faults in a judge's report: each item of its list and each false check, read strictly.
+
+Numbers in a judge's report, which have to match what it lists.
+
+The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
+
+Each form leads to an answer, or to the reason why there is none and what counts if nothing better
+follows.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +16,32 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from loopkit.engine.findings import Answer, Finding, verdict_of, with_findings
-from loopkit.engine.identity import OF_CHECK
-from loopkit.language.datatypes import fault_texts
+from loopkit.engine.events import Replied
+from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of, with_findings
+from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
+from loopkit.language.validators.report_map import ReportMap
 from loopkit.text import one_line
+from loopkit.text.editing import messages_of
 from loopkit.text.json_text import NoJson, canonical, json_in
-from loopkit.validators.answer import answer_with
-from loopkit.validators.fault import Fault
-from loopkit.validators.judges.findings import OWN_WORDS_CHARS, findings_of
-from loopkit.validators.judges.form import Doubt, Misread, VerdictWord, quote
-from loopkit.validators.judges.known_findings import (
-    KNOWN,
-    read_open_findings,
-    unresolved_findings,
-)
-from loopkit.validators.judges.report_findings import failed_checks, read_faults
+from loopkit.validators.fault import Fault, amount, answer_with, further_fields
+from loopkit.validators.judges.form import AnswerForm, Doubt, Misread, VerdictWord, fold, quote
+from loopkit.validators.judges.prompt import KNOWN, read_open_findings, unresolved_findings
 from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.report_numbers import (
-    Miscount,
-    refuse_counts,
-    refuse_totals,
-    unmet_criteria,
+from loopkit.validators.judges.report_parts import (
+    MAX_LINE,
+    MISSING,
+    OWN_WORDS_CHARS,
+    Report,
+    as_text,
+    criteria_faults,
+    excerpt,
+    findings_of,
+    key_of,
+    meaning,
+    part,
 )
-from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, key_of, meaning, part
+from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
 
 SAYS_NOTHING = "The reviewer rejects it without a reason."
 
@@ -230,3 +242,209 @@ def _values_inside(value: object) -> Iterator[object]:
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _values_inside(inner)
+
+
+RESULTS = {"true": "true", "false": "false"}
+"""The values of a check in a report."""
+
+
+def read_faults(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[Fault]:
+    """A fault for each item of the report, also where its severity means that it is not a finding.
+
+    `verdict` is that of the report itself; it replaces a severity that may be missing.
+    Raises Doubt at whatever is not in this form.
+    """
+    listed = enumerate(_items(report, verdict, form), 1)
+    return [_fault(item, f" of finding {number}", verdict, form) for number, item in listed]
+
+
+def failed_checks(report: Report, form: ReportForm) -> Iterator[Fault]:
+    """A fault for each false check; raises Doubt where one is neither true nor false."""
+    for path, check in form.parts.checks.items():
+        if meaning(part(report, path), RESULTS, quote(path)) == "true":
+            continue
+        yield Fault(
+            check.message or f"The check `{path}` is false.",
+            path,
+            severity=check.severity or form.levels.ungraded,
+            code=check.code,
+            key=path,
+            origins=check.origin,
+        )
+
+
+def _items(report: Report, verdict: VerdictWord | None, form: ReportForm) -> list[object]:
+    listed = part(report, form.parts.findings)
+    if isinstance(listed, str) and form.takes_texts:
+        listed = [listed] if listed.strip() else None
+    if verdict is not None and (listed is MISSING or listed is None):
+        return []
+    if not isinstance(listed, list):
+        was = "and is missing" if listed is MISSING else f"not {excerpt(listed)}"
+        raise Doubt(f"{quote(form.parts.findings)} must be a list of {form.items}, {was}.")
+    return listed
+
+
+def _fault(item: object, at: str, verdict: VerdictWord | None, form: ReportForm) -> Fault:
+    if isinstance(item, str) and form.takes_texts:
+        item, form = {"message": item}, form.replace(parts=ReportMap())
+    if not isinstance(item, dict):
+        raise Doubt(f"Each finding must be {_item_form(form)}, not {excerpt(item)}.")
+    message = _text(item, form.parts.message, at, form)
+    if not message:
+        key = quote(form.parts.message)
+        raise Doubt(f"{key}{at} is missing or blank. Say what is wrong and what is expected.")
+    return Fault(
+        message,
+        message,
+        severity=_severity(item, at, verdict, form),
+        code=_code(item, at, form),
+        key=_key(item, at, form),
+        origins=_origins(item, at, form),
+        location=_text(item, form.parts.location, at, form),
+        line=_line(item, at, form),
+        word=as_text(part(item, form.severity)) or "",
+        fields={} if form.own_names is None else further_fields(item, form.own_names),
+    )
+
+
+def _item_form(form: ReportForm) -> str:
+    severity = form.severity if form.has_severity else None
+    keys = [key for key in (form.parts.message, severity, form.parts.key) if key is not None]
+    record = f"an object with {' and '.join(map(quote, keys))}"
+    return f"a text, or {record}" if form.takes_texts else record
+
+
+def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
+    said = part(item, form.severity)
+    if said is MISSING and not form.has_severity:
+        return form.levels.advisory if verdict in ("pass", "warn") else form.levels.ungraded
+    return meaning(said, form.severities, f"{quote(form.severity)}{at}")
+
+
+def _code(item: Report, at: str, form: ReportForm) -> str:
+    said = part(item, form.parts.code)
+    if said is MISSING or said is None or not form.parts.codes:
+        return _text(item, form.parts.code, at, form)
+    return meaning(said, form.parts.codes, f"{quote(form.parts.code)}{at}")
+
+
+def _key(item: Report, at: str, form: ReportForm) -> str:
+    """The name of the finding in every round; required where a `map` has a path for it."""
+    key = _text(item, form.key, at, form) if form.key is not None else ""
+    if not key and form.parts.key is not None:
+        raise Doubt(f"{quote(form.parts.key)}{at} is missing. It tells the finding from others.")
+    return key
+
+
+def _origins(item: Report, at: str, form: ReportForm) -> tuple[str, ...]:
+    """The states that injected it, each once; empty where the report does not say."""
+    said = MISSING if form.origin is None else part(item, form.origin)
+    if form.origin is None or said is MISSING or said in (None, ""):
+        return ()
+    words, place = form.origin_words, f"{quote(form.origin)}{at}"
+    named = [
+        meaning(one, {word: word for word in words}, place)
+        for one in (said if isinstance(said, list) else [said])
+    ]
+    return tuple(dict.fromkeys(state for word in named for state in words[word]))
+
+
+def _text(item: Report, path: str, at: str, form: ReportForm) -> str:
+    value = part(item, path)
+    if value is MISSING or value is None:
+        return ""
+    text = form.text_of(value)
+    if text is None:
+        raise Doubt(f"{quote(path)}{at} must be text, not {excerpt(value)}.")
+    return text.strip()
+
+
+def _line(item: Report, at: str, form: ReportForm) -> int | None:
+    line = part(item, form.parts.line)
+    if line is MISSING or line is None:
+        return None
+    if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= MAX_LINE:
+        key = quote(form.parts.line)
+        raise Doubt(f"{key}{at} must be a line number, or be left out; it is {excerpt(line)}.")
+    return line
+
+
+class Miscount(Doubt):
+    """A number of the report does not match what it lists."""
+
+
+def refuse_totals(report: Report, counted: Sequence[Sequence[Finding]], form: ReportForm) -> None:
+    """Raise Miscount where `error_count` or `warning_count` matches none of these lists.
+
+    A report may count what it lists, or all that is open.
+    """
+    counts = ((form.parts.error_count, True), (form.parts.warning_count, False))
+    for path, rejects in counts:
+        numbers = [sum(f.blocking == rejects for f in findings) for findings in counted]
+        _refuse_mismatch(report, path, numbers, f"there are {numbers[-1]} of them")
+
+
+def refuse_counts(report: Report, listed: Sequence[Fault], form: ReportForm) -> None:
+    """Raise Miscount where a number is not that of the items with its word or severity."""
+    words = {fold(word) for word in form.severities}
+    for severity, path in form.parts.counts.items():
+        is_word = fold(severity) in words
+        found = [(one.word or one.severity) if is_word else one.severity for one in listed]
+        number = sum(fold(one) == fold(severity) for one in found)
+        there = f"{amount(number)} listed with the severity {quote(severity)}"
+        _refuse_mismatch(report, path, [number], there)
+
+
+def _refuse_mismatch(report: Report, path: str, numbers: Sequence[int], there: str) -> None:
+    value = part(report, path)
+    if value is not MISSING and (isinstance(value, bool) or value not in numbers):
+        raise Miscount(f"{quote(path)} is {excerpt(value)}, but {there}.")
+
+
+def unmet_criteria(report: Report, form: ReportForm) -> Sequence[Fault]:
+    """A warning where fewer criteria are met than were checked; raises Miscount."""
+    if form.parts.met is None or form.parts.checked is None:
+        return ()
+    met, checked = _number(report, form.parts.met), _number(report, form.parts.checked)
+    if met > checked:
+        paths = map(quote, (form.parts.met, form.parts.checked))
+        raise Miscount(f"{' is more than '.join(paths)}: {met} is more than {checked}.")
+    return criteria_faults(met, checked, form)
+
+
+def _number(report: Report, path: str) -> int:
+    value = part(report, path)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    was = "and is missing" if value is MISSING else f"not {excerpt(value)}"
+    raise Miscount(f"{quote(path)} must be a number of criteria, {was}.")
+
+
+def read_answer(
+    validator: str, replied: Replied, form: AnswerForm, *, echoes: Sequence[str] = ()
+) -> Answer | Misread:
+    """The verdict and the findings of a judge's answer, which has to be in this form.
+
+    `echoes` are its prompts, which the answer may quote.
+    """
+    if not replied.text.strip():
+        return Misread("Your answer was empty.")
+    if replied.cut_off:
+        return Misread("Your answer was cut off before its end. Answer shorter.")
+    repeats = any(form.nonce in text for text in (replied.text, *replied.said))
+    if form.nonce and not replied.played and not repeats:
+        return Misread(
+            f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "
+            "answer to another one."
+        )
+    if isinstance(form, ReportForm):
+        return read_report(validator, replied.text, form, is_played=replied.played)
+    assert isinstance(form, TextForm)
+    read = read_verdict(replied.said or messages_of(replied.text), form, echoes=echoes)
+    if isinstance(read, TextVerdict):
+        return answer_with(validator, findings_of(validator, read.faults, form))
+    if read.last_resort is None:
+        return Misread(read.reason)
+    own_words = findings_of(validator, [read.last_resort], form)
+    return Misread(read.reason, answer_with(validator, own_words))

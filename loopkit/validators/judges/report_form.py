@@ -6,9 +6,10 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from loopkit.language import ReportMap, Score
-from loopkit.language.datatypes import DataType, conform
+from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.machine import NO_FINDING
+from loopkit.language.validators.judge import Score
+from loopkit.language.validators.report_map import ReportMap
 from loopkit.validators.judges.form import AnswerForm, VerdictWord, quote, words_for
 from loopkit.validators.judges.report_parts import Report, as_text, part
 from loopkit.values import field

@@ -1,14 +1,19 @@
-"""Parts of a report in JSON: the value at a path, the meaning of a word, a value in a sentence."""
+"""Parts of a report in JSON: the value at a path, the meaning of a word, a value in a sentence.
+
+Findings of a judge: the record of each fault that it names.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from loopkit.engine.findings import OF_JUDGE, Defect, Finding, finding_ids
 from loopkit.text import shorten
 from loopkit.text.json_text import canonical
-from loopkit.validators.judges.form import Doubt, fold, quote
+from loopkit.validators.fault import Fault, finding_of
+from loopkit.validators.judges.form import AnswerForm, Doubt, fold, quote
 
 Meaning = TypeVar("Meaning", bound=str)
 Report: TypeAlias = dict[str, object]
@@ -52,3 +57,37 @@ def as_text(value: object) -> str | None:
 def excerpt(value: object) -> str:
     """A value of a report, short enough for a sentence."""
     return shorten(canonical(value), 60)
+
+
+MAX_LINE = 2**31
+OWN_WORDS_CHARS = 2_000
+"""The most characters of a judge's own words that replace findings it does not name."""
+
+
+def criteria_faults(met: int, checked: int, form: AnswerForm) -> list[Fault]:
+    """A warning where fewer criteria are met than were checked."""
+    if met == checked:
+        return []
+    message = f"{met} of {checked} criteria are met."
+    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+
+
+def findings_of(
+    validator: str, faults: Sequence[Fault], form: AnswerForm, rule: str = OF_JUDGE
+) -> list[Finding]:
+    defects = [Defect(rule, fault.location, fault.steady, fault.key) for fault in faults]
+    ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
+    return [
+        finding_of(
+            validator,
+            rule,
+            one,
+            fault,
+            message=fault.message,
+            level=fault.severity,
+            code=fault.code,
+            blocking=form.levels.is_severe(fault.severity),
+            origins=fault.origins,
+        )
+        for one, fault in zip(ids, faults, strict=True)
+    ]

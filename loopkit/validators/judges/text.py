@@ -1,19 +1,43 @@
-"""Verdicts in text: verdict and findings of a review that is not a report in JSON."""
+"""Verdicts in text: verdict and findings of a review that is not a report in JSON.
+
+The form of a verdict in text: the instructions for a judge, and what its words mean.
+
+A reviewer's own words: the part that is read, and its end as a finding.
+
+Verdicts in a text, and the one of several that counts.
+
+Findings in a text, and those among them that belong to the verdict that counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from loopkit.language.machine import NO_FINDING
+from loopkit.language.template.rendering import parse
+from loopkit.language.validators.report_map import VerdictReading
+from loopkit.text import end_of, printable
+from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.fault import Fault
-from loopkit.validators.judges.findings import criteria_faults
-from loopkit.validators.judges.form import Doubt, NamesNothing, VerdictWord, quote
-from loopkit.validators.judges.own_words import end_of_words, own_words
-from loopkit.validators.judges.text_findings import find_findings, select_findings
-from loopkit.validators.judges.text_form import TextForm
-from loopkit.validators.judges.text_verdicts import choose_verdict, find_verdicts
-from loopkit.values import Value
+from loopkit.validators.judges.form import (
+    AnswerForm,
+    Doubt,
+    NamesNothing,
+    VerdictWord,
+    fold,
+    quote,
+    words_for,
+)
+from loopkit.validators.judges.report_parts import MAX_LINE, OWN_WORDS_CHARS, criteria_faults
+from loopkit.values import Value, field
+
+if TYPE_CHECKING:
+    from regex import Match
 
 
 class TextVerdict(Value, frozen=True):
@@ -89,3 +113,467 @@ def _number(text: str, pattern: str) -> int | None:
         found = (match[1] or "").strip()
         number = int(found) if found.isdecimal() and len(found) < 10 else None
     return number
+
+
+DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
+
+_MARKS = r"(?:[^\w\n`>\"“?]|_)*+"
+"""What may surround a verdict: bullets, emphasis, colons, signs. Not `>`, which quotes."""
+_STAMP = r"(?:\[[^\]\n]{1,40}\][ \t]*+|\d[\d:.,/TZ+-]*+[ \t]++){0,3}"
+_BEFORE = (
+    r"(?:(?:here(?:[’']s|[ ]is)|the|my|our|this|final|overall|task|review|reviewer(?:[’']s)?"
+    r"|validation|validator|verification)[ \t]+){0,4}+"
+)
+_LABEL = rf"^[ \t]*+{_STAMP}{_MARKS}{_STAMP}{_BEFORE}verdict\b"
+_SIGN = r"(?:(?:(?:[^\w\n>\"“]|_)*+[\"“])*+(?:[^\w\n>\"“:=]|_)*+[:=]|(?:[^\w\n>]|_)*?[ \t]is\b)"
+"""A colon behind which nothing is quoted, or "is"."""
+LABELLED = (
+    rf"(?i){_LABEL}(?:"
+    rf"{_SIGN}(?:[^\w\n>\"“]|_)*+(?P<verdict>WORDS|(?>\w+(?:-\w+)*))"
+    rf"|(?:[^\w\n]|_)*+(?P<verdict>WORDS)"
+    rf"|(?:[^\w\n]|_)*+\n\s*+{_MARKS}(?P<verdict>WORDS))"
+)
+"""A line of its own with `Verdict` and a word, or such a heading with the word below."""
+BARE = rf"(?i)^(?![ \t]*+(?:[-+*•]|\d+[.)])[ \t]){_MARKS}(?P<verdict>WORDS)(?:[^\w\n`\"?]|_)*$"
+"""A line that holds nothing but a word."""
+LISTED = (
+    r"(?i)^[ \t]*+(?:\d+[.)][ \t]++)?(?:[^\w\n`>\[|]|_)*+\[[*_]*(?P<severity>WORDS)[*_]*\]"
+    r"(?:[^\w\n`\[(/.]|_)*(?P<message>\S.*(?:\n[ \t]{2,}+(?![-+*•]|\d+[.)])\S.*)*)$"
+)
+"""`- [FAIL] text`; indented lines below continue the text."""
+_BETWEEN = r"(?:[^\w\n/|,\\]|_)*+"
+CHOICE = (
+    rf"(?i)WORDS(?:(?:{_BETWEEN}(?:[/|,\\]|\b(?:or|and|vs)\b))++{_BETWEEN}"
+    rf"\n?{_BETWEEN}(?:verdict\b{_BETWEEN})?WORDS)+"
+)
+"""Words to choose from, with what separates them; a line may end after its "or" or comma."""
+IN_MESSAGE = (
+    r"(?<![\w/.@+~-])(?P<file>(?:[\w.@+~-]+[/\\])+[\w.@+-]+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7})"
+    r":(?P<line>\d{1,9})(?!\w)"
+)
+"""A file and a line of it, as in `src/plan.py:12`."""
+
+_FORM = """\
+Answer in plain text, without a code fence around it.
+
+{% if listed is none %}
+Name each finding on a line of its own that starts with a dash and a word in square brackets, \
+then the file and line if there are any, and what is wrong and what is expected instead:
+
+- [{{ example }}] src/example.txt:12: what is wrong there
+{% else %}
+Name each finding so that this regular expression finds it: {{ listed }}
+{% endif %}
+
+{% if grades and severe %}
+- {{ severe }} as the word of a finding: it has to be corrected.
+{% endif %}
+{% if grades and mild %}
+- {{ mild }} as the word of a finding: it should be.
+{% endif %}
+
+{% if counts %}
+Say how many criteria you checked and how many are met, so that these regular expressions find \
+the numbers: {{ counts.checked }} and {{ counts.met }}
+
+{% endif %}
+{% if pattern is none %}
+The last line gives your verdict: "Verdict:" and one of the words {{ words }}.
+{% else %}
+Give your verdict so that this regular expression finds it, with one of the words {{ words }}: \
+{{ pattern }}
+{% endif %}
+
+{% if fails %}
+- {{ fails }}: something has to be corrected; at least one finding says what.
+{% endif %}
+{% if warns %}
+- {{ warns }}: nothing has to be, but something should; at least one finding says what.
+{% endif %}
+{% if passes %}
+- {{ passes }}: nothing is wrong.
+{% endif %}"""
+
+
+class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
+    """How verdicts are read from a text."""
+
+    reading: VerdictReading = field(default_factory=VerdictReading)
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """The machine's patterns, by name."""
+
+    @property
+    def words(self) -> Mapping[str, VerdictWord]:
+        return self.reading.words or DEFAULT_WORDS
+
+    def pattern(self, written: str) -> str:
+        """A pattern of the reading, which names one of the machine or is one itself."""
+        return self.patterns.get(written, written)
+
+    @cached_property
+    def labelled(self) -> str:
+        return _with_words(LABELLED, self.words)
+
+    @cached_property
+    def bare(self) -> str:
+        return _with_words(BARE, self.words)
+
+    @cached_property
+    def listed(self) -> str:
+        if self.reading.findings is not None:
+            return self.pattern(self.reading.findings)
+        return _with_words(LISTED, (*self.words, *self.levels.levels))
+
+    @cached_property
+    def choice(self) -> str:
+        """A pattern for a list of options, such as `PASS/FAIL` or `PASS or FAIL`."""
+        return _with_words(CHOICE, self.words)
+
+    def meaning(self, word: str) -> VerdictWord | None:
+        """The meaning of a word of a verdict; None where it is unknown."""
+        known = {fold(own): meant for own, meant in self.words.items()}
+        return known.get(fold(word))
+
+    @cached_property
+    def failing(self) -> str:
+        """A pattern for the words and the severities that mean `fail`."""
+        words = (word for word, meant in self.words.items() if meant == "fail")
+        return f"(?i){_any_of((*words, *self.levels.severe))}"
+
+    def level(self, word: str) -> str | None:
+        """The severity that a word of a finding stands for; `none` is not a finding."""
+        match self.meaning(word):
+            case "pass":
+                return NO_FINDING
+            case "warn":
+                return self.levels.advisory
+            case "fail":
+                return self.levels.ungraded
+        return next((level for level in self.levels.levels if level == fold(word)), None)
+
+    @property
+    def instructions(self) -> str:
+        reading, levels = self.reading, self.levels
+        # Where every finding rejects, there is nothing to warn of.
+        offered = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
+        words = {**offered, **{level: level for level in levels.levels}}
+        findings, pattern, counts = reading.findings, reading.pattern, reading.counts
+        return parse(_FORM).render(
+            {
+                "listed": None if findings is None else self.pattern(findings),
+                "grades": findings is None or "(?P<severity>" in self.pattern(findings),
+                "example": next(
+                    (word for word, meant in words.items() if meant == "fail"), levels.worst
+                ),
+                "severe": words_for(words, "fail", *levels.severe),
+                "mild": words_for(words, "warn", *levels.mild),
+                "counts": counts
+                and {"met": self.pattern(counts.met), "checked": self.pattern(counts.checked)},
+                "pattern": None if pattern is None else self.pattern(pattern),
+                "words": ", ".join(f'"{word}"' for word in offered),
+                "fails": words_for(offered, "fail"),
+                "warns": words_for(offered, "warn"),
+                "passes": words_for(offered, "pass"),
+            }
+        )
+
+    def missing_error(self, names_any: bool) -> str:
+        return (
+            "no finding says what has to be corrected. "
+            "Name it in the form of a finding, or give another verdict."
+        )
+
+    def unwanted_error(self) -> str:
+        return "a finding says that something has to be corrected. Make them agree."
+
+
+def _with_words(pattern: str, words: Iterable[str]) -> str:
+    """The pattern with these words in place of WORDS."""
+    return pattern.replace("WORDS", _any_of(words))
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for whole words; the longest first, because one may begin like another."""
+    import regex  # noqa: PLC0415 - costs 40 ms, most commands need none
+
+    listed = sorted({word.strip() for word in words if word.strip()}, key=len, reverse=True)
+    # An underscore may be emphasis; inside a longer word it is not.
+    return rf"(?<![^\W_]_*)(?:{'|'.join(map(regex.escape, listed))})(?!\w*[^\W_]|-\w)"
+
+
+def own_words(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
+    """The messages as one text that holds only the reviewer's own words.
+
+    `echoes` are texts that it was given, which some programs print again. Lines of quotes and of
+    fenced code become empty; a message that is nothing but one fence loses it.
+    """
+    return "\n\n".join(_own_part(message, echoes) for message in messages)
+
+
+def _own_part(message: str, echoes: Sequence[str]) -> str:
+    text = with_line_feeds(message)
+    for echo in echoes:
+        if printed := with_line_feeds(echo).strip():
+            text = text.replace(printed, "")
+    lines = without_fences(_without_fence(text)).split("\n")
+    return "\n".join("" if line.lstrip().startswith(">") else line for line in lines)
+
+
+def _without_fence(text: str) -> str:
+    """The content of the one fence that a text consists of, else the text."""
+    first, *inner = text.strip().split("\n")
+    mark = first[:3]
+    if mark not in ("```", "~~~") or len(inner) < 2 or inner[-1].strip() != mark:
+        return text
+    content = "\n".join(inner[:-1])
+    return text if mark in content else content
+
+
+def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) -> Fault:
+    """The end of the words as a finding, without what is met, after earlier lines that fail."""
+    whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
+    try:
+        words = _without_met(whole, form)
+        end = end_of(words, OWN_WORDS_CHARS)
+        words = end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
+    except PatternTimeout:
+        # The reason names the pattern; the words count unfiltered.
+        words = end_of(whole, OWN_WORDS_CHARS)
+    level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
+    return Fault(words, words, severity=level, value=words, identified=False)
+
+
+def _without_met(text: str, form: TextForm) -> str:
+    """The text without those of its findings that report a success."""
+    parts, kept = [], 0
+    for match in occurrences(form.listed, text):
+        if is_met(match, form):
+            parts.append(text[kept : match.start()])
+            kept = match.end()
+    return "".join((*parts, text[kept:])).strip()
+
+
+def _failing_lines(text: str, end: str, form: TextForm) -> Iterator[str]:
+    """The lines before the end in which something fails, in all no longer than the end may be."""
+    before = text.removesuffix(end)
+    room, seen = OWN_WORDS_CHARS, 0
+    for match in occurrences(form.failing, before):
+        if match.start() < seen:
+            continue
+        start = before.rfind("\n", seen, match.start()) + 1 or seen
+        seen = before.find("\n", match.end()) + 1 or len(before)
+        line = before[start:seen].rstrip("\n")
+        if len(line) < room:
+            room -= len(line) + 1
+            yield line
+
+
+BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
+_CONDITION = re.compile(
+    r"[^\w\n]*(?:\?|\b(?:only )?(?:if|when|unless|means|otherwise)\b)", re.IGNORECASE
+)
+"""After a verdict: says when that verdict would be given, not that it is."""
+_ITEM = re.compile(r"[ \t]*(?:[-+*•]|\d+[.)])[ \t][^\d\n]*")
+"""The start of a list item without a time in it, such as one of a log."""
+
+
+class PlacedVerdict(Value, frozen=True):
+    """One verdict in a text, with the places of its first character and after its last."""
+
+    word: str
+    meaning: VerdictWord | None
+    """None where the word is not one of the known ones."""
+    start: int
+    end: int
+
+
+def find_verdicts(text: str, form: TextForm) -> tuple[PlacedVerdict, ...]:
+    """Every verdict of a text in order; a list of options such as "PASS or FAIL" is not a verdict.
+
+    Raises Doubt where words that stand alone differ, and PatternTimeout.
+    """
+    if form.reading.pattern is not None:
+        return tuple(_matching_verdicts(form.pattern(form.reading.pattern), text, form))
+    if labelled := _actual_verdicts(text, list(_matching_verdicts(form.labelled, text, form))):
+        return labelled
+    bare = tuple(_matching_verdicts(form.bare, text, form))
+    if len({said.meaning for said in bare}) > 1:
+        # Each may be the verdict on a part.
+        words = " and ".join(dict.fromkeys(quote(said.word) for said in bare))
+        raise Doubt(f"{words} stand alone on a line each. Give one verdict, as `Verdict: WORD`.")
+    return bare
+
+
+def choose_verdict(verdicts: Sequence[PlacedVerdict], form: TextForm) -> int:
+    """The index of the verdict that counts; raises Doubt where there is none or it is not clear."""
+    if not verdicts:
+        raise Doubt(f"It holds no verdict: none of {_words(form)} where a verdict stands.")
+    take, chosen = form.reading.take, len(verdicts) - 1
+    if take in ("unique", "strictest"):
+        _refuse_unknown(verdicts, form)
+    if take == "unique" and len({one.meaning for one in verdicts}) > 1:
+        words = " and ".join(dict.fromkeys(quote(one.word) for one in verdicts))
+        raise Doubt(f"It gives several verdicts: {words}. Give exactly one.")
+    if take == "first":
+        chosen = 0
+    if take == "strictest":
+        strictest = max((one.meaning for one in verdicts), key=BY_STRICTNESS.index)
+        chosen = max(at for at, one in enumerate(verdicts) if one.meaning == strictest)
+    _refuse_unknown(verdicts[chosen : chosen + 1], form)
+    return chosen
+
+
+def _refuse_unknown(verdicts: Sequence[PlacedVerdict], form: TextForm) -> None:
+    for one in verdicts:
+        if one.meaning is None:
+            raise Doubt(f"Its verdict is {quote(one.word[:60])}, which is none of {_words(form)}.")
+
+
+def _words(form: TextForm) -> str:
+    return ", ".join(map(quote, form.words))
+
+
+def _matching_verdicts(pattern: str, text: str, form: TextForm) -> Iterator[PlacedVerdict]:
+    choices = [match.span() for match in occurrences(form.choice, text)]
+    starts = [start for start, _ in choices]
+    for match in occurrences(pattern, text):
+        # Where the group took no part both are negative.
+        start, end = match.span("verdict" if "verdict" in match.re.groupindex else 1)
+        before = bisect_right(starts, start)
+        is_offered = before > 0 and end <= choices[before - 1][1]
+        if start >= 0 and not is_offered:
+            word = text[start:end].strip()
+            yield PlacedVerdict(word, form.meaning(word), start, end)
+
+
+def _actual_verdicts(text: str, verdicts: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ...]:
+    """The verdicts that are given, not explained by "PASS if …" or in a list of different ones."""
+    lists: list[list[PlacedVerdict]] = []
+    for one in verdicts:
+        if lists and _is_next_item(text, lists[-1][-1], one):
+            lists[-1].append(one)
+        else:
+            lists.append([one])
+    actual = (
+        listed
+        for listed in lists
+        if len({one.meaning for one in listed}) == 1
+        and not any(_CONDITION.match(text, one.end) for one in listed)
+    )
+    return tuple(one for listed in actual for one in listed)
+
+
+def _is_next_item(text: str, before: PlacedVerdict, one: PlacedVerdict) -> bool:
+    """Whether two verdicts are items of a list, `one` right below `before`."""
+    return text.count("\n", before.end, one.start) == 1 and all(
+        _ITEM.fullmatch(text, text.rfind("\n", 0, said.start) + 1, said.start)
+        for said in (before, one)
+    )
+
+
+class PlacedFinding(Value, frozen=True):
+    """A finding at its place in the text."""
+
+    at: int
+    fault: Fault
+    """Its severity is a level, or `none` where the line reports a success."""
+    meaning: VerdictWord
+
+
+def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> list[PlacedFinding]:
+    """Every finding of a text in order, those that are met as well.
+
+    `verdict` replaces the severity where the pattern has no such group. Raises Doubt at an
+    unknown word, and PatternTimeout.
+    """
+    return [_read(match, verdict, form) for match in occurrences(form.listed, text)]
+
+
+def is_met(match: Match[str], form: TextForm) -> bool:
+    """Whether a finding reports a success."""
+    return form.level(_group(match, "severity")) == NO_FINDING
+
+
+def select_findings(
+    listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict], chosen: int
+) -> list[PlacedFinding]:
+    """The findings that belong to the chosen one of several verdicts.
+
+    If findings come before the first verdict, each verdict follows its findings; else it precedes
+    them. A verdict without any has those before it that do not go with the other verdict beside
+    them.
+    """
+    parts = _parts(listed, said)
+    is_below = not parts[0]
+    near = [*parts[chosen + 1]] if is_below else [*parts[chosen]]
+    if not is_below and chosen == len(said) - 1:
+        near += parts[chosen + 1]
+    for at in range(chosen, -1, -1):
+        near = near or [one for one in parts[at] if not _is_of_another(one, said, at, chosen)]
+    return near
+
+
+def _parts(
+    listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict]
+) -> list[list[PlacedFinding]]:
+    """The findings before the first verdict, and those that follow each of them."""
+    parts: list[list[PlacedFinding]] = [[] for _ in range(len(said) + 1)]
+    starts = [verdict.start for verdict in said]
+    for one in listed:
+        parts[bisect_left(starts, one.at)].append(one)
+    return parts
+
+
+def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
+    """Whether a finding goes with a verdict beside it that means something else than the chosen."""
+    beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
+    return one.meaning in beside - {said[chosen].meaning}
+
+
+def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
+    message = " ".join((_group(match, "message") or match.group()).split())
+    if not message:
+        raise Doubt(f"The finding {quote(match.group().strip()[:60])} says nothing.")
+    level, meaning = _level(match, verdict, form)
+    file, line = _place(match, message)
+    fault = Fault(
+        message=message,
+        steady=message,
+        location=file,
+        line=line,
+        severity=level,
+        code=_group(match, "code"),
+        key=_group(match, "key"),
+        value=message,
+    )
+    return PlacedFinding(match.start(), fault, meaning)
+
+
+def _level(match: Match[str], verdict: VerdictWord, form: TextForm) -> tuple[str, VerdictWord]:
+    word = _group(match, "severity")
+    if not word:
+        meaning: VerdictWord = "fail" if verdict == "fail" else "warn"
+        level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
+        return level, meaning
+    known = form.level(word)
+    if known is None:
+        choices = ", ".join(map(quote, (*form.words, *form.levels.levels)))
+        raise Doubt(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
+    if known == NO_FINDING:
+        return known, "pass"
+    return known, "fail" if form.levels.is_severe(known) else "warn"
+
+
+def _place(match: Match[str], message: str) -> tuple[str, int | None]:
+    """The file and the line that a finding names, in groups or in its message."""
+    file, line = _group(match, "file"), _group(match, "line")
+    if not file and not line:
+        found = next(occurrences(IN_MESSAGE, message), None)
+        file, line = (found["file"], found["line"]) if found else ("", "")
+    number = int(line) if line.isdecimal() and len(line) < 10 else 0
+    return file, number if 1 <= number <= MAX_LINE else None
+
+
+def _group(match: Match[str], name: str) -> str:
+    """The text of a named group; empty where the pattern has no such group, or it took no part."""
+    return (match[name] or "").strip() if name in match.re.groupindex else ""

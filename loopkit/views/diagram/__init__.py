@@ -5,9 +5,8 @@
 
 from collections.abc import Callable, Mapping
 
-from loopkit.views.diagram.marks import Marks
 from loopkit.views.diagram.mermaid import mermaid
-from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
+from loopkit.views.diagram.model import Arrow, Drawing, Marks, Node, drawing
 from loopkit.views.diagram.svg import svg
 
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid, "svg": svg}

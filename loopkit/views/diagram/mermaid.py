@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from loopkit.text import one_line
-from loopkit.views.diagram.labels import TIE, wrap
-from loopkit.views.diagram.marks import OF_STATES, Mark
-from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node
+from loopkit.views.diagram.model import LIMIT, OF_STATES, TIE, Arrow, Drawing, Mark, Node, wrap
 
 NODE_WIDTH = 32
 ARROW_WIDTH = 26

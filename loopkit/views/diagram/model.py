@@ -1,38 +1,35 @@
-"""The model of a diagram, for all formats: nodes and arrows, their texts and order."""
+"""The model of a diagram, for all formats: nodes and arrows, their texts and order.
+
+Marks on a diagram: the parts of a machine that its cases cover.
+
+The texts of a diagram: what a state does, when an edge is taken and how often.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from loopkit.engine.state import RunState
-from loopkit.machine.edges import ERROR_EVENTS, Edge
-from loopkit.machine.graph import Graph
-from loopkit.views.diagram.labels import edge_texts, error_texts, limit_texts, state_texts
-from loopkit.views.diagram.marks import Mark, Marks
+from loopkit.language.machine import Limits, Machine
+from loopkit.language.states.each import EachState
+from loopkit.language.states.kinds import (
+    AgentState,
+    CommandState,
+    HumanState,
+    RenderState,
+    ValidateState,
+)
+from loopkit.language.validators import Rule, rules_of
+from loopkit.machine.edges import ERROR_EVENTS, TOTAL, Edge
+from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.program import AMOUNTS
+from loopkit.text import one_line
 
 LIMIT = "(limit)"
 """The node from which `limits.then` is reached; a state can't have this name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A state, or the node for all limits."""
-
-    name: str
-    kind: str
-    """The kind of a state, `success` or `failure` for a final one, or `limit`."""
-    title: str
-    texts: tuple[str, ...]
-    """Paragraphs under the title, in which no-break spaces tie words together."""
-    visits: int = 0
-    """How many times the run entered it."""
-    here: str = ""
-    """The run's status, such as `waiting`, if this is its active state."""
-    mark: Mark | None = None
-    """Whether cases cover it, if that is marked."""
-    inner: Drawing | None = None
-    """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +63,29 @@ class Drawing:
     """The run whose visits and taken arrows are counted."""
     is_marked: bool = False
     """Whether it shows the coverage of cases."""
+
+
+Mark = Literal["covered", "missed", "impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A state, or the node for all limits."""
+
+    name: str
+    kind: str
+    """The kind of a state, `success` or `failure` for a final one, or `limit`."""
+    title: str
+    texts: tuple[str, ...]
+    """Paragraphs under the title, in which no-break spaces tie words together."""
+    visits: int = 0
+    """How many times the run entered it."""
+    here: str = ""
+    """The run's status, such as `waiting`, if this is its active state."""
+    mark: Mark | None = None
+    """Whether cases cover it, if that is marked."""
+    inner: Drawing | None = None
+    """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
 
 
 def drawing(
@@ -104,6 +124,19 @@ def _drawing(
         run=run.run if run else None,
         is_marked=marks is not None,
     )
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of states by name, and of edges and the caps of back edges by the edge's id."""
+
+    states: Mapping[str, Mark] = field(default_factory=dict)
+    edges: Mapping[str, Mark] = field(default_factory=dict)
+    caps: Mapping[str, Mark] = field(default_factory=dict)
+
+    def on(self, edges: Sequence[Edge]) -> tuple[str, ...]:
+        """The notes on edges that are one arrow; covered ones have none."""
+        return (*_notes(self.edges, edges, OF_EDGES), *_notes(self.caps, edges, OF_CAPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +198,150 @@ def _arrow(source: str, edges: Sequence[Edge], texts: tuple[str, ...], marking: 
     taken = sum(edge in ids for edge in marking.route)
     marks, is_back = marking.marks.on(edges), edges[0].back
     return Arrow(source, edges[0].target, texts, ids, taken, marks, is_back)
+
+
+OF_STATES: Mapping[Mark | None, str] = {"missed": "not covered", "impossible": "no run comes here"}
+OF_EDGES: Mapping[Mark, str] = {"missed": "not covered", "impossible": "no run takes it"}
+OF_CAPS: Mapping[Mark, str] = {"missed": "cap not reached", "impossible": "no run uses it up"}
+
+
+def _notes(
+    marks: Mapping[str, Mark], edges: Sequence[Edge], words: Mapping[Mark, str]
+) -> Iterator[str]:
+    for mark, text in words.items():
+        found = [edge.event for edge in edges if marks.get(edge.id) == mark]
+        if found:
+            yield text if len(found) == len(edges) else f"{text}: {', '.join(found)}"
+
+
+MAX_CHARS = 200
+"""The characters that are shown of a text from the machine file."""
+TIE = "\u00a0"
+"""A no-break space."""
+WORD_WIDTH = 48
+"""The columns after which even a word is broken."""
+
+
+def state_texts(machine: Machine, name: str) -> Iterator[str]:
+    """The kind of a state, and its agents, validators, tools or choices."""
+    state = machine.states[name]
+    artifact = artifact_of(machine, name)
+    written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
+    yield _clip(state.about) + written
+    if outside := [name for name in state.asks if not machine.agents[name].is_called]:
+        yield _clip("from outside" + (f": {', '.join(outside)}" if len(state.asks) > 1 else ""))
+    if state.needed is not None:
+        yield _clip("needs " + ", ".join(state.needed))
+    match state:
+        case ValidateState():
+            named = (item if isinstance(item, str) else _rule(item) for item in state.by)
+            yield _clip("by " + ", ".join(named))
+            yield from _judges(machine, state)
+        case AgentState() if tools := _tools(machine, name):
+            yield _clip("may call " + ", ".join(tools))
+        case RenderState(fallback=True) | CommandState(fallback=True):
+            yield "fallback"
+        case EachState() if state.parallel > 1:
+            yield f"up to {state.parallel} at once"
+        case HumanState():
+            yield _clip(", ".join(state.choices))
+            if state.timeout is not None and state.otherwise is not None:
+                yield _clip(f"after {_duration(state.timeout)}: {state.otherwise}")
+
+
+def _tools(machine: Machine, name: str) -> list[str]:
+    """The tools that the agents of a state may call."""
+    agents = machine.agents_at(name)
+    return list(dict.fromkeys(tool for agent in agents for tool in agent.callable_tools))
+
+
+def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
+    """The agents that the named validators ask; an inline rule names its agent itself."""
+    for name in state.by:
+        if isinstance(name, str) and name in machine.validators:
+            rules = rules_of(machine.validators[name])
+            asked = dict.fromkeys(rule.about for rule in rules if rule.asks is not None)
+            if asked:
+                yield f"{name} asks {', '.join(asked)}"
+
+
+def _rule(rule: Rule) -> str:
+    """An inline rule by its kind and its main value."""
+    marks = ", ".join([*filter(None, [rule.severity]), *rule.origin])
+    return one_line(f"{rule.kind} {rule.about}", 60) + (f" ({marks})" if marks else "")
+
+
+def edge_texts(graph: Graph, edge: Edge) -> tuple[str, ...]:
+    """The number of a transition, its condition, and the limits of a revise edge."""
+    number = _number(graph, edge)
+    asked = [edge.guard or "", f"origin {edge.origin}" if edge.origin else ""]
+    condition = ", ".join(filter(None, asked)) or ("otherwise" if number > 1 else "")
+    text = f"{number} · {condition}" if condition else str(number)
+    return (_clip(text), *_revising(graph, edge))
+
+
+def _number(graph: Graph, edge: Edge) -> int:
+    """The number of a transition in its state, from 1; edges to several origins share one."""
+    return list(dict.fromkeys(e.path for e in graph.on(edge.source, "done"))).index(edge.path) + 1
+
+
+def error_texts(graph: Graph, edges: Sequence[Edge]) -> tuple[str, ...]:
+    """The classes of errors that edges with one target catch, and the limits of a revise edge."""
+    events = [edge.event for edge in edges]
+    caught = "any" if len(events) == len(ERROR_EVENTS) else " or ".join(events)
+    return (f"on {caught} error", *_revising(graph, edges[0]))
+
+
+def _revising(graph: Graph, edge: Edge) -> Iterator[str]:
+    if edge.back:
+        revise = "revise from best" if edge.from_best else "revise"
+        yield ", ".join([revise, *(_budget(graph, edge, counter) for counter in edge.counters)])
+    if edge.resets:
+        yield "resets " + ", ".join(_counter(graph, counter) for counter in edge.resets)
+
+
+def _budget(graph: Graph, edge: Edge, counter: str) -> str:
+    cap = graph.caps.get(counter, 0)
+    if counter == edge.id:
+        return f"max{TIE}{cap}"
+    if counter == TOTAL:
+        return f"total{TIE}{cap}"
+    return f"{_counter(graph, counter).replace(' ', TIE)}: {cap}{TIE}shared"
+
+
+def _counter(graph: Graph, counter: str) -> str:
+    """The name of a counter: that of its budget, or of the edge that it counts."""
+    edge = graph.by_id.get(counter)
+    if edge is None:
+        return counter.replace(":", " ")
+    if edge.event != "done":
+        return f"{edge.source} on {edge.event} error"
+    origin = f" to {edge.origin}" if edge.origin else ""
+    return f"{edge.source} {_number(graph, edge)}{origin}"
+
+
+def limit_texts(limits: Limits) -> Iterator[str]:
+    """The limits of a machine, and where they are checked."""
+    yield "in any agent, run or validate state"
+    for name in AMOUNTS:
+        if (value := getattr(limits, name)) is not None:
+            yield f"{name} {_duration(value) if name == 'time' else f'{value:.12g}'}"
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The lines of a paragraph, of at most `width` columns except for longer words."""
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        line = line.replace(TIE, " ")
+        for start in range(0, len(line), WORD_WIDTH):
+            yield line[start : start + WORD_WIDTH]
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("m", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:.12g}{unit}"
+    return f"{seconds:.12g}s"
+
+
+def _clip(text: str) -> str:
+    return one_line(text, MAX_CHARS)

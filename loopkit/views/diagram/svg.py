@@ -1,32 +1,43 @@
 """A drawing as SVG: shapes with classes, and a style sheet.
 
 It has no script and fetches nothing. Inside a page, the style sheet is that of the page.
+
+A drawing with coordinates: boxes with their lines of text, labels, and the paths of arrows.
+
+Arrows that lead back are reversed while layers are assigned, so that an author is above the state
+that judges it. Coordinates are in pixels, from the upper left corner.
+
+The size of text in a drawing, never less than a browser needs, whatever its font is.
+
+Fonts are not measured: the widths are those of the widest common fonts (DejaVu, Verdana).
+
+Cells in layers: the parts of a layered drawing before they have coordinates.
+
+Layers of boxes alternate with layers of labels, so that labels get space just like boxes. Arrows to
+one target share a *trunk*, one cell in each layer on the way there: lines to the same target become
+one line, and there are never more cells than targets times layers.
+
+Places for cells: an order in each layer with few crossings, then coordinates without overlaps.
+
+Both are sweeps down and up over the layers; each compares a layer with its neighbour.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
+from math import inf
+from typing import Literal
 
-from loopkit.text import printable
-from loopkit.views.diagram.layout import (
-    CODE,
-    DOT,
-    LABEL_PADDING,
-    PADDING,
-    TEXT,
-    TITLE,
-    Box,
-    Label,
-    Layout,
-    Path,
-    layout,
-)
-from loopkit.views.diagram.model import LIMIT, Arrow, Drawing
-from loopkit.views.diagram.text_size import Style
+from loopkit.text import one_line, printable
+from loopkit.views.diagram.model import LIMIT, OF_STATES, Arrow, Drawing, Node, wrap
 
 NO_XML = re.compile("[\ufffe\uffff]")
 ARROWHEAD = 7.0
@@ -170,3 +181,608 @@ def _n(value: float) -> str:
 
 def _text(text: str) -> str:
     return escape(NO_XML.sub("�", printable(text)))
+
+
+NARROW = frozenset("iljtfrI.,:;'|!()[]{} ·-/\\\"`")
+WIDE = frozenset("mwMW@%")
+WIDTHS = {"narrow": 0.52, "usual": 0.76, "wide": 1.12}
+"""The widths of bold letters, relative to the font size."""
+MONOSPACED = 0.615
+EAST_ASIAN, OTHER = 1.12, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The style of a line of text."""
+
+    size: float
+    """The font size, in pixels."""
+    leading: float
+    """The distance from line to line, in pixels."""
+    is_code: bool = False
+    """Whether the font is monospaced."""
+
+    def width(self, line: str) -> float:
+        """The width of a line, in pixels."""
+        return self.size * sum(map(self._char, line))
+
+    def height(self, lines: Sequence[str]) -> float:
+        return self.leading * len(lines)
+
+    def _char(self, char: str) -> float:
+        if char.isascii():
+            return MONOSPACED if self.is_code else WIDTHS[_class(char)]
+        if unicodedata.combining(char):
+            return 0.0
+        return EAST_ASIAN if unicodedata.east_asian_width(char) in "WF" else OTHER
+
+
+def _class(char: str) -> str:
+    return "narrow" if char in NARROW else "wide" if char in WIDE else "usual"
+
+
+TITLE = Style(13, 18)
+TEXT = Style(11, 15)
+CODE = Style(10.5, 14, is_code=True)
+PADDING = 12.0
+LABEL_PADDING = 5.0
+MARGIN = 10.0
+DOT = 6.0
+"""The radius of the start point."""
+LOOP, LOOP_GAP = 26.0, 8.0
+"""The width of an arrow from a box to itself, and the gap between two of them."""
+BETWEEN_LAYERS, STEEPEST = 20.0, 9.0
+"""The distance of two layers, and the slope of lines between them, which increases it."""
+BETWEEN_PORTS = 30.0
+COLUMNS, LABEL_COLUMNS = 32, 24
+START = ""
+"""The name of the start point, which no state can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The texts of an arrow, with the box around them."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    strong: tuple[str, ...]
+    """The texts that a run or cases add, below the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """An arrow with its coordinates."""
+
+    arrow: Arrow
+    points: tuple[tuple[float, float], ...]
+    """Pairs of points: a straight line joins a pair, a curve joins it to the next."""
+    label: Label | None
+    has_head: bool = True
+    """Whether it leads to its target itself, and not to another arrow that does."""
+    is_loop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A drawing with coordinates."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    paths: tuple[Path, ...]
+    start: tuple[float, float]
+    """The middle of the start point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node with its coordinates."""
+
+    node: Node
+    x: float
+    y: float
+    width: float
+    height: float
+    title: tuple[str, ...]
+    lines: tuple[str, ...]
+    inner: Layout | None = None
+    """The machine inside, whose upper left corner is `inner_at`."""
+    inner_at: tuple[float, float] = (0.0, 0.0)
+
+
+def layout(drawing: Drawing) -> Layout:
+    """The coordinates of every node, and of every arrow except those to the end of all runs."""
+    boxes = {node.name: _measured_box(node) for node in drawing.nodes}
+    arrows = [arrow for arrow in drawing.arrows if arrow.target is not None]
+    labels = [_measured_label(arrow) for arrow in arrows]
+    sizes: dict[str, Size] = {START: (2 * DOT, 2 * DOT)}
+    sizes |= {name: (box.width, box.height) for name, box in boxes.items()}
+    aside = _make_room_for_loops(sizes, arrows, labels)
+    lines = [
+        Line(arrow.source or START, arrow.target or START, (at.width, at.height), arrow.is_back)
+        for arrow, at in zip(arrows, labels, strict=True)
+    ]
+    layers = layers_of(sizes, lines)
+    place(layers)
+    return _Coordinates(layers.rows, layers.boxes, boxes).layout(arrows, labels, layers.ways, aside)
+
+
+def _measured_box(node: Node) -> Box:
+    """A node with its size; its coordinates are set later."""
+    title = tuple(wrap(one_line(node.title, 200), COLUMNS))
+    visited = [f"visited {node.visits}×"] if node.visits else []
+    here = [f"the run is {node.here} here"] if node.here else []
+    marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
+    texts = (*node.texts, *visited, *here, *marked)
+    lines = tuple(line for text in texts for line in wrap(text, COLUMNS))
+    inner = layout(node.inner) if node.inner is not None else None
+    widths = [*map(TITLE.width, title), *map(TEXT.width, lines)]
+    height = TITLE.height(title) + TEXT.height(lines) + 2 * PADDING - 4
+    inner_at = (PADDING / 2, height - PADDING / 2)
+    if inner is not None:
+        widths.append(inner.width - PADDING)
+        height += inner.height
+    width = max([*widths, 56.0]) + 2 * PADDING
+    return Box(node, 0.0, 0.0, width, height, title, lines, inner, inner_at)
+
+
+def _measured_label(arrow: Arrow) -> Label:
+    lines = tuple(line for text in arrow.texts for line in wrap(text, LABEL_COLUMNS))
+    taken = [f"taken {arrow.taken}×"] if arrow.taken else []
+    strong = tuple(line for t in (*taken, *arrow.marks) for line in wrap(t, LABEL_COLUMNS))
+    if not lines and not strong:
+        return Label(0, 0, 0, 0, (), ())
+    all_lines = (*lines, *strong)
+    width = max(map(CODE.width, all_lines)) + 2 * LABEL_PADDING
+    return Label(0, 0, width, CODE.height(all_lines) + LABEL_PADDING, lines, strong)
+
+
+def _make_room_for_loops(
+    sizes: dict[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
+) -> dict[int, float]:
+    """Widen cells on both sides by the space that their arrows to themselves need on the right.
+
+    Returns how far the middle of each such arrow's label is below the middle of the box.
+    """
+    loops: dict[str, list[int]] = {}
+    for i, arrow in enumerate(arrows):
+        if arrow.source is not None and arrow.source == arrow.target:
+            loops.setdefault(arrow.source, []).append(i)
+    aside: dict[int, float] = {}
+    for name, own in loops.items():
+        heights = [labels[i].height + LOOP_GAP for i in own]
+        top = -sum(heights) / 2
+        for i, height in zip(own, heights, strict=True):
+            aside[i] = top + height / 2
+            top += height
+        width, height = sizes[name]
+        widest = max(labels[i].width for i in own)
+        sizes[name] = width + 2 * (LOOP + widest), max(height, sum(heights))
+    return aside
+
+
+Kind = Literal["box", "label", "trunk"]
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """A box, a label, or the point where a line crosses a layer."""
+
+    kind: Kind
+    layer: int
+    width: float
+    height: float
+    above: list[Cell] = field(default_factory=list)
+    """Its neighbours in the layer above."""
+    below: list[Cell] = field(default_factory=list)
+    x: float = 0.0
+    """The x coordinate of its middle."""
+    place: float = 0.0
+    """Its number in its layer."""
+    is_back: bool = False
+    """Whether only lines that lead back cross it."""
+    trunk: list[Cell] = field(default_factory=list)
+    """The cells of its trunk, including itself, which should be in a vertical line."""
+
+
+@dataclass(slots=True)
+class _Coordinates:
+    """The coordinates of cells whose x is known."""
+
+    rows: list[list[Cell]]
+    cells: dict[str, Cell]
+    sizes: dict[str, Box]
+
+    def layout(
+        self,
+        arrows: Sequence[Arrow],
+        labels: Sequence[Label],
+        ways: Sequence[Sequence[Cell]],
+        aside: Mapping[int, float],
+    ) -> Layout:
+        left = min(cell.x - cell.width / 2 for row in self.rows for cell in row) - MARGIN
+        for row in self.rows:
+            for cell in row:
+                cell.x -= left
+        bands = list(self._bands())
+        boxes = {name: self._place_box(box, bands) for name, box in self.sizes.items()}
+        paths = [
+            self._path(arrows[i], labels[i], ways[i], until, boxes, bands)
+            if ways[i]
+            else _loop(arrows[i], labels[i], boxes[arrows[i].source or START], aside[i])
+            for i, until in self._once(arrows, ways)
+        ]
+        width = max(cell.x + cell.width / 2 for row in self.rows for cell in row) + MARGIN
+        start = self.cells[START]
+        return Layout(
+            width=width,
+            height=bands[-1][1] + MARGIN,
+            boxes=tuple(boxes.values()),
+            paths=tuple(paths),
+            start=(start.x, _middle(bands[start.layer])),
+        )
+
+    def _once(
+        self, arrows: Sequence[Arrow], ways: Sequence[Sequence[Cell]]
+    ) -> Iterator[tuple[int, int]]:
+        """The number of each arrow, and how many cells it crosses before it joins another arrow.
+
+        Arrows that a run took come first, so that the shared part is drawn as taken.
+        """
+        drawn: set[tuple[Cell, Cell]] = set()
+        for i in sorted(range(len(arrows)), key=lambda i: not arrows[i].taken):
+            steps = list(pairwise(ways[i]))
+            until = next((k for k, step in enumerate(steps) if step in drawn), len(steps))
+            drawn.update(steps[:until])
+            yield i, until + 1
+
+    def _bands(self) -> Iterator[tuple[float, float]]:
+        """The top and the bottom of each layer."""
+        top = MARGIN
+        for row in self.rows:
+            aside = max((abs(c.x - n.x) for c in row for n in c.above), default=-1.0)
+            top += BETWEEN_LAYERS * (aside >= 0) + max(aside, 0) / STEEPEST
+            bottom = top + max(cell.height for cell in row)
+            yield top, bottom
+            top = bottom
+
+    def _place_box(self, box: Box, bands: Sequence[tuple[float, float]]) -> Box:
+        cell = self.cells[box.node.name]
+        x, y = cell.x - box.width / 2, _middle(bands[cell.layer]) - box.height / 2
+        aside = (box.width - box.inner.width) / 2 if box.inner else 0.0
+        return replace(box, x=x, y=y, inner_at=(x + aside, y + box.inner_at[1]))
+
+    def _path(
+        self,
+        arrow: Arrow,
+        label: Label,
+        way: Sequence[Cell],
+        until: int,
+        boxes: dict[str, Box],
+        bands: Sequence[tuple[float, float]],
+    ) -> Path:
+        down = way[0].layer < way[-1].layer
+        points: list[tuple[float, float]] = []
+        for cell, x in zip(way[:until], _across(way), strict=False):
+            top, bottom = bands[cell.layer]
+            if cell.kind == "box":
+                is_first = cell is way[0]
+                box = boxes.get((arrow.source if is_first else arrow.target) or START)
+                height = box.height if box else cell.height
+                leaves_below = is_first == down
+                edge = _middle((top, bottom)) + (height if leaves_below else -height) / 2
+                pair = [(x, edge), (x, bottom if leaves_below else top)]
+                points += pair if is_first else reversed(pair)
+            else:
+                points += [(x, top), (x, bottom)] if down else [(x, bottom), (x, top)]
+        placed = None
+        if label.width:
+            at, band = way[1].x - label.width / 2, bands[way[1].layer]
+            y = _middle(band) - label.height / 2
+            placed = Label(at, y, label.width, label.height, label.lines, label.strong)
+        return Path(arrow, tuple(points), placed, has_head=until == len(way))
+
+
+def _middle(band: tuple[float, float]) -> float:
+    return (band[0] + band[1]) / 2
+
+
+def _across(way: Sequence[Cell]) -> Iterator[float]:
+    """The x at which a line crosses each cell; the lines of a box are side by side."""
+    for i, cell in enumerate(way):
+        if cell.kind != "box":
+            yield cell.x
+            continue
+        next_one = way[1] if i == 0 else way[-2]
+        others = cell.below if next_one.layer > cell.layer else cell.above
+        order = sorted(others, key=lambda other: other.x)
+        between = min(BETWEEN_PORTS, (cell.width - 3 * PADDING) / max(len(order) - 1, 1))
+        yield cell.x + (order.index(next_one) - (len(order) - 1) / 2) * max(between, 1.0)
+
+
+def _loop(arrow: Arrow, label: Label, box: Box, aside: float) -> Path:
+    x, middle = box.x + box.width, box.y + box.height / 2
+    y, most = middle + aside, box.height / 2 - 9
+    at = middle + min(max(aside, -most), most)
+    points = ((x, at - 6), (x + LOOP, y - 9), (x + LOOP, y + 9), (x, at + 6))
+    corner = (x + LOOP - 4, y - label.height / 2)
+    placed = Label(*corner, label.width, label.height, label.lines, label.strong)
+    return Path(arrow, points, placed if label.width else None, is_loop=True)
+
+
+Size = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An arrow before it has coordinates."""
+
+    source: str
+    target: str
+    label: Size
+    is_back: bool = False
+
+
+@dataclass(slots=True)
+class Layers:
+    """All cells of a drawing, and the route of each line through them."""
+
+    rows: list[list[Cell]]
+    """From top to bottom."""
+    boxes: dict[str, Cell]
+    ways: list[list[Cell]]
+    """The cells of each line from its source to its target; empty for a box to itself."""
+
+
+def layers_of(boxes: Mapping[str, Size], lines: Sequence[Line]) -> Layers:
+    """The layers of boxes and lines: each line leads down, except for those that lead back."""
+    depth = _depths(list(boxes), lines)
+    cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
+    rows: list[list[Cell]] = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
+    for cell in cells.values():
+        rows[cell.layer].append(cell)
+    trunks: dict[tuple[str, bool], dict[int, Cell]] = {}
+    ways = [_way(line, cells, rows, trunks) for line in lines]
+    return Layers(rows, cells, ways)
+
+
+def _way(
+    line: Line,
+    boxes: Mapping[str, Cell],
+    rows: list[list[Cell]],
+    trunks: dict[tuple[str, bool], dict[int, Cell]],
+) -> list[Cell]:
+    source, target = boxes[line.source], boxes[line.target]
+    if source is target:
+        return []
+    step = 1 if source.layer < target.layer else -1
+    label = Cell("label", source.layer + step, *line.label, is_back=line.is_back)
+    rows[label.layer].append(label)
+    way = [source, label]
+    trunk = trunks.setdefault((line.target, step < 0), {})
+    for layer in range(label.layer + step, target.layer, step):
+        if layer not in trunk:
+            cell = trunk[layer] = Cell("trunk", layer, 0.0, 0.0, is_back=True)
+            cell.trunk = next(iter(trunk.values())).trunk
+            cell.trunk.append(cell)
+            rows[layer].append(cell)
+        trunk[layer].is_back &= line.is_back
+        way.append(trunk[layer])
+    way.append(target)
+    for one, next_one in pairwise(way):
+        upper, lower = (one, next_one) if step > 0 else (next_one, one)
+        if lower not in upper.below:
+            upper.below.append(lower)
+            lower.above.append(upper)
+    return way
+
+
+def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
+    """The depth of each box: the length of the longest route to it, or nearer to those below."""
+    place = {name: i for i, name in enumerate(_in_order(names, lines))}
+    above: dict[str, set[str]] = {name: set() for name in names}
+    below: dict[str, set[str]] = {name: set() for name in names}
+    for line in lines:
+        upper, lower = sorted((line.source, line.target), key=place.__getitem__)
+        if upper != lower:
+            above[lower].add(upper)
+            below[upper].add(lower)
+    depth: dict[str, int] = {}
+    for name in place:
+        depth[name] = max((depth[upper] + 1 for upper in above[name]), default=0)
+    for name in reversed(place):
+        if below[name] and len(below[name]) > len(above[name]):
+            depth[name] = min(depth[lower] for lower in below[name]) - 1
+    return depth
+
+
+def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
+    """Each box after those from which lines lead forward to it, else in the given order.
+
+    A cycle of such lines is cut at its first box.
+    """
+    after: dict[str, list[str]] = {name: [] for name in names}
+    missing = dict.fromkeys(names, 0)
+    for line in lines:
+        if not line.is_back and line.source != line.target:
+            after[line.source].append(line.target)
+            missing[line.target] += 1
+    number = {name: i for i, name in enumerate(names)}
+    ready = [number[name] for name in names if not missing[name]]
+    remaining = dict.fromkeys(names)
+    while remaining:
+        if not ready:
+            heappush(ready, number[next(iter(remaining))])
+        name = names[heappop(ready)]
+        if name not in remaining:
+            continue
+        del remaining[name]
+        yield name
+        for target in after[name]:
+            missing[target] -= 1
+            if not missing[target]:
+                heappush(ready, number[target])
+
+
+SWEEPS = 8
+GAP = 26.0
+"""The gap between two neighbours, in pixels; half of it beside a line."""
+WEIGHTS = {"box": 1.0, "label": 1.0, "trunk": 12.0}
+"""The weight of the preferred position of each kind of cell: long lines become straight."""
+WIDEST = 60
+"""In layers with more cells, neighbours are not swapped to avoid crossings."""
+Neighbours = Callable[[Cell], list[Cell]]
+
+
+def place(layers: Layers) -> None:
+    """Order the cells of each layer, and set the `x` of each."""
+    _order(layers)
+    for row in layers.rows:
+        _push_apart(row, [cell.x for cell in row])
+    for sweep in range(2 * SWEEPS):
+        for row, neighbours in _passes(layers.rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
+            _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
+    _straighten(layers)
+    _mirror_back_to_the_right(layers)
+
+
+def _passes(
+    rows: Sequence[list[Cell]], *, is_down: bool, both: bool = False
+) -> Iterator[tuple[list[Cell], Neighbours]]:
+    def all_around(cell: Cell) -> list[Cell]:
+        return cell.trunk or [*cell.above, *cell.below]
+
+    for row in rows if is_down else reversed(rows):
+        side: Neighbours = (lambda cell: cell.above) if is_down else (lambda cell: cell.below)
+        yield row, all_around if both else side
+
+
+def _mean(values: Sequence[float], default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+# -- order ------------------------------------------------------------------------------------
+def _order(layers: Layers) -> None:
+    rows = layers.rows
+    for row in rows:
+        _number(row)
+    best, fewest = [list(row) for row in rows], _crossings(rows)
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0):
+            wish = {c: _mean([n.place for n in neighbours(c)], c.place) for c in row}
+            row.sort(key=wish.__getitem__)
+            _number(row)
+        for row in rows:
+            if len(row) <= WIDEST:
+                _swap(row)
+        if (crossings := _crossings(rows)) < fewest:
+            best, fewest = [list(row) for row in rows], crossings
+    for row, order in zip(rows, best, strict=True):
+        row[:] = order
+        _number(row)
+
+
+def _swap(row: list[Cell]) -> None:
+    """Swap neighbours where this makes fewer lines cross."""
+    for i in range(len(row) - 1):
+        left, right = row[i], row[i + 1]
+        if _crossings_between(left, right) > _crossings_between(right, left):
+            row[i], row[i + 1] = right, left
+    _number(row)
+
+
+def _crossings_between(left: Cell, right: Cell) -> int:
+    return sum(
+        one.place > other.place
+        for ones, others in ((left.above, right.above), (left.below, right.below))
+        for one in ones
+        for other in others
+    )
+
+
+def _number(row: Sequence[Cell]) -> None:
+    for i, cell in enumerate(row):
+        cell.place = i - (len(row) - 1) / 2
+
+
+def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
+    """The number of crossings between neighbouring layers."""
+    crossings = 0
+    for row in rows:
+        ends: list[float] = []
+        for cell in row:
+            mine = sorted(lower.place for lower in cell.below)
+            crossings += sum(len(ends) - bisect_right(ends, end) for end in mine)
+            for end in mine:
+                insort(ends, end)
+    return crossings
+
+
+# -- coordinates ------------------------------------------------------------------------------
+def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
+    """Move each cell as near to its preferred position as the others allow, by least squares.
+
+    Neighbours that would overlap are placed side by side around the mean of their preferred
+    positions. Takes linear time.
+    """
+    groups: list[tuple[float, float, int]] = []
+    """Groups of adjacent cells: their weight, the position of the first, and their number."""
+    offsets = list(_offsets(row))
+    for cell, wish, offset in zip(row, wishes, offsets, strict=True):
+        weight, start, count = WEIGHTS[cell.kind], wish - offset, 1
+        while groups and groups[-1][1] >= start:
+            other, other_start, others = groups.pop()
+            start = (start * weight + other_start * other) / (weight + other)
+            weight, count = weight + other, count + others
+        groups.append((weight, start, count))
+    starts = [start for _, start, count in groups for _ in range(count)]
+    for cell, start, offset in zip(row, starts, offsets, strict=True):
+        cell.x = start + offset
+
+
+def _offsets(row: Sequence[Cell]) -> Iterator[float]:
+    """The least distance of each cell from the first cell of its layer."""
+    offset, before = 0.0, None
+    for cell in row:
+        offset += _distance(before, cell) if before is not None else 0.0
+        yield offset
+        before = cell
+
+
+def _distance(left: Cell, right: Cell) -> float:
+    """The least distance between the middles of two neighbours."""
+    thin = (left.width == 0) + (right.width == 0)
+    return (left.width + right.width) / 2 + GAP * (1 - thin / 4)
+
+
+def _straighten(layers: Layers) -> None:
+    """Make each trunk a straight line if its neighbours leave enough space."""
+    room: dict[Cell, tuple[float, float]] = {}
+    for row in layers.rows:
+        for before, cell, behind in zip([None, *row], row, [*row[1:], None], strict=False):
+            if cell.trunk:
+                least = before.x + _distance(before, cell) if before else -inf
+                room[cell] = least, (behind.x - _distance(cell, behind) if behind else inf)
+    for trunk in {id(cell.trunk): cell.trunk for cell in room}.values():
+        least, most = max(room[c][0] for c in trunk), min(room[c][1] for c in trunk)
+        if least <= most:
+            straight = min(max(_mean([cell.x for cell in trunk], 0.0), least), most)
+            for cell in trunk:
+                cell.x = straight
+
+
+def _mirror_back_to_the_right(layers: Layers) -> None:
+    """Mirror the drawing if most lines that lead back are on its left."""
+    cells = [cell for row in layers.rows for cell in row]
+    middle = _mean([cell.x for cell in cells if cell.kind == "box"], 0.0)
+    if sum(cell.x - middle for cell in cells if cell.is_back) < 0:
+        for cell in cells:
+            cell.x = -cell.x
+        for row in layers.rows:
+            row.reverse()
+            _number(row)

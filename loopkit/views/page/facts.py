@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loopkit.drive.stored_event import Stored
-from loopkit.drive.stored_runs import OpenQuestion, StoredRuns, open_children
-from loopkit.engine.events import Usage
+from loopkit.drive.stored_runs import OpenQuestion, Stored, StoredRuns, open_children
 from loopkit.engine.macrostep import Engine
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
-from loopkit.views.children_table import MOST_SHOWN
 from loopkit.views.hints import hints_for
+from loopkit.views.run_data import MOST_SHOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,47 @@
 """The fields of a form: the control of each on a page, and the value that is read from it.
 
 An unchanged field keeps its value, whatever browsers do to line ends and invisible characters.
+
+An example of data, made from its type: it shows a person in which form to write it.
+
+Answers and deliveries, read from the fields of the form of a question on a page.
+
+The open question of a run as a form, with its context and every field of an answer.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loopkit.language.datatypes import DataType, first_misfit, misfit
-from loopkit.language.json_schema import NotJudged
+from loopkit.drive.answers import TOTAL_LIMIT
+from loopkit.engine.events import Waiting
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.payloads import Artifact, Choice, Delivery, HumanAnswer, Wanted
+from loopkit.engine.revisions import cap_of
+from loopkit.engine.state import RunState
+from loopkit.language.datatypes.datatype import DataType, first_misfit, misfit
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.json_schema.equality import NotJudged
+from loopkit.machine.edges import TOTAL
 from loopkit.text import one_line, printable
-from loopkit.text.editing import plain_ends
+from loopkit.text.editing import apply_edit, editable, plain_ends
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.views.page.example import example_text
+from loopkit.views.hints import waiting_hints
+from loopkit.views.page.rendering import Difference, difference
+from loopkit.views.review import (
+    arrival_lines,
+    artifact_lines,
+    history_of,
+    reviewers_of,
+    suffix_beside_attempt,
+    weight,
+)
+from loopkit.views.run_data import KeptVersion
 
 Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400
@@ -298,3 +323,287 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
     "lines": _lines,
     "json": _json,
 }
+
+WIDTH = 250
+DEPTHS = (8, 3, 2, 1)
+"""Parts are shown to the first of these depths at which the example is short enough."""
+WORDS = {"str": "text", "int": 1, "num": 1.5, "bool": True}
+
+
+def example_text(datatype: DataType) -> str:
+    """An example of a list or a record as JSON on one line; empty if nothing is known of its parts.
+
+    Parts that lie too deep are a `…`.
+    """
+    if _is_open(datatype):
+        return ""
+    texts = (_example(datatype, depth) for depth in DEPTHS)
+    return next((text for text in texts if len(text) <= WIDTH), "")
+
+
+def _example(datatype: DataType, depth: int) -> str:
+    if datatype.has_default and datatype.default is not None:
+        return _example_json(datatype.default)
+    if datatype.values:
+        return _example_json(datatype.values[0])
+    if datatype.scalar is not None:
+        bound = datatype.maximum if datatype.minimum is None else datatype.minimum
+        return _example_json(WORDS[datatype.scalar] if bound is None else bound)
+    if datatype.items is not None:
+        return f"[{_example(datatype.items, depth - 1) if depth else '…'}]"
+    if _is_open(datatype):
+        return _example_json("anything")
+    fields = dict(datatype.fields or {})
+    if not fields and datatype.others is not None:
+        fields["name"] = datatype.others
+    inner = (f"{_example_json(name)}: {_example(one, depth - 1)}" for name, one in fields.items())
+    return f"{{{', '.join(inner) if depth else '…'}}}"
+
+
+def _is_open(datatype: DataType) -> bool:
+    """Whether it may have any parts."""
+    return not (datatype.items or datatype.fields or datatype.others or datatype.scalar)
+
+
+def _example_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+LONGEST_NAME = 200
+"""Characters of a name."""
+DELIVER_WORKSPACE, DELIVER_TEXT = "workspace", "text"
+"""What a form delivers: the workspace as it is, or a text."""
+Faults = dict[str, str]
+"""The fault in each field, by its name on the page."""
+
+
+def read_given(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer | Delivery, Faults]:
+    """The answer or the delivery in a form that was sent, and the faults in its fields."""
+    wanted = asked.question.wanted
+    return _answer(asked, typed) if wanted is None else _delivery(wanted, typed)
+
+
+def _answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
+    form, faults = read_fields(asked.fields, typed, FORM)
+    origins: dict[str, tuple[str, ...]] = {}
+    for each in asked.movable:
+        name, before = f"{ORIGIN}{each.finding.id}", each.finding.origins
+        states = tuple(typed.all(name))
+        if not states and before:
+            faults[name] = "choose at least one state"
+        elif set(states) != set(before):
+            origins[each.finding.id] = states
+    limits: dict[str, Any] = {}
+    if total := typed.one(LIMIT).strip():
+        if total.isascii() and total.isdigit() and len(total) < 10:
+            limits[TOTAL_LIMIT] = int(total)
+        else:
+            faults[LIMIT] = "takes a whole number"
+    if not typed.one("choice"):
+        faults["choice"] = "choose one"
+    answer = HumanAnswer(
+        choice=typed.one("choice"),
+        comment=typed.one("comment"),
+        form=form,
+        edit=_edit(asked, typed),
+        origins=origins,
+        limits=limits,
+        by=read_name(typed, faults),
+    )
+    return answer, faults
+
+
+def _edit(asked: QuestionForm, typed: Typed) -> str | None:
+    """The edited text; None if it was not changed."""
+    if asked.edited is None or not typed.all("edit"):
+        return None
+    now = typed.one("edit")
+    return None if now == editable(asked.edited) else apply_edit(asked.edited, now)
+
+
+def read_name(typed: Typed, faults: Faults) -> str:
+    """The name of the sender of a form; a fault in it is added to the faults."""
+    by = typed.one("by").strip()
+    if not by:
+        faults["by"] = NEEDED
+    elif not is_name(by):
+        faults["by"] = f"takes a name of at most {LONGEST_NAME} characters"
+    return by
+
+
+def is_name(by: str) -> bool:
+    """Whether a text can be the name of a person who answers or delivers."""
+    return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
+
+
+def _delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
+    faults: Faults = {}
+    is_left = wanted.is_left and typed.one("what") != DELIVER_TEXT
+    text = None if is_left else typed.one("artifact")
+    if text is not None and not text.strip():
+        faults["artifact"] = NEEDED
+    elif text is not None and wanted.form == "data":
+        value = parse_json(text)
+        if isinstance(value, NoJson):
+            faults["artifact"] = f"is not JSON: {value.reason}"
+    return Delivery(text=text, by=read_name(typed, faults)), faults
+
+
+def fields_with_text(typed: Typed) -> Iterator[tuple[str, str]]:
+    """The names and texts of all fields that have a text, so that what was typed is not lost."""
+    for name, values in typed.pairs.items():
+        if name in ("question", "by"):
+            continue
+        if text := ", ".join(value for value in values if value.strip()):
+            yield name.removeprefix(FORM), text
+
+
+OPENING = "; `--set limits.total_revisions="
+"""The hint for the command line in the text of a closed choice; a page has a field for it."""
+FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
+"""The prefixes of the fields of a form and of the findings, and the name of the limit's field."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownArtifact:
+    """An artifact beside the question, with its changes."""
+
+    name: str
+    number: int
+    """The number of the version in the run; 0 if unknown."""
+    by: str
+    text: str
+    change: Difference | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """A finding beside the question."""
+
+    finding: Finding
+    text: str
+    past: str
+    """Its history in earlier attempts; empty for a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionForm:
+    """The open question of a run, or its request to an outside agent."""
+
+    run: str
+    question: Waiting
+    choices: Sequence[Choice]
+    closed: Mapping[str, str]
+    """By choice: why it is closed, without the hint for the command line."""
+    artifacts: Sequence[ShownArtifact]
+    report: Report | None
+    findings: Sequence[ShownFinding]
+    way: Sequence[str]
+    """How the run came here, in lines."""
+    fields: Sequence[FormField]
+    edited: str | None
+    """The text that an answer may edit; None if the question offers none."""
+    origins: Sequence[str]
+    """The states to which a finding can be assigned; empty if the machine has no origins."""
+    movable: Sequence[ShownFinding]
+    """The findings that can be assigned to other states."""
+    least_total: int
+    """The least total of revisions that opens a closed choice; 0 if no total does."""
+    lines: Sequence[str]
+    """The commands that answer it."""
+
+    @property
+    def title(self) -> str:
+        return "Open question" if self.question.wanted is None else "Wanted from outside"
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The labels of the fields on its page, except for those of the form."""
+        edit, wanted = self.question.edit, self.question.wanted
+        return {
+            "choice": "Your answer",
+            "comment": "Comment",
+            "by": "Your name",
+            "edit": f"Edit {edit}",
+            "artifact": wanted.artifact if wanted is not None else "",
+            LIMIT: "Total of revisions",
+            **{f"{ORIGIN}{one.finding.id}": one_line(one.text) for one in self.movable},
+        }
+
+    @property
+    def may_open(self) -> bool:
+        """Whether other fields of the answer can open a closed choice."""
+        return bool(self.origins or self.least_total)
+
+
+def question_form(
+    engine: Engine, run: RunState, versions: Mapping[str, Sequence[KeptVersion]]
+) -> QuestionForm | None:
+    """The form of the open question of a run; None if it has none."""
+    question = run.question
+    if question is None or run.status != "waiting":
+        return None
+    is_of_state = question.call is None and question.wanted is None
+    shown, report = engine.questions.contents(run) if is_of_state else ({}, None)
+    opens = any(OPENING in choice.closed for choice in question.choices)
+    origins = _origins(engine, run) if is_of_state else ()
+    return QuestionForm(
+        run=run.run,
+        question=question,
+        choices=question.choices,
+        closed={choice.name: choice.closed.partition(OPENING)[0] for choice in question.choices},
+        artifacts=list(_artifacts(shown, versions)),
+        report=report,
+        findings=_findings(run, report),
+        way=list(arrival_lines(engine, run)),
+        fields=form_fields(parse_record(question.form)),
+        edited=_text_to_edit(run, question.edit, shown) if question.edit is not None else None,
+        origins=origins,
+        movable=_findings(run, run.last_report) if origins else (),
+        least_total=cap_of(engine.program, run, TOTAL) + 1 if opens else 0,
+        lines=list(waiting_hints(run.run, question)),
+    )
+
+
+def _origins(engine: Engine, run: RunState) -> Sequence[str]:
+    """The states to which an answer may assign the findings of the last report."""
+    known, report = engine.program.graph.origins, run.last_report
+    return known.of_author(report.author) if known and report and report.findings else ()
+
+
+def _text_to_edit(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
+    artifact = shown.get(name) or run.artifacts.get(name)
+    return "" if artifact is None else _text(artifact)
+
+
+def _text(artifact: Artifact) -> str:
+    return "\n".join(artifact_lines(artifact)) if artifact.is_data else artifact.text
+
+
+def _artifacts(
+    shown: Mapping[str, Artifact], versions: Mapping[str, Sequence[KeptVersion]]
+) -> Iterator[ShownArtifact]:
+    for name, artifact in shown.items():
+        known = versions.get(name, ())
+        number = next((each.number for each in known if each.artifact == artifact), 0)
+        how = suffix_beside_attempt(artifact.made)
+        yield ShownArtifact(
+            name=name,
+            number=number,
+            by=f"attempt {artifact.attempt} by {artifact.author}{how}",
+            text=_text(artifact),
+            change=difference(known, number) if number else None,
+        )
+
+
+def _findings(run: RunState, report: Report | None) -> Sequence[ShownFinding]:
+    if report is None:
+        return ()
+    return [
+        ShownFinding(
+            finding,
+            f"{weight(finding)}{finding.message}{reviewers_of(finding)}",
+            history_of(finding, run, report),
+        )
+        for finding in report.findings
+    ]

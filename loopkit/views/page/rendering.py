@@ -1,11 +1,15 @@
-"""Templates of pages. Every value in them is escaped, and stripped of control characters."""
+"""Templates of pages. Every value in them is escaped, and stripped of control characters.
+
+The difference between a version of an artifact and the one before it, line by line.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -14,14 +18,13 @@ from typing import Any, Literal, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from loopkit.engine.events import Usage
-from loopkit.text import one_line, plural, printable
-from loopkit.text.editing import editable
+from loopkit.engine.records import Usage
+from loopkit.text import one_line, plural, printable, shorten
+from loopkit.text.editing import editable, hunks
 from loopkit.views.amounts import cost, duration, money, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
-from loopkit.views.history import origins_of, verdict_text, weight
-from loopkit.views.page.changes import Difference
-from loopkit.views.summary import filled_in
+from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
+from loopkit.views.run_data import KeptVersion, filled_in
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
@@ -164,3 +167,53 @@ def asset(name: str) -> str:
 def asset_version(name: str) -> str:
     """A digest of a style sheet or script, short enough for an address."""
     return hashlib.sha256(asset(name).encode()).hexdigest()[:16]
+
+
+MOST_LINES = 400
+CHANGED_LINE_WIDTH = 1000
+Kind = Literal["same", "added", "removed", "place"]
+KINDS: dict[str, Kind] = {"+": "added", "-": "removed", "@": "place"}
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A line of a difference, with its sign."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The lines that differ, with some around them."""
+
+    before: int
+    """The number of the version that it is compared with."""
+    lines: Sequence[DiffLine]
+    left_out: int = 0
+    """The number of lines that are not shown."""
+
+    @property
+    def added(self) -> int:
+        return sum(line.kind == "added" for line in self.lines)
+
+    @property
+    def removed(self) -> int:
+        return sum(line.kind == "removed" for line in self.lines)
+
+
+def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
+    """The changes of a version; None for the first one."""
+    if number < 2:
+        return None
+    before, after = versions[number - 2], versions[number - 1]
+    if after.artifact.tree and before.artifact.tree:
+        changed = printable(after.artifact.fields["last_change"]).splitlines()
+    else:
+        old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
+        changed = [] if old == new else list(hunks(old, new))
+    shown = [
+        DiffLine(KINDS.get(line[:1], "same"), shorten(line, CHANGED_LINE_WIDTH))
+        for line in changed[:MOST_LINES]
+    ]
+    return Difference(before.number, shown, len(changed) - len(shown))

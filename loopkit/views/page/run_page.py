@@ -1,31 +1,64 @@
-"""A run as a page: everything that a page shows, in reading order."""
+"""A run as a page: everything that a page shows, in reading order.
+
+The steps of a run, folded from its events: each state that it entered, with its calls.
+
+Findings with their history: in which rounds each was new, open, back or resolved.
+
+A run as one file: HTML that needs nothing else, or Markdown.
+
+Texts share the space: those of a run with a few steps are whole, those of a long run are cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.events import Cancelled, Claimed, Started
-from loopkit.text import plural
-from loopkit.text.command_lines import resume_line
+from loopkit.drive.stored_runs import OpenQuestion, Stored
+from loopkit.engine.events import (
+    Cancelled,
+    ChildEnded,
+    ChildStarted,
+    Claimed,
+    Decided,
+    Entered,
+    Failed,
+    Finished,
+    InDoubt,
+    Intended,
+    Replied,
+    Started,
+    Waiting,
+    Worked,
+)
+from loopkit.engine.findings import Finding, Report
+from loopkit.engine.records import Usage
+from loopkit.text import one_line, plural
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, root_of
-from loopkit.views.children_table import Row, rows_of, rows_to_show
-from loopkit.views.diagram import Drawing, drawing
+from loopkit.text.run_ids import is_child, resume_line, root_of
+from loopkit.views.console import LineTone, lines
+from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.model import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
-from loopkit.views.history import verdict_text
-from loopkit.views.page.asked import QuestionForm, question_form
-from loopkit.views.page.changes import Difference, difference
 from loopkit.views.page.facts import RunFacts
-from loopkit.views.page.finding_rows import FindingTable, finding_tables
-from loopkit.views.page.rendering import Tone, tone_of
-from loopkit.views.page.steps import Note, Step, Steps, steps_of
-from loopkit.views.summary import standing_of, status_of
-from loopkit.views.version_diff import KeptVersion, versions_of
-from loopkit.views.versions import version_suffix
+from loopkit.views.page.fields import QuestionForm, question_form
+from loopkit.views.page.rendering import Difference, Tone, asset, difference, render, tone_of
+from loopkit.views.progress import Progress
+from loopkit.views.review import verdict_text, version_suffix
+from loopkit.views.run_data import (
+    KeptVersion,
+    Row,
+    rows_of,
+    rows_to_show,
+    standing_of,
+    status_of,
+    versions_of,
+)
 
 
 def path_of(run: str) -> str:
@@ -254,3 +287,305 @@ class RunPage:
         return any(
             isinstance(each.event, Started) and each.event.script for each in self.facts.history[:3]
         )
+
+
+NOTED = frozenset(
+    ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
+     "repaired", "resumed", "refused", "merged", "cancelled")
+)  # fmt: skip
+"""Events that are shown as a line of their own, as on the console."""
+NOTE_WIDTH = 400
+CallStatus = Literal["open", "answered", "failed", "in doubt"]
+
+
+@dataclass(slots=True)
+class Call:
+    """One try of a call, and its result."""
+
+    seq: int
+    """The number of its first event, which is in the address of its texts."""
+    began: float
+    """Unix time."""
+    intent: Intended
+    status: CallStatus = "open"
+    ended: float | None = None
+    reply: Replied | None = None
+    failure: Failed | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """Its usage; zero while it is unknown."""
+        settled = self.reply or self.failure
+        return settled.usage if settled is not None else Usage()
+
+    @property
+    def model(self) -> str:
+        """The model that answered, else the one that was asked."""
+        return (self.reply.model if self.reply else "") or self.intent.model
+
+    def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
+        """Set the result; the end of a call in doubt is unknown."""
+        match event:
+            case Replied():
+                self.status, self.reply, self.ended = "answered", event, at
+            case Failed():
+                self.status, self.failure, self.ended = "failed", event, at
+            case InDoubt():
+                self.status, self.ended = "in doubt", None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event during a step, on one line."""
+
+    at: float
+    text: str
+    tone: LineTone = "plain"
+
+
+@dataclass(slots=True)
+class Step:
+    """One visit to a state."""
+
+    seq: int
+    """The number of its first record."""
+    state: str
+    attempt: int
+    began: float
+    """Unix time."""
+    last: int = 0
+    """The number of its last record."""
+    ended: float | None = None
+    calls: list[Call] = field(default_factory=list)
+    work: Worked | None = None
+    decision: Decided | None = None
+    waiting: Waiting | None = None
+    question: str = ""
+    """The id of its last question."""
+    notes: list[Note] = field(default_factory=list)
+    children: list[ChildStarted] = field(default_factory=list)
+    ended_children: list[ChildEnded] = field(default_factory=list)
+
+    @property
+    def waits(self) -> str:
+        """What it waits for, in words; empty if it does not wait."""
+        if self.waiting is None:
+            return ""
+        whom = "a person" if self.waiting.wanted is None else "somebody outside"
+        return f"waits for {whom}"
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of its calls and children, with the seconds of its work."""
+        total = Usage(time_s=self.work.time_s if self.work else 0.0)
+        for call in self.calls:
+            total = total.plus(call.usage)
+        for child in self.ended_children:
+            total = total.plus(child.usage.replace(time_s=child.time_s))
+        return total
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration of the step; None until it ends."""
+        return None if self.ended is None else self.ended - self.began
+
+    def take(self, stored: Stored) -> None:
+        """Add an event that happens while the state is active."""
+        match stored.event:
+            case Intended() as intent:
+                self.calls.append(Call(stored.seq, stored.at, intent))
+            case Replied() | Failed() | InDoubt() as settled:
+                calls = reversed(self.calls)
+                if call := next((call for call in calls if call.intent.key == settled.key), None):
+                    call.settle(settled, stored.at)
+            case Worked() as work:
+                self.work, self.ended, self.waiting = work, stored.at, None
+            case Decided() as decision:
+                self.decision, self.ended = decision, stored.at
+            case Waiting() as waiting:
+                self.waiting, self.question = waiting, waiting.question
+            case Finished() | Cancelled():
+                self.ended = stored.at
+            case ChildStarted() as child:
+                self.children.append(child)
+            case ChildEnded() as child:
+                self.ended_children.append(child)
+
+
+@dataclass(slots=True)
+class Steps:
+    """All steps of a run, oldest first."""
+
+    all: list[Step] = field(default_factory=list)
+    before: list[Note] = field(default_factory=list)
+    """The events before the first step."""
+
+    def take(self, stored: Stored, progress: Progress) -> None:
+        """Add the next event; `progress` is that before it."""
+        event = stored.event
+        if isinstance(event, Entered):
+            self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
+        elif self.all:
+            self.all[-1].take(stored)
+        if event.type in NOTED:
+            notes = self.all[-1].notes if self.all else self.before
+            notes += _notes(stored, progress, self.all[-1].state if self.all else "")
+        if self.all:
+            self.all[-1].last = stored.seq
+
+
+class GrowingSteps:
+    """The steps of a run that may continue."""
+
+    def __init__(self) -> None:
+        self.steps = Steps()
+        self._progress = Progress()
+
+    def take(self, history: Iterable[Stored]) -> None:
+        """Add the next events."""
+        for stored in history:
+            self.steps.take(stored, self._progress)
+            self._progress = self._progress.after(stored)
+
+
+def steps_of(history: Iterable[Stored]) -> Steps:
+    """The steps of a history."""
+    growing = GrowingSteps()
+    growing.take(history)
+    return growing.steps
+
+
+def _notes(stored: Stored, progress: Progress, state: str) -> Iterable[Note]:
+    for line in lines(progress, stored):
+        text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
+        yield Note(stored.at, text, line.tone)
+
+
+MOST_ROUNDS = 12
+"""How many rounds have a column: the last ones."""
+Cell = Literal["", "new", "open", "back", "resolved", "not looked for", "withdrawn"]
+OF_STATUS: dict[str, Cell] = {
+    "new": "new",
+    "recurring": "open",
+    "regressed": "back",
+    "withdrawn": "withdrawn",
+    "resolved": "resolved",
+}
+
+
+@dataclass(slots=True)
+class FindingRow:
+    """A finding of a validate state, in its last wording."""
+
+    finding: Finding
+    cells: list[Cell]
+    """Its status in each round, oldest first."""
+
+    @property
+    def now(self) -> Cell:
+        """Its last status that is not empty."""
+        return next((cell for cell in reversed(self.cells) if cell), "")
+
+
+@dataclass(slots=True)
+class FindingTable:
+    """The findings of a validate state in all versions of one artifact."""
+
+    state: str
+    artifact: str
+    rounds: list[Report] = field(default_factory=list)
+    rows: dict[str, FindingRow] = field(default_factory=dict)
+    """By id, in the order of discovery."""
+
+    @property
+    def skipped(self) -> int:
+        """How many rounds have no column."""
+        return max(len(self.rounds) - MOST_ROUNDS, 0)
+
+    def take(self, report: Report) -> None:
+        """Add the next round."""
+        for finding in report.findings:
+            self._note(finding, OF_STATUS.get(finding.status, "open"))
+        for finding in report.resolved:
+            self._note(finding, "resolved")
+        for finding in report.unseen:
+            self._note(finding, "not looked for")
+        self.rounds.append(report)
+        for row in self.rows.values():
+            row.cells += [""] * (len(self.rounds) - len(row.cells))
+
+    def _note(self, finding: Finding, cell: Cell) -> None:
+        row = self.rows.get(finding.id)
+        if row is None:
+            row = self.rows[finding.id] = FindingRow(finding, [""] * len(self.rounds))
+        if cell in ("new", "open", "back"):
+            row.finding = finding
+        del row.cells[len(self.rounds) :]
+        row.cells.append(cell)
+
+
+def finding_tables(reports: Iterable[Report]) -> list[FindingTable]:
+    """A table for each validate state and artifact with findings, in order of appearance."""
+    tables: dict[tuple[str, str], FindingTable] = {}
+    for report in reports:
+        key = report.state, report.artifact
+        tables.setdefault(key, FindingTable(*key)).take(report)
+    return [table for table in tables.values() if table.rows]
+
+
+ROOM = 60_000
+"""The approximate characters of all prompts and replies together."""
+LEAST, MOST = 300, 8_000
+"""Characters of one of these texts."""
+SHOWN, VERSION, INPUT = 20_000, 6_000, 2_000
+"""The characters of a part of the result or of an artifact beside the question; of a version; and
+of an input."""
+MOST_STEPS, MOST_VERSIONS = 200, 30
+"""How many steps and how many versions of each artifact are shown: the last ones."""
+
+
+class Texts(NamedTuple):
+    """The characters that are shown of each kind of text."""
+
+    shown: int
+    versions: int
+    calls: int
+    input: int
+
+
+def html_report(facts: RunFacts) -> str:
+    """A self-contained page: it has no script and fetches nothing."""
+    page = RunPage(facts)
+    style = asset("page.css")
+    names = _names(page) | {
+        "style": style,
+        "style_hash": csp_hash(style),
+        "diagram": page.diagram,
+    }
+    return render("report.html", names)
+
+
+def markdown_report(facts: RunFacts) -> str:
+    """A run as a Markdown document, to be read in a pull request or an issue."""
+    page = RunPage(facts)
+    return render("report.md", _names(page) | {"mermaid": mermaid(page.drawing)})
+
+
+def _names(page: RunPage) -> dict[str, object]:
+    calls = sum(len(step.calls) for step in page.steps.all[-MOST_STEPS:])
+    each = min(max(ROOM // max(2 * calls, 1), LEAST), MOST)
+    return {
+        "page": page,
+        "texts": Texts(SHOWN, VERSION, each, INPUT),
+        "earlier": max(len(page.steps.all) - MOST_STEPS, 0),
+        "most_versions": MOST_VERSIONS,
+    }
+
+
+def csp_hash(text: str) -> str:
+    """The source expression of an inline style or script in a Content-Security-Policy."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+REPORTS: Mapping[str, Callable[[RunFacts], str]] = {".html": html_report, ".md": markdown_report}
+"""The writer for each file extension."""

@@ -10,7 +10,7 @@ from loopkit.engine.events import Event, Failed, Intended, Replied
 from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.text import plural
-from loopkit.views.plan.figures import usd
+from loopkit.views.plan.plan_as_text import usd
 
 PastRun = tuple[RunState, Sequence[Event]]
 """The state of a run, and its events."""

@@ -1,33 +1,59 @@
-"""The plan as data: bounds, the agents with their first prompts, the commands."""
+"""The plan as data: bounds, the agents with their first prompts, the commands.
+
+The typical cost of a run: the shortest path to a success with each number of revisions.
+
+Assumed sizes of prompts in tokens: their known parts, and answers of one length.
+
+Sizes of prompts: how many characters each attempt and each judge was sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, count, islice
+from math import ceil
 from typing import Any
 
-from loopkit.agents.model.answer_caps import answer_caps, longest_answer, needs_caps
-from loopkit.agents.model.pricing import assumed_window, cached_share, dearest_call
-from loopkit.engine.state import RunState
-from loopkit.engine.template_values import render
-from loopkit.language import (
-    AgentState,
-    ChildrenState,
-    CommandState,
-    CommandTool,
-    Machine,
-    ModelAgent,
+from loopkit.agents.model.pricing import (
+    answer_caps,
+    assumed_window,
+    cached_share,
+    dearest_call,
+    longest_answer,
+    needs_caps,
+    usual_cost,
 )
-from loopkit.language.agents.agent import AgentBase
-from loopkit.language.template import TemplateError
-from loopkit.machine.asked import ToolAsked
-from loopkit.machine.known_inputs import Given, child_counts, definition_key, partial_child_input
-from loopkit.machine.program import Program
-from loopkit.proof.bounds import Analysis, Bounds, Price, explore
-from loopkit.views.plan.sizes import Sizes
-from loopkit.views.plan.typical import ANSWER_TOKENS, Typical, Typically
+from loopkit.engine.events import Entered, Event, Intended
+from loopkit.engine.findings import Finding
+from loopkit.engine.payloads import PromptSize
+from loopkit.engine.state import RunState
+from loopkit.engine.template_values import plain_finding, render
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import AgentBase, KeepTurns
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.tools import CommandTool
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.kinds import AgentState, CommandState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.edges import Edge
+from loopkit.machine.flow import readable
+from loopkit.machine.graph import artifact_of
+from loopkit.machine.inputs import Given, child_counts, definition_key, partial_child_input
+from loopkit.machine.program import AgentAsked, Program, RulesAsked, ToolAsked
+from loopkit.machine.scope import FOUND
+from loopkit.proof.bounds.agent_calls import AgentCalls, Price
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds, Visit, Way
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.text import plural
+from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.judges.prompt import form_of, judge_prompt
 
 MOST_FOLLOWED = 50_000
 """Configurations that are explored to find the shortest paths."""
@@ -63,14 +89,21 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildPlan:
-    """The runs that a state starts."""
+class Typical:
+    """A run that succeeds after a number of revisions."""
 
-    plan: Plan
-    """The plan of each of them."""
-    fewest: int
-    most: int
-    """The number of runs."""
+    revisions: int
+    calls: int
+    by_state: Mapping[str, float | None]
+    """USD; None if a price is unknown."""
+
+    children: Mapping[str, int]
+    """How many runs of other machines each state starts."""
+
+    @property
+    def usd(self) -> float | None:
+        known = [usd for usd in self.by_state.values() if usd is not None]
+        return sum(known) if len(known) == len(self.by_state) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +133,20 @@ class Plan:
     many numbers: the first few, one of the others, and the largest."""
     children: Mapping[str, ChildPlan]
     """The runs that its states start, by the names of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """The runs that a state starts."""
+
+    plan: Plan
+    """The plan of each of them."""
+    fewest: int
+    most: int
+    """The number of runs."""
+
+
+ANSWER_TOKENS = 1_000
 
 
 def plan_of(
@@ -308,3 +355,331 @@ def _fill_in(program: Program, inputs: Mapping[str, Any], state: str, text: str)
     except TemplateError:
         # It uses an input that is not known yet.
         return None
+
+
+_Place = tuple[str, str, str, int]
+"""A state, and the agent, the validator and the rule of a call in it."""
+
+
+class Typically:
+    """Costs of calls with prompts and answers of the assumed sizes."""
+
+    def __init__(
+        self, program: Program, sizes: Sizes, children: Mapping[str, Typical | None]
+    ) -> None:
+        """`children` are the typical runs of other machines, by the states that start them.
+
+        They are None if no such run succeeds.
+        """
+        self._program = program
+        self._sizes = sizes
+        self._children = children
+        self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
+
+    def of(self, revisions: int, way: Way) -> Typical:
+        """The typical cost of the calls on a path."""
+        by_state: dict[str, float | None] = {}
+        calls = 0
+        for state, number, usd in self.calls(way):
+            before = by_state.get(state, 0.0)
+            by_state[state] = None if usd is None or before is None else before + usd
+            calls += number
+        started = {v.state: v.children for v in way if v.state in self._children}
+        return Typical(revisions, calls, by_state, started)
+
+    def call(self, state: str, work: AgentCalls, revised: int) -> float | None:
+        """The cost of one answer after a number of revisions of its artifact.
+
+        For a state that starts runs, the mean cost of one of their calls.
+        """
+        if state in self._children:
+            return self._call_of_child(state, work)
+        key = (state, work.agent, work.place, work.rule)
+        if key not in self._each:
+            self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
+        coming, known = self._each[key]
+        known.extend(islice(coming, max(0, revised + 1 - len(known))))
+        return known[min(revised, len(known) - 1)]
+
+    def _call_of_child(self, state: str, work: AgentCalls) -> float | None:
+        typical = self._children[state]
+        if typical is None or typical.usd is None or not typical.calls:
+            return None
+        return work.usual_calls * typical.usd / typical.calls
+
+    def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
+        """(state, number, USD) of the calls on a path, in order."""
+        walk = _Walk(self._program, self._sizes)
+        for visit in way:
+            if visit.state in self._children:
+                if visit.children:
+                    yield self._children_at(visit)
+                continue
+            for usd in walk.costs(visit):
+                yield visit.state, 1, usd
+
+    def _children_at(self, visit: Visit) -> tuple[str, int, float | None]:
+        typical = self._children[visit.state]
+        if typical is None:
+            return visit.state, 0, None
+        usd = None if typical.usd is None else typical.usd * visit.children
+        return visit.state, typical.calls * visit.children, usd
+
+
+class Sizes:
+    """Sizes of everything that runs of a machine send, with as much of the input as is known."""
+
+    def __init__(
+        self, program: Program, inputs: Mapping[str, Any], answer: int, *, is_limited: bool
+    ) -> None:
+        """`answer` is the assumed number of tokens of an answer, unless its agent allows fewer."""
+        self.findings = ceil(answer / FINDINGS_SHARE)
+        self._answer = answer
+        self._is_limited = is_limited
+        self._program = program
+        self._prompts: dict[tuple[str, str], int] = {}
+        self._asked: dict[tuple[str, str, int, bool], int] = {}
+        self._input = inputs
+        artifacts, states = program.graph.artifacts, program.graph.states
+        self._written = {
+            **dict.fromkeys(("report", "reports"), answer),
+            **{name: self.artifact_size(name) for name in states},
+            **{name: max(map(self.artifact_size, by)) for name, by in artifacts.items()},
+        }
+
+    def answer(self, agent: ModelAgent, model: str) -> int:
+        """The size of an answer: the assumed size, or the maximum of the model if that is less."""
+        longest = longest_answer(agent, model, is_limited=self._is_limited)
+        return self._answer if longest is None else min(self._answer, longest)
+
+    def artifact_size(self, state: str) -> int:
+        """The size of the artifact of a state."""
+        agents = self._program.machine.agents_at(state)
+        lengths = [
+            self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
+        ]
+        return max(lengths, default=self._answer)
+
+    def prompt(self, state: str, text: str) -> int:
+        """The size of a template, filled in with the input, and with answers for artifacts."""
+        key = (state, text)
+        if key not in self._prompts:
+            self._prompts[key] = self._prompt_size(state, text)
+        return self._prompts[key]
+
+    def _prompt_size(self, state: str, text: str) -> int:
+        template = self._program.template(text)
+        written = {**self._written, "previous": self.artifact_size(state)}
+        names: dict[str, object] = {
+            **{name: self._words(written.get(name, self.findings)) for name in template.names},
+            **dict.fromkeys(_NUMBERS, 1),
+            **{name: [self._finding()] for name in FOUND},
+            "input": self._inputs(),
+        }
+        try:
+            return tokens_of(template.render(names))
+        except TemplateError:
+            # It uses fields that only a run knows, or an input that is not known.
+            paths = {path[:2] for path in template.paths if path[0] in {*written, "input"}}
+            return tokens_of(text) + sum(written.get(path[0], self._answer) for path in paths)
+
+    def feedback(self, edge: Edge) -> int:
+        """The size of the feedback that a revise edge gives the author."""
+        return self.findings if edge.feedback is None else self.prompt(edge.target, edge.feedback)
+
+    def judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
+        """The size of a judge's prompt, with the schema of its answer and, if `again`, its earlier
+        findings."""
+        key = (state, validator, number, again)
+        if key not in self._asked:
+            asked = self._program.plans[state].rules
+            assert asked is not None
+            rules = {(name, index): rule for name, index, rule in asked.judges}
+            self._asked[key] = self._question(state, asked, rules[validator, number], again=again)
+        return self._asked[key]
+
+    def _question(self, state: str, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
+        machine, levels = self._program.machine, rules.levels
+        found = Finding(id="0" * 8, message=self._words(self.findings), severity=levels.worst)
+        known = (found,) if again else ()
+        form = form_of(
+            rule, machine.agents[rule.judge], levels, machine.patterns, known, machine.origins
+        )
+        schema = tokens_of(json.dumps(form.schema)) if form.schema else 0
+        judged = rules.state.validate_
+        artifact = JudgedArtifact(judged, self._words(self._written.get(judged, self._answer)))
+        try:
+            asked = judge_prompt(rule, artifact, {"input": self._inputs()}, form)
+            return schema + tokens_of(asked)
+        except TemplateError:
+            return schema + self.prompt(state, rule.prompt or "")
+
+    def _finding(self) -> dict[str, object]:
+        found = Finding(id="", message=self._words(self.findings), severity="")
+        return plain_finding(found, self._program.report_items)
+
+    def _inputs(self) -> object:
+        return readable(dict(self._input), self._program.input_type)
+
+    def _words(self, tokens: int) -> str:
+        length = tokens * BYTES_A_TOKEN
+        return (_WORD * (length // len(_WORD) + 1))[:length]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A run on its path: the prompts that were sent in each state."""
+
+    program: Program
+    sizes: Sizes
+    revised: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """The number of revisions of each author."""
+    authors: dict[str, str] = field(default_factory=dict)
+    """The last author of each artifact."""
+    turns: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The tokens of each prompt to an agent in a state, oldest first."""
+
+    def costs(self, visit: Visit) -> Iterator[float | None]:
+        """The cost in USD of each call on a visit."""
+        entered = visit.entered_by
+        if entered is not None and entered.back:
+            self.revised[visit.state] += 1
+        if (artifact := artifact_of(self.program.machine, visit.state)) is not None:
+            self.authors[artifact] = visit.state
+        for work in visit.asked:
+            agent = self.program.machine.agents[work.agent]
+            if not isinstance(agent, ModelAgent):
+                yield agent.call_usd
+            elif visit.state in self.program.graph.judges:
+                yield self._judge(visit.state, work, agent)
+            else:
+                yield from self._author(visit.state, entered, work.agent, agent)
+
+    def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
+        """The cost in USD of all calls for one work: at first, and after each revision."""
+        graph = self.program.graph
+        judged = self.program.machine.states[name].judges
+        authors = graph.artifacts.get(judged or "", (name,))
+        back = next((edge for edge in graph.edges if edge.back and edge.target in authors), None)
+        for number in count() if back is not None else (0,):
+            entered = back if number and judged is None else None
+            if judged is not None:
+                self.authors[judged] = authors[0]
+                self.revised[authors[0]] = number
+            costs = list(self.costs(Visit(name, entered, (work,))))
+            known = [usd for usd in costs if usd is not None]
+            yield sum(known) if len(known) == len(costs) else None
+
+    def _author(
+        self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
+    ) -> Iterator[float | None]:
+        turns, asked = self.turns[name, asks], self.program.plans[name].agents[asks]
+        sent = self._turn(name, entered, agent)
+        resent = [] if agent.session == "fresh" else _resent_turns(turns, agent)
+        turns.append(sent)
+        model = self._model(agent, name)
+        answer = self.sizes.answer(agent, model)
+        again = sum(turn + agent.usual_calls * answer for turn in resent)
+        schema = tokens_of(json.dumps(asked.schema)) if asked.schema else 0
+        for number in range(agent.usual_calls):
+            # The arguments of a tool are sent again with its result, which is short.
+            whole = again + sent + schema + _tool_tokens(agent, asked) + number * answer
+            yield self._usd(agent, model, whole)
+
+    def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
+        """The tokens of the prompt itself, with the feedback of a revision."""
+        state = self.program.machine.states_of(AgentState)[name]
+        prompt = self.sizes.prompt(name, state.prompt)
+        if entered is None or not entered.back:
+            return prompt
+        feedback = self.sizes.feedback(entered)
+        if agent.session != "fresh":
+            return feedback
+        named = self.program.template(state.prompt).names
+        previous = 0 if "previous" in named else self.sizes.artifact_size(name)
+        return prompt + previous + (0 if "feedback" in named else feedback)
+
+    def _judge(self, name: str, work: AgentCalls, agent: ModelAgent) -> float | None:
+        author = self.authors.get(self.program.graph.judges[name].validate_, name)
+        again = self.revised[author] > 0
+        sent = self.sizes.judge(name, work.place, work.rule, again=again)
+        return self._usd(agent, self._model(agent, author), sent)
+
+    def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
+        whole = sent + tokens_of(agent.system_prompt)
+        return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
+
+    def _model(self, agent: ModelAgent, author: str) -> str:
+        """The model of the rung that is asked; the first, if the ladder climbs when work stalls."""
+        return agent.model_after(self.revised[author] if agent.climb == "revision" else 0)
+
+
+def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
+    """The tokens of the descriptions of an agent's tools."""
+    if agent.tool_use == "runner":
+        return 0
+    return sum(
+        tokens_of(json.dumps([name, one.tool.description, one.schema]))
+        for name, one in asked.tools.items()
+    )
+
+
+def _resent_turns(turns: list[int], agent: Agent) -> list[int]:
+    """The turns of a kept session that are sent again; the first says what the task is."""
+    if isinstance(agent.session, KeepTurns) and len(turns) > agent.session.keep:
+        return [turns[0], *turns[-agent.session.keep :]]
+    return turns[:]
+
+
+BYTES_A_TOKEN = 4
+FINDINGS_SHARE = 4
+"""The findings of a judge are assumed to be shorter than an answer by this factor."""
+_WORD = "word "
+
+
+def tokens_of(text: str) -> int:
+    return ceil(len(text.encode()) / BYTES_A_TOKEN)
+
+
+_NUMBERS = ("revision", "max_revisions", "attempt")
+
+MOST_PROMPTS = 20
+"""How many prompts are listed, the last ones."""
+PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
+
+
+def prompt_lines(events: Iterable[Event]) -> Iterator[str]:
+    """The largest call of each attempt and of each judge's round, in the order of the run."""
+    sizes = _by_work(events)
+    if not sizes:
+        return
+    yield "prompts:"
+    if (earlier := len(sizes) - MOST_PROMPTS) > 0:
+        yield f"  … {plural(earlier, 'earlier one')}"
+    for work, calls in list(sizes.items())[-MOST_PROMPTS:]:
+        often = f", {plural(len(calls), 'call')}" if len(calls) > 1 else ""
+        yield f"  {work}: {_in_words(max(calls, key=lambda size: size.total))}{often}"
+
+
+def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
+    """The sizes of the prompts of each piece of work, by its name."""
+    sizes: dict[str, list[PromptSize]] = {}
+    attempt = 0
+    for event in events:
+        match event:
+            case Entered():
+                attempt = event.attempt
+            case Intended(role="author") if event.size.total:
+                sizes.setdefault(f"{event.state}, attempt {attempt}", []).append(event.size)
+            case Intended(role="judge") if event.size.total:
+                work = f"{event.state} ({event.asked_at}), round {attempt}"
+                sizes.setdefault(work, []).append(event.size)
+            case _:
+                pass
+    return sizes
+
+
+def _in_words(size: PromptSize) -> str:
+    parts = [f"{name} {getattr(size, key):,}" for key, name in PARTS.items() if getattr(size, key)]
+    beside = f" ({', '.join(parts)})" if parts else ""
+    return f"{plural(size.total, 'character', ',')}{beside}"

@@ -1,0 +1,810 @@
+"""`loopkit run --batch`: a machine for every line of a file.
+
+Driving a batch: so many lines at a time, each as a run of its own.
+
+The texts about a batch: one line while it runs, and a few when it stops.
+
+The lines of a batch: each a JSON object with the inputs of one run.
+
+Warnings, before a run starts, about secrets that the run would store.
+
+The results of a batch: a line of JSON for each run that ended, the first one first.
+
+Shared files: what lines of a batch that run at the same time would write over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import click
+
+from loopkit.agents.players import refuse_unplayable
+from loopkit.app import App, Script
+from loopkit.cli import terminal
+from loopkit.cli.driving import Interruption
+from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say
+from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.limits import Account
+from loopkit.drive.notify import notify, outcome_of
+from loopkit.engine.records import Record, Usage, read_record
+from loopkit.engine.state import RunState
+from loopkit.journal.errors import RunBusy, RunUnreadable
+from loopkit.journal.files import state_folder
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.inclusion import digest_of
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.load import Loaded
+from loopkit.language.machine import Machine
+from loopkit.language.template.rendering import parse
+from loopkit.machine.graph import writers
+from loopkit.machine.inputs import complete_input
+from loopkit.outside.redaction import ordinary_values, secret_finder
+from loopkit.text import WIDTH, plural
+from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.run_ids import BATCH_CHARS
+from loopkit.views.amounts import duration, money, usage_text
+
+LIVE_S = 0.5
+PLAIN_S = 10.0
+PARALLEL = 4
+OWN_FOLDER = "give each line a folder of its own with `workspace: {path: 'work/{{ input.NAME }}'}`"
+
+
+def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--batch`, `--parallel`, `--key` and `-o`."""
+    for option in (
+        click.option(
+            "-o", "results", type=click.Path(path_type=Path), metavar="FILE",
+            help="With --batch: the file for results, one JSON object per line. Default: stdout.",
+        ),
+        click.option(
+            "--key", default="", metavar="PATH",
+            help="With --batch: the input that identifies a line. Default: its number.",
+        ),
+        click.option(
+            "--parallel", type=click.IntRange(1, 1000), metavar="N",
+            help=f"With --batch: how many lines to run at the same time. Default: {PARALLEL}.",
+        ),
+        click.option(
+            "--batch", type=click.Path(path_type=Path), metavar="FILE",
+            help="Run MACHINE for each line of this file, a JSON object with inputs.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
+    """Raise Stop if an option is given that only a batch has."""
+    given = {"--parallel": parallel, "--key": key, "-o": results}
+    if stray := next((option for option, value in given.items() if value), None):
+        remedy = "add `--batch FILE`"
+        if stray == "-o":
+            remedy += ", or redirect stdout, where the result goes"
+        raise Stop(USAGE, f"error: `{stray}` is only for batches: {remedy}")
+
+
+def refuse_with_batch(record_file: Path | None, output: str) -> None:
+    """Raise Stop if an option is given that a batch does not have."""
+    if record_file is not None:
+        raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
+    if output == "jsonl":
+        raise Stop(USAGE, "error: a batch prints results, not events: leave out `--output jsonl`")
+
+
+class BatchProgress(Watcher):
+    """One line with the progress of the batch: redrawn at a terminal, else printed now and then."""
+
+    def __init__(self, driver: BatchDriver, *, is_live: bool) -> None:
+        self._driver = driver
+        self._is_live = is_live
+        self._started = time.monotonic()
+        self.erased = ERASE if is_live else ""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        ticking = asyncio.get_running_loop().create_task(self._tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            with suppress(OSError):
+                self._draw("")
+
+    async def _tick(self) -> None:
+        with suppress(OSError):
+            while True:
+                await asyncio.sleep(LIVE_S if self._is_live else PLAIN_S)
+                told = status(self._driver, time.monotonic() - self._started)
+                if self._is_live:
+                    self._draw(told[: (columns_of(sys.stderr) or WIDTH) - 1])
+                else:
+                    terminal.say(told)
+
+    def _draw(self, line: str) -> None:
+        if self._is_live:
+            sys.stderr.write(f"\r{line}{REST}\r" if line else ERASE)
+            sys.stderr.flush()
+
+
+def run_batch(
+    loaded: Loaded,
+    batch: Batch,
+    parallel: int,
+    max_cost: float | None,
+    script: Script | None,
+    output: str,
+    notifier: tuple[str, ...],
+) -> int:
+    """Run the unfinished lines of a batch; the exit code."""
+    if not batch.inputs.is_file():
+        what = (
+            "is not a regular file, but has to be read twice"
+            if batch.inputs.exists()
+            else "is not there"
+        )
+        raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
+    if batch.key and (fault := key_fault(loaded.machine, batch.key)):
+        raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
+    limits = {} if max_cost is None else {"cost_usd": max_cost}
+    refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
+    warn_of_secrets(loaded.machine, batch.shared)
+    if parallel > 1:
+        _refuse_shared_files(loaded.machine)
+    account = Account(limits, "the batch")
+
+    async def drive(results: Results, interruption: Interruption) -> int:
+        async with App.open(state_folder(), notify=notifier) as app:
+            driver = BatchDriver(app, loaded, batch, results, account, script)
+            await _drive(driver, parallel, output, interruption)
+        return interruption.code if interruption.signal else _code(driver)
+
+    with (
+        _errors_reported(),
+        open_results(batch.results, batch.name) as results,
+        Interruption() as interruption,
+    ):
+        return asyncio.run(drive(results, interruption))
+
+
+async def _drive(
+    driver: BatchDriver, parallel: int, output: str, interruption: Interruption
+) -> None:
+    watcher = Watcher()
+    if output != "quiet":
+        watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
+    interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
+    await driver.survey()
+    _say(driver.tally.news())
+    try:
+        with watcher.running():
+            await driver.drive(parallel)
+    finally:
+        _say(driver.tally.news() if output == "quiet" else last_lines(driver))
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        terminal.say(fit_to_terminal(line, sys.stderr))
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    try:
+        with terminal.report_errors():
+            yield
+    except UnfitResults as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    except NotWritten as error:
+        raise Stop(terminal.ERROR, f"error: {error}") from error
+    except BrokenPipeError as error:
+        told = "error: stdout was closed; run the same command again to continue"
+        raise Stop(terminal.ERROR, told) from error
+    except OSError as error:
+        raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
+
+
+def _refuse_shared_files(machine: Machine) -> None:
+    """Raise Stop where lines that run at the same time write one file; warn where they may."""
+    shared = list(shared_files(machine))
+    for state, file in shared:
+        if file:
+            told = f"error: lines that run at the same time would all write `{file}` (`{state}`)"
+            raise Stop(USAGE, f"{told}: {OWN_FOLDER}, or add `--parallel 1`")
+    if shared:
+        names = ", ".join(f"`{state}`" for state, _ in shared)
+        told = f"warning: lines that run at the same time share one folder in {names}"
+        told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
+        terminal.say(fit_to_terminal(told, sys.stderr))
+
+
+def _code(driver: BatchDriver) -> int:
+    """The exit code: the limit of the batch, then who waits, then what can be resumed."""
+    tally: Tally = driver.tally
+    if driver.account.reached:
+        return terminal.LIMIT
+    if tally.stopped[WAITING]:
+        return terminal.WAITING
+    if tally.stopped["limit"]:
+        return terminal.LIMIT
+    if tally.stopped.total():
+        return terminal.ERROR
+    failed = any(not success for _, success in tally.ended) or tally.refused
+    return terminal.FAILURE if failed else terminal.OK
+
+
+MOST_TOLD = 20
+"""The maximum number of lines named in one report."""
+
+
+@dataclass
+class Tally:
+    """The results of the lines so far."""
+
+    lines: int = 0
+    refused: int = 0
+    ended: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """By outcome, and whether that is a success."""
+    before: int = 0
+    """The number of lines that had ended before the batch was run."""
+    elsewhere: int = 0
+    """The number of those that had another definition of the machine."""
+    stopped: Counter[str] = field(default_factory=Counter)
+    """Runs that did not end, by `waiting` or the reason of their suspension."""
+    _news: list[str] = field(default_factory=list)
+    _told: int = 0
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Count a line that is not run."""
+        self.refused += 1
+        self.report(number, reason)
+
+    def report(self, number: int, told: str) -> None:
+        """Say something about a line."""
+        self._told += 1
+        if len(self._news) < MOST_TOLD:
+            self._news.append(f"line {number}: {told}")
+
+    def news(self) -> list[str]:
+        """The messages about lines since the last call; of very many the first ones."""
+        news, more = self._news, self._told - len(self._news)
+        self._news, self._told = [], 0
+        return [*news, f"and {more:,} more"] if more else news
+
+    def end(self, outcome: str | None, success: bool | None) -> None:
+        """Count a run that ended; one without an outcome was cancelled."""
+        self.ended[outcome or "cancelled", bool(success)] += 1
+
+
+class BatchDriver:
+    """Runs the unfinished lines of a batch. It can be stopped like a run."""
+
+    def __init__(
+        self,
+        app: App,
+        loaded: Loaded,
+        batch: Batch,
+        results: Results,
+        account: Account,
+        script: Script | None = None,
+    ) -> None:
+        self.tally = Tally()
+        self.account = account
+        self.stopping = False
+        self._app = app
+        self._loaded = loaded
+        self._batch = batch
+        self._results = results
+        self._script = script
+        self._driven: dict[str, ActiveRun] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of lines that are running."""
+        return len(self._driven)
+
+    def stop(self) -> None:
+        """Start no further line, and stop the running ones as a single run is stopped."""
+        self.stopping = True
+        for active in self._driven.values():
+            active.stop()
+
+    async def survey(self) -> None:
+        """Check all lines before anything is spent: their faults, and what was spent before.
+
+        Raises OSError and JournalError.
+        """
+        for result in self._results.known.values():
+            # Includes lines that were removed since: their money is spent.
+            self.account.book(result.usage)
+        for line in self._batch.lines():
+            self.tally.lines += 1
+            if isinstance(line, RefusedLine):
+                self.tally.refuse(line.number, line.reason)
+            elif (known := self._results.known.get(line.run)) is not None:
+                if known.digest != line.digest:
+                    self.tally.refuse(line.number, _change_message(line))
+                    continue
+                self.tally.before += 1
+                self.tally.elsewhere += known.definition != self._loaded.digest
+                self.tally.end(known.outcome, known.success)
+            elif await self._app.journal.has(line.run):
+                await self._look_at(line)
+
+    async def _look_at(self, line: Line) -> None:
+        """Count what a run of this batch has spent whose result is not written."""
+        try:
+            state = await self._app.state_of(line.run)
+        except RunUnreadable as error:
+            self.tally.refuse(line.number, str(error))
+            return
+        self.account.book(await self._app.commitment_of(state))
+        if digest_of_input(state.input) != line.digest:
+            self.tally.refuse(line.number, _change_message(line))
+
+    async def drive(self, parallel: int) -> None:
+        """Run every line that has not ended, so many at a time; raises what stopped the batch."""
+        lines = self._batch.lines()
+        workers = (self._work(lines) for _ in range(parallel))
+        ended = await asyncio.gather(*workers, return_exceptions=True)
+        if failure := next(filter(None, ended), None):
+            raise failure
+
+    async def _work(self, lines: Iterator[Line | RefusedLine]) -> None:
+        for line in lines:
+            if self.stopping or self.account.reached:
+                return
+            if isinstance(line, Line) and line.run not in self._results.known:
+                try:
+                    await self._run(line)
+                except Exception:
+                    # Running lines are finished first: their calls may be paid for already.
+                    self.stop()
+                    raise
+
+    async def _run(self, line: Line) -> None:
+        try:
+            active = await self._active(line)
+        except RunBusy as busy:
+            self.tally.refuse(line.number, str(busy))
+            return
+        if active is None:
+            return
+        self._driven[line.run] = active
+        try:
+            if self.stopping:
+                active.stop()
+            with self.account.driving(active):
+                state = await self._app.drive(active)
+        finally:
+            del self._driven[line.run]
+        if fault := await notify(active):
+            self.tally.report(line.number, fault)
+        self._note(line, state)
+
+    async def _active(self, line: Line) -> ActiveRun | None:
+        """The run of a line, to be driven; none where there is nothing to drive."""
+        if not await self._app.journal.has(line.run):
+            return await self._app.start(self._loaded, line.input, self._script, run=line.run)
+        try:
+            state = await self._app.state_of(line.run)
+        except RunUnreadable:
+            return None
+        if digest_of_input(state.input) != line.digest:
+            return None
+        if state.is_over:
+            self._note(line, state)
+            return None
+        return await self._app.resume(line.run)
+
+    def _note(self, line: Line, state: RunState) -> None:
+        if state.is_over:
+            self._results.add(line, state)
+            ended = state.finished
+            self.tally.end(ended.outcome if ended else None, ended.success if ended else False)
+        elif state.suspended is not None:
+            self.tally.stopped[state.suspended.reason] += 1
+            if state.suspended.reason != "interrupted" and not self.account.reached:
+                self.tally.report(line.number, state.suspended.message)
+        else:
+            self.tally.stopped[state.status] += 1
+
+
+def _change_message(line: Line) -> str:
+    what = "its inputs have" if line.key == str(line.number) else f"the inputs of `{line.key}` have"
+    return (
+        f"{what} changed since its run {line.run} began; restore them, or run the batch "
+        "with another `-o`"
+    )
+
+
+MINUTE_S = 60
+WAITING = "waiting"
+"""The status of runs that wait for a person, beside the reasons for a suspension."""
+
+
+def status(driver: BatchDriver, elapsed_s: float) -> str:
+    """The progress of a running batch: lines, outcomes, cost, rate."""
+    tally, done = driver.tally, _done(driver.tally)
+    parts = _lines(tally)
+    if driver.running:
+        parts.append(f"{driver.running} running")
+    if (used := driver.account.used).cost_usd:
+        parts += money(used)
+    here = done - tally.before - tally.refused
+    if here > 0 and elapsed_s >= 1:
+        rate = here / elapsed_s
+        parts.append(_rate(rate))
+        if left := tally.lines - done:
+            parts.append(f"{duration(left / rate)} left")
+    return " · ".join(parts)
+
+
+def last_lines(driver: BatchDriver) -> Iterator[str]:
+    """The result of a batch, and how to resume it."""
+    tally = driver.tally
+    yield from tally.news()
+    yield " · ".join((*_lines(tally), usage_text(driver.account.used)))
+    if tally.elsewhere:
+        lines = plural(tally.elsewhere, "line", ",")
+        yield (
+            f"{lines} ended before with another version of the machine; "
+            "to run them again, name another file with `-o`"
+        )
+    if tally.stopped[WAITING]:
+        yield "see which runs wait: loopkit runs ls"
+    if tally.lines > _done(tally):
+        yield "to continue, run the same command again"
+    if driver.account.reached:
+        yield "the limit of the batch is reached: raise `--max-cost`"
+
+
+def _lines(tally: Tally) -> list[str]:
+    """The number of lines, and their results."""
+    count = f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"
+    return [count, *_outcomes(tally), *_count_stopped(tally)]
+
+
+def _done(tally: Tally) -> int:
+    return tally.ended.total() + tally.refused
+
+
+def _outcomes(tally: Tally) -> list[str]:
+    told = [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
+    return told + ([f"{tally.refused:,} refused"] if tally.refused else [])
+
+
+def _count_stopped(tally: Tally) -> list[str]:
+    counts: list[str] = []
+    if waiting := tally.stopped[WAITING]:
+        counts.append(f"{waiting:,} waiting for a person")
+    if suspended := tally.stopped.total() - waiting:
+        reasons = ", ".join(sorted(reason for reason in tally.stopped if reason != WAITING))
+        counts.append(f"{suspended:,} suspended ({reasons})")
+    return counts
+
+
+def _rate(a_second: float) -> str:
+    return f"{a_second:,.0f}/s" if a_second >= 2 else f"{a_second * MINUTE_S:,.0f}/min"
+
+
+READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
+"""Keys that may be a part of a run's id as they are."""
+DIGEST_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that can be run."""
+
+    number: int
+    """The first one is 1; empty lines count."""
+    key: str
+    """The value of `--key` in it, or else its number."""
+    run: str
+    """The id of its run."""
+    input: dict[str, Any]
+    """The complete input, defaults included."""
+    digest: str
+    """The digest of that input."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that can't be run, with the reason."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The identity of a batch: the same files with the same key are the same batch at any time."""
+
+    machine: Machine
+    inputs: Path
+    results: Path | None
+    """None for standard output."""
+    shared: Mapping[str, Any]
+    """The inputs of all lines; those in a line take precedence."""
+    key: str = ""
+    """The dotted path of the input by which lines are known, instead of by their numbers."""
+
+    @property
+    def name(self) -> str:
+        """The prefix of the ids of all its runs."""
+        places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
+        # Escaped, because the name of a file need not be UTF-8.
+        digest = digest_of(ascii((*places, self.key)))
+        return f"{self.machine.label}-{digest[:BATCH_CHARS]}"
+
+    def lines(self) -> Iterator[Line | RefusedLine]:
+        """The lines, in order; empty ones are left out. Raises OSError."""
+        # Not kept, however many there are: what they begin is known to the journal.
+        name, seen = self.name, dict[str, int]()
+        with self.inputs.open("rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                if not raw.strip():
+                    continue
+                try:
+                    line = self._line(name, number, raw)
+                except _Unfit as unfit:
+                    yield RefusedLine(number, str(unfit))
+                    continue
+                if (first := seen.setdefault(line.run, number)) != number:
+                    reason = f"line {first} has the same {self.key}, `{line.key}`"
+                    yield RefusedLine(number, reason)
+                else:
+                    yield line
+
+    def _line(self, name: str, number: int, raw: bytes) -> Line:
+        given = _read(raw, is_first=number == 1)
+        try:
+            complete = complete_input(self.machine, {**self.shared, **given})
+        except InvalidInput as error:
+            raise _Unfit("; ".join(fault.message for fault in error.faults)) from error
+        key = _value_at(complete, self.key) if self.key else str(number)
+        place = key if READABLE.fullmatch(key) else digest_of(key)[:DIGEST_CHARS]
+        return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
+
+
+def key_fault(machine: Machine, key: str) -> str:
+    """Why no line can be known by an input, as far as its type says; "" if lines can."""
+    datatype: DataType = parse_record(machine.input)
+    for step in key.split("."):
+        inner = datatype.field(step)
+        if inner is None:
+            is_closed = datatype.schema.get("additionalProperties") is False
+            if not is_closed and datatype.scalar is None and datatype.items is None:
+                return ""
+            hint = did_you_mean(step, datatype.fields or {})
+            return f"there is no input `{key}`" + (f"; {hint}" if hint else "")
+        datatype = inner
+    is_nested = datatype.items is not None or datatype.fields is not None
+    if is_nested or datatype.scalar in ("num", "bool"):
+        return f"the input `{key}` is not a text or a whole number, so it cannot identify lines"
+    return ""
+
+
+class _Unfit(Exception):
+    """A line that is not a valid input; the message says why."""
+
+
+def digest_of_input(complete: Mapping[str, Any]) -> str:
+    """A digest of the input that does not depend on the order of its keys."""
+    return digest_of(json.dumps(complete, sort_keys=True))[:DIGEST_CHARS]
+
+
+def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8-sig" if is_first else "utf-8")
+    except UnicodeDecodeError as error:
+        raise _Unfit(f"it is not UTF-8 text (byte {error.start + 1})") from error
+    data = parse_json(text)
+    if isinstance(data, NoJson):
+        raise _Unfit(f"it is not JSON: {data.reason}")
+    if not isinstance(data, dict):
+        raise _Unfit("it is not a JSON object; write the inputs of the run as one")
+    return data
+
+
+def _value_at(complete: Mapping[str, Any], path: str) -> str:
+    value: object = complete
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise _Unfit(
+            f"its `{path}` is not a text or a whole number, so it cannot identify the line"
+        )
+    return str(value)
+
+
+def warn_of_secrets(machine: Machine, inputs: Mapping[str, Any]) -> None:
+    """Say which inputs look like secrets, and which secrets of the environment can't be hidden."""
+    secret_in = secret_finder(os.environ, machine.key_names)
+    for path, text in _texts(inputs, "input"):
+        if held := secret_in(text):
+            say(
+                f"warning: `{path}` looks like a secret: it has {held}. It is stored, and sent to "
+                "agents, as it is; let a command or an agent read it from its `env` instead"
+            )
+    if ordinary := ordinary_values(os.environ, machine.key_names):
+        say(
+            f"warning: {', '.join(ordinary)}: a value of only letters, or of fewer than 8 "
+            "characters, could be part of any text, so it stays in what is stored and shown"
+        )
+
+
+def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Each text of the input, with where it stands."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, f"{path}[{index}]")
+
+
+LET_GO_S = 2.0
+"""Seconds that are waited for the file. Of a process that was killed, a program that it was about
+to start has it open for a moment longer."""
+
+
+class Result(Record, frozen=True, kw_only=True):
+    """The facts that a batch needs about a line that ended."""
+
+    run: str
+    digest: str
+    """The digest of the line's input."""
+    definition: str
+    """Digest of the definition with which the run ended."""
+    outcome: str | None
+    """The final state; none where the run was cancelled."""
+    success: bool | None
+    usage: Usage
+
+
+class UnfitResults(Exception):
+    """A results file that is not this batch's; the message says why, and what to do."""
+
+
+class Results:
+    """The destination of results, and those that are there already."""
+
+    def __init__(self, stream: BinaryIO, known: Mapping[str, Result]) -> None:
+        self.known = known
+        """The results that were there when the batch began, by run."""
+        self._stream = stream
+
+    def add(self, line: Line, state: RunState) -> None:
+        """Write the result of a run that ended; raises NotWritten and BrokenPipeError."""
+        told = {
+            "line": line.number,
+            "key": line.key,
+            "digest": line.digest,
+            "definition": state.definition,
+            **outcome_of(state),
+        }
+        try:
+            self._stream.write(json.dumps(told, ensure_ascii=False).encode() + b"\n")
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            lost = f"the result of line {line.number} can't be written: {error.strerror}"
+            raise NotWritten(f"{lost}; it is in the journal: run the same command again") from error
+
+
+class NotWritten(Exception):
+    """A result that could not be written; nothing of its run is lost."""
+
+
+@contextmanager
+def open_results(path: Path | None, batch: str) -> Iterator[Results]:
+    """The results of the batch of this name, in a file or on standard output.
+
+    Raises UnfitResults and OSError.
+    """
+    if path is None:
+        yield Results(sys.stdout.buffer, {})
+        return
+    if path.exists() and not path.is_file():
+        raise UnfitResults(f"`{path}` is not a regular file; leave out `-o` for standard output")
+    # Opened to append, so that nothing that is there is ever written over.
+    with path.open("a+b") as stream:
+        _lock(path, stream)
+        yield Results(stream, _read_results(path, stream, batch))
+
+
+def _lock(path: Path, stream: BinaryIO) -> None:
+    """Keep others from writing the file; raises UnfitResults where somebody writes it."""
+    until = time.monotonic() + LET_GO_S
+    while True:
+        try:
+            return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                busy = f"another process is writing `{path}`; wait until it ends"
+                raise UnfitResults(busy) from error
+            time.sleep(LET_GO_S / 100)
+
+
+def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]:
+    """The results in a file. A last line that was cut off while it was written is removed."""
+    known: dict[str, Result] = {}
+    stream.seek(0)
+    for number, raw in enumerate(stream, 1):
+        if not raw.endswith(b"\n"):
+            # Its run has ended, so that it is written again from the journal.
+            os.ftruncate(stream.fileno(), stream.tell() - len(raw))
+            break
+        result = _result(path, number, raw)
+        if not result.run.startswith(f"{batch}-"):
+            raise _unfit(path, number, "is the result of another batch")
+        known[result.run] = result
+    return known
+
+
+def _result(path: Path, number: int, raw: bytes) -> Result:
+    try:
+        return read_record(Result, raw)
+    except (ValueError, RecursionError) as error:
+        raise _unfit(path, number, "is not the result of a batch") from error
+
+
+def _unfit(path: Path, number: int, what: str) -> UnfitResults:
+    return UnfitResults(f"{path}:{number} {what}; name another file with `-o`")
+
+
+class SharedFile(NamedTuple):
+    """A state whose work is in the same folder whatever the input is."""
+
+    state: str
+    file: str
+    """The file that it writes there; empty where only its program knows."""
+
+
+def shared_files(machine: Machine) -> Iterator[SharedFile]:
+    """The states whose runs at the same time overwrite each other's files, or may do."""
+    for name in writers(machine):
+        state = machine.states[name]
+        if state.child is not None:
+            yield SharedFile(name, "")
+            continue
+        if all(map(_is_apart, machine.workspaces_at(name))):
+            continue
+        output = state.output_at(name)
+        file = output.file if output is not None and output.file else ""
+        if not file or not _is_of_line(file):
+            yield SharedFile(name, file)
+
+
+def _is_apart(workspace: Workspace | None) -> bool:
+    """Whether each line has a folder or a tree of its own."""
+    if workspace is None:
+        return False
+    return workspace.isolate != "none" or _is_of_line(workspace.path)
+
+
+def _is_of_line(path: str) -> bool:
+    """Whether a path can be another one for each line."""
+    return "input" in parse(path).names

@@ -1,0 +1,224 @@
+"""The examples at the end of a command's help.
+
+Exit codes, and the messages of commands that failed.
+
+Text for a terminal: wrapped at words, and in colour; for a file or a pipe it stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from loopkit.document.problems import Problem
+
+UNWRAPPED = "\b"
+"""Click leaves the lines of a paragraph that starts so as they are."""
+
+
+def examples(*lines: str) -> str:
+    """An epilog with command lines, each as it can be pasted."""
+    heading = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join([UNWRAPPED, heading, *(f"  {line}" for line in lines)])
+
+
+OK = 0
+FAILURE = 1
+USAGE = 2
+LIMIT = 3
+ERROR = 4
+WAITING = 5
+BUG = 70
+SIGINT = 130
+SIGTERM = 143
+
+
+class Stop(Exception):
+    """Ends a command with an exit code, after a message to stderr."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def say(text: str) -> None:
+    """A text to stderr, where errors and hints go."""
+    click.echo(fit_to_terminal(text, sys.stderr), err=True)
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn errors that a user can cause into a message and an exit code."""
+    try:
+        yield
+    except Exception as error:
+        if (stop := _stop_for(error)) is None:
+            raise
+        raise stop from error
+
+
+def _stop_for(error: Exception) -> Stop | None:
+    """The Stop for an error that a user caused; none for any other error."""
+    # The module of the raised error is loaded; those of other errors may not be.
+    from loopkit.agents.port import Crashed, NotRunnable
+    from loopkit.document.problems import ProblemsFound
+    from loopkit.drive.answers import AnswerRefused
+    from loopkit.journal.errors import JournalError, UnknownRun
+    from loopkit.language.json_schema.equality import NotJudged
+
+    match error:
+        case ProblemsFound():
+            return Stop(USAGE, render_problems(error.problems))
+        case NotRunnable() | AnswerRefused() | UnknownRun():
+            return Stop(USAGE, f"error: {error}")
+        case NotJudged():
+            return Stop(USAGE, f"error: data could not be checked against its type: {error}")
+        case JournalError():
+            return Stop(ERROR, f"error: {error}")
+        case Crashed():
+            doubt = "the call is in doubt now, and the run can be resumed"
+            return Stop(ERROR, f"{error}; {doubt}")
+    return None
+
+
+def render_problems(problems: Sequence[Problem]) -> str:
+    """Problems as text, each with its place, its line and a caret."""
+    from loopkit.document.problems import render
+
+    files = {problem.span.file for problem in problems if problem.span is not None}
+    columns = columns_of(sys.stderr)
+    return render(problems, {file: text_of(file) for file in files}, columns).rstrip("\n")
+
+
+def text_of(file: str) -> str:
+    """The text of a file with a problem, as far as it can be read."""
+    from loopkit.document.problems import MAX_BYTES
+
+    try:
+        with open(file, encoding="utf-8-sig", errors="replace") as stream:
+            # The problem may be that it has no end.
+            return stream.read(MAX_BYTES)
+    except (OSError, ValueError):
+        # Standard input, or a file that was removed: the place is shown without its line.
+        return ""
+
+
+def report_bug(error: Exception) -> None:
+    """Say that this is a bug of loopkit, and print the end of its traceback."""
+    import traceback
+
+    say(f"internal error: {type(error).__name__}: {error}")
+    say(
+        "This is a bug in loopkit. Everything stored is safe; `loopkit resume` may be able to "
+        "continue from there."
+    )
+    click.echo("".join(traceback.format_exception(error)[-4:]).rstrip(), err=True)
+
+
+NARROWEST = 40
+EXCERPT = re.compile(r" *\d* \| |  (?:-->|:::) ")
+"""The beginnings of a line of a file, a caret and a place, which are never broken."""
+COMMAND = re.compile(r"( *\S.*:) +(loopkit \S.*)")
+"""A hint and a command to paste, which has a line of its own where both together are too long."""
+LABELS = re.compile(r"  help: |- ")
+"""The beginnings of a text that is continued under its first word."""
+VERDICT = r"^(?:Verdict of [^:]+: |  \d+: | +\d+\. .*\bverdict = )"
+"""The texts before a verdict: in a report, in earlier rounds, in the path of a plan."""
+COLOURS = (
+    (r"^error(?:\[[\w-]+\])?(?=:)", "red"),
+    (r"^warning(?:\[[\w-]+\])?(?=:)", "yellow"),
+    (r"^note(?:\[[\w-]+\])?(?=:)", "cyan"),
+    (r"^ *\| *(\^+)", "red"),
+    (r"^  help(?=: )", "green"),
+    (rf"{VERDICT}(pass)\b", "green"),
+    (rf"{VERDICT}(fail)\b", "red"),
+    (rf"{VERDICT}(warn|incomplete|infeasible)\b", "yellow"),
+    (r"^\S+: (suspended|waiting|interrupted|cancelled)(?= at |$)", "yellow"),
+    (r"^\S+  +(suspended|waiting|interrupted|cancelled|damaged|unreadable) ", "yellow"),
+    (r": (ok) \(\d+\.\d+ s\)$", "green"),
+    (r": (FAILED) \(\d+\.\d+ s\)$", "red"),
+    (r": (can't be used)$", "red"),
+    (r"(\S+) \(success\)", "green"),
+    (r"(\S+) \(failure\)", "red"),
+    (r"^The cost is (not known):", "yellow"),
+    (r"  (unknown)$", "yellow"),
+)
+"""The coloured parts of a line: as in the progress of a run.
+
+Only a terminal needs them, so they are compiled then."""
+
+
+def echo_wrapped(paragraphs: Iterable[str]) -> None:
+    """Print paragraphs to stdout; what is wrapped goes on under its first word."""
+    for paragraph in paragraphs:
+        click.echo(fit_to_terminal(paragraph, sys.stdout))
+
+
+def fit_to_terminal(text: str, stream: TextIO | None) -> str:
+    """The text, wrapped and coloured for a terminal; unchanged for anything else."""
+    width = columns_of(stream)
+    if width is None:
+        return text
+    rows = (row for line in text.split("\n") for row in wrap(line, width).split("\n"))
+    return "\n".join(map(_colour, rows))
+
+
+def in_colour(row: str, stream: TextIO | None) -> str:
+    """A row of a table: in colour at a terminal, and never broken."""
+    return row if columns_of(stream) is None else _colour(row)
+
+
+def wrap(line: str, width: int) -> str:
+    """A line in several, none longer than `width` but for single words and commands to paste."""
+    text = line.lstrip()
+    if len(line) <= width or text.startswith("loopkit ") or EXCERPT.match(line):
+        return line
+    if hint := COMMAND.fullmatch(line):
+        return f"{wrap(hint[1], width)}\n  {hint[2]}"
+    if not text.strip("─"):
+        return line[:width]
+    margin = " " * (len(line) - len(text))
+    label = LABELS.match(line)
+    hanging = " " * label.end() if label else margin + "  "
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=margin,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def columns_of(stream: TextIO | None) -> int | None:
+    """Columns of the terminal that a stream is; none where it is no terminal."""
+    # A closed stream is None.
+    if stream is None or not stream.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+def _colour(row: str) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb"):
+        return row
+    return "".join(_pieces(row))
+
+
+def _pieces(row: str) -> Iterator[str]:
+    for pattern, colour in COLOURS:
+        if found := re.search(pattern, row):
+            start, end = found.span(found.lastindex or 0)
+            yield row[:start]
+            yield click.style(row[start:end], fg=colour)
+            yield row[end:]
+            return
+    yield row

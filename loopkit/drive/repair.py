@@ -1,0 +1,569 @@
+"""What a resume changes: a machine file, models, prices, options; and the new definition.
+
+Fitting what a run has done into another definition, or everything that does not fit there.
+
+Edges of two definitions: which of them are the same, and what a route has spent by them.
+
+Judges of a state in two definitions: the judge that each answer belongs to now.
+
+Places in a machine file of what a run has taken and spent, and an edge in words.
+
+Facts that guards read of states whose earlier work left something else.
+
+Baselines that another definition wants, and that can't be taken any more.
+
+Limits and caps of a run below what it has used already.
+
+What a run refuses: going on when it is over, limits that are too low, a child's own end.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from loopkit.agents.players import with_models, with_params
+from loopkit.agents.port import NotRunnable
+from loopkit.checks.exits import stuck_ahead, stuck_in_words, stuck_under_total
+from loopkit.checks.references import wrong_options
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
+from loopkit.drive.stored_runs import differences
+from loopkit.engine.changes import apply
+from loopkit.engine.events import Repaired
+from loopkit.engine.state import RunState
+from loopkit.language.datatypes.datatype import DataType, default_fault
+from loopkit.language.inclusion import digest_of
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.load import Loaded, Source, load_resolved, with_definition
+from loopkit.language.machine import Limits, Machine
+from loopkit.language.states.each import EachState
+from loopkit.language.states.state import WorkingState
+from loopkit.language.validators import Rule
+from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.graph import Graph, artifact_of, cap_value
+from loopkit.machine.inputs import complete_input
+from loopkit.machine.program import Program, flat_facts, validators_of, with_places
+from loopkit.text.run_ids import is_child, root_of
+
+CODE = "does-not-fit"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A machine with what a journal keeps of it."""
+
+    machine: Machine
+    resolved: str
+    source: Source | None = None
+    """Where it stands in a file, if it was read from one."""
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.resolved)
+
+    def problem(self, misfit: Misfit) -> Problem:
+        """What does not fit, at its place."""
+        if self.source is None:
+            place = ".".join(map(str, misfit.path))
+            return Problem(CODE, misfit.message, None, place, misfit.help)
+        return self.source.problem(misfit.path, CODE, misfit.message, help=misfit.help)
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What changes when a run is resumed."""
+
+    loaded: Loaded | None = None
+    """The machine of a file, instead of the one that the run has."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Another model for an agent."""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """What a million tokens of that cost."""
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By agent, options by their dotted names; None takes one away."""
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.loaded or self.models or self.prices or self.params)
+
+    def apply_to(self, stored: str) -> Definition:
+        """A stored definition with all changes applied; raises NotRunnable."""
+        machine, resolved, source = load_resolved(stored), stored, None
+        if self.loaded is not None:
+            machine, resolved = self.loaded.machine, self.loaded.resolved
+            source = self.loaded.source
+        machine = with_params(with_models(machine, self.models, self.prices), self.params)
+        for name in self.params:
+            for key, _, message, remedy in wrong_options(machine.model_agents[name].params):
+                raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
+        return Definition(machine, with_definition(resolved, machine), source)
+
+
+def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
+    """The event with which a run goes on with a definition; raises ProblemsFound.
+
+    It has no changes if the run has that definition already.
+    """
+    try:
+        return fit(run, old, wanted.machine, raised).replace(definition=wanted.digest)
+    except NotFitting as error:
+        raise ProblemsFound(wanted.problem(misfit) for misfit in error.misfits) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Something that a run has done and that another definition has no room for."""
+
+    path: DocPath
+    """Where in the other definition."""
+    message: str
+    help: str = ""
+
+
+AS_IT_IS = Mend()
+"""Nothing is to change."""
+
+
+class NotFitting(Exception):
+    """A definition with which a run can't go on; `misfits` are all the reasons."""
+
+    def __init__(self, misfits: list[Misfit]) -> None:
+        super().__init__("; ".join(misfit.message for misfit in misfits))
+        self.misfits = tuple(misfits)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A run, the machine that it has, and the one with which it is to go on."""
+
+    run: RunState
+    old: Machine
+    new: Machine
+    raised: Mapping[str, Any]
+    """Limits that are set for the run together with the new machine."""
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, Graph]:
+        return Graph(self.old), Graph(self.new)
+
+    @cached_property
+    def same(self) -> dict[str, str]:
+        return same_edges(*self.graphs)
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """The new id of each edge that the run knows under another id; empty if it is gone."""
+        edges = (each.edge for waiting in self.run.deferred.values() for each in waiting)
+        known = dict.fromkeys((*self.run.route, *(edge for edge in edges if edge)))
+        return {edge: to for edge in known if (to := self.same.get(edge, "")) != edge}
+
+    @cached_property
+    def input(self) -> dict[str, Any]:
+        """The run's input with what the new machine adds; raises InvalidInput."""
+        given = {name: value for name, value in self.run.input.items() if name in self.new.input}
+        return {**self.run.input, **complete_input(self.new, given)}
+
+    @cached_property
+    def counters(self) -> dict[str, int]:
+        return counters_of_route((self.same[edge] for edge in self.run.route), self.graphs[1])
+
+    @cached_property
+    def released(self) -> tuple[str, ...]:
+        """Limits that were set for the run before, and that the new machine changes."""
+        before, after = self.old.limits, self.new.limits
+        changed = (n for n in self.run.limits if getattr(before, n) != getattr(after, n))
+        return tuple(n for n in changed if n not in self.raised)
+
+    @cached_property
+    def limits(self) -> dict[str, Any]:
+        """The limits that would be in force."""
+        kept = {n: limit for n, limit in self.run.limits.items() if n not in self.released}
+        return {**self.new.limits.model_dump(), **kept, **self.raised}
+
+
+def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) -> Repaired:
+    """The event with which a run goes on with another machine; its digest is still empty.
+
+    Raises NotFitting. Everything ahead of the run is explored from where it stands then.
+    """
+    fitting = Fitting(run, old, new, raised)
+    for rules in (OF_WAY, OF_SPENDING):
+        if misfits := [misfit for rule in rules for misfit in rule(fitting)]:
+            raise NotFitting(misfits)
+    added = {n: v for n, v in fitting.input.items() if n not in run.input or run.input[n] != v}
+    repaired = Repaired(
+        definition="",
+        changes=differences(old, new),
+        edges=fitting.renamed,
+        counters=fitting.counters,
+        tasks=task_moves(run, old, new),
+        input=added,
+        limits=fitting.released,
+    )
+    if misfits := list(_stuck(fitting, repaired)):
+        raise NotFitting(misfits)
+    return repaired
+
+
+def _states(fitting: Fitting) -> Iterator[Misfit]:
+    for name in fitting.run.visits:
+        state = fitting.new.states.get(name)
+        if state is None:
+            message = f"the run has been in `{name}`, which no longer exists"
+            yield Misfit(
+                ("states",), message, "keep the name of every state that the run has been in"
+            )
+        elif state.kind != (kind := fitting.old.states[name].kind):
+            message = f"the run has been in `{name}` as a state of the kind `{kind}`"
+            yield Misfit(("states", name), message, "use another name for the new state")
+
+
+def _agents(fitting: Fitting) -> Iterator[Misfit]:
+    for name in dict.fromkeys(task.agent for task in fitting.run.tasks.values()):
+        if name in fitting.old.agents and name not in fitting.new.agents:
+            message = f"the run has asked `{name}`, which no longer exists"
+            yield Misfit(("agents",), message, "keep its name; everything else about it may change")
+
+
+def _edges(fitting: Fitting) -> Iterator[Misfit]:
+    old, new = fitting.graphs
+    for edge_id in dict.fromkeys(fitting.run.route):
+        edge = old.by_id[edge_id]
+        if edge_id not in fitting.same and edge.source in new.states:
+            message = f"the run took {in_words(edge)}, which no longer exists"
+            remedy = "keep its guard and its target; it may move, and others may come before it"
+            yield Misfit(edge_path(fitting.new, edge), message, remedy)
+
+
+def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
+    for name, times in fitting.run.attempts.items():
+        written = artifact_of(fitting.old, name)
+        if times and name in fitting.new.states and written != artifact_of(fitting.new, name):
+            message = f"the run has `{written}` from `{name}`, which no longer writes it"
+            yield Misfit(("states", name, "output"), message, f"keep `output: {written}`")
+
+
+def _children(fitting: Fitting) -> Iterator[Misfit]:
+    """Children that have begun keep their items, whose keys have to be those of the list."""
+    name = fitting.run.state
+    old, new = fitting.old.states.get(name), fitting.new.states.get(name)
+    begun = fitting.run.children.get(name, {}).values()
+    is_under_way = any(child.started.visit == fitting.run.visit for child in begun)
+    if is_under_way and isinstance(old, EachState) and isinstance(new, EachState):
+        for field in ("each", "key"):
+            if (written := getattr(old, field)) != getattr(new, field):
+                message = f"items of `{name}` have begun, and would be others"
+                remedy = f"keep `{field}: {written}`, or start a new run"
+                yield Misfit(("states", name, field), message, remedy)
+
+
+def _inputs(fitting: Fitting) -> Iterator[Misfit]:
+    try:
+        fitting.input  # noqa: B018 - asked for what it raises
+    except InvalidInput as error:
+        for fault in error.faults:
+            message = f"{fault.message}; the run's input stays what it was"
+            path = ("input", fault.missing) if fault.missing else ("input",)
+            yield Misfit(path, message, "give it a default")
+
+
+def _facts(fitting: Fitting) -> Iterator[Misfit]:
+    for path, name, owner, why in unknown_facts(fitting.run, fitting.graphs[1]):
+        message = f"the guard reads `{name}`, and `{owner}` left {why} in this run"
+        yield Misfit(path, message, f"read it only in `{owner}` itself, or in a new run")
+
+
+def _baselines(fitting: Fitting) -> Iterator[Misfit]:
+    for path in new_baselines(fitting.run, fitting.old, fitting.new):
+        message = "a baseline is taken before the first work, and the run has begun"
+        yield Misfit(path, message, "delete `baseline`, or start a new run")
+
+
+def _caps(fitting: Fitting) -> Iterator[Misfit]:
+    caps = {**fitting.graphs[1].caps, TOTAL: fitting.limits["total_revisions"]}
+    for counter, spent in fitting.counters.items():
+        cap = cap_value(caps[counter], fitting.input)
+        if cap < spent:
+            message = f"the cap is {cap}, but the run has already spent {spent}"
+            yield Misfit(cap_path(fitting.new, counter), message, f"write {spent} or more")
+
+
+def _limits(fitting: Fitting) -> Iterator[Misfit]:
+    before = {**fitting.old.limits.model_dump(), **fitting.run.limits}
+    changed = {n: limit for n, limit in fitting.limits.items() if before.get(n) != limit}
+    changed.pop("total_revisions", None)
+    for name, message in overspent(fitting.run, changed):
+        yield Misfit(("limits", name), message, "raise it")
+
+
+def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
+    run = fitting.run.copy()
+    apply(run, repaired)
+    if not run.state:
+        # The checks of the machine hold from its start.
+        return
+    total = fitting.limits.get("total_revisions")
+    if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
+        message = f"`{stuck.state}` would have no transition left{stuck_in_words(stuck)}"
+        path = ("states", stuck.state, "transitions")
+        yield Misfit(path, message, "add `- {target: STATE}` as the last one")
+
+
+FittingRule = Callable[[Fitting], Iterator[Misfit]]
+OF_WAY: tuple[FittingRule, ...] = (_states, _agents, _edges, _artifacts, _children, _inputs)
+"""Asked first: what the run has used has to exist."""
+OF_SPENDING: tuple[FittingRule, ...] = (_facts, _baselines, _caps, _limits)
+
+_Sort = tuple[str, str, str, str, bool]
+
+
+def same_edges(old: Graph, new: Graph) -> dict[str, str]:
+    """The id in the new graph of every edge of the old one that is still there.
+
+    An edge is known by its source, event, guard and target, wherever it stands. Several edges that
+    have these in common are matched in order.
+    """
+    known = _edges_by_sort(new)
+    return {edge.id: known[at].id for at, edge in _edges_by_sort(old).items() if at in known}
+
+
+def _edges_by_sort(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
+    seen: Counter[_Sort] = Counter()
+    found: dict[tuple[_Sort, int], Edge] = {}
+    for edge in graph.edges:
+        sort = (
+            edge.source,
+            edge.event,
+            " ".join((edge.guard or "").split()),
+            edge.target,
+            edge.back,
+        )
+        found[sort, seen[sort]] = edge
+        seen[sort] += 1
+    return found
+
+
+def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
+    """What a route has spent of each counter of a graph, by the counters that its edges own now."""
+    spent: dict[str, int] = {}
+    edges: Mapping[str, Edge] = graph.by_id
+    for edge in map(edges.__getitem__, route):
+        spent.update(dict.fromkeys(edge.resets, 0))
+        for counter in edge.counters:
+            spent[counter] = spent.get(counter, 0) + 1
+    return spent
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """A judge's place in the panel of a state."""
+
+    validator: str
+    index: int
+    rule: Rule
+    owner: tuple[str, str]
+    """The validator, if it has a name, and the agent that is asked."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.validator}:{self.index}"
+
+
+def task_moves(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
+    """The new name of each task of the current visit whose judge has another place now.
+
+    It is empty if the judge is gone, so that no other judge takes its answer.
+    """
+    before, after = (list(_seats(machine, run.state)) for machine in (old, new))
+    places = dict(_moves(before, after))
+    prefix = f"{run.state}:{run.visit}:judge:"
+    moved: dict[str, str] = {}
+    for task in run.tasks:
+        if task.startswith(prefix):
+            validator, index, *number = task.removeprefix(prefix).split(":")
+            place = places.get(f"{validator}:{index}", "")
+            name = prefix + ":".join((place, *number)) if place else ""
+            if name != task:
+                moved[task] = name
+    return moved
+
+
+def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
+    state = machine.states.get(name)
+    if state is None:
+        return
+    for validator, rules in validators_of(machine, state).items():
+        named = validator if validator in machine.validators else ""
+        for index, rule in enumerate(rules):
+            if rule.asks is not None:
+                yield _Seat(validator, index, rule, (named, rule.asks))
+
+
+def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:
+    """Each place with the new one of the same judge: one with equal words, else the first."""
+    of_words = list(_pair(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
+    gone, taken = {seat.place for seat, _ in of_words}, {heir.place for _, heir in of_words}
+    left = [seat for seat in before if seat.place not in gone]
+    free = [seat for seat in after if seat.place not in taken]
+    for seat, heir in (*of_words, *_pair(left, free, lambda seat: seat.owner)):
+        yield seat.place, heir.place
+
+
+def _pair(
+    before: Iterable[_Seat], after: Iterable[_Seat], key: Callable[[_Seat], object]
+) -> Iterator[tuple[_Seat, _Seat]]:
+    """Those that have a key in common, the first with the first."""
+    free: dict[object, deque[_Seat]] = {}
+    for seat in after:
+        free.setdefault(key(seat), deque()).append(seat)
+    for seat in before:
+        if heirs := free.get(key(seat)):
+            yield seat, heirs.popleft()
+
+
+def edge_path(machine: Machine, edge: Edge) -> DocPath:
+    """Where a state says its edges of the same kind as an edge that it had once."""
+    state = machine.states[edge.source]
+    if edge.event == "limit":
+        return "limits", "then"
+    if edge.event != "done":
+        return "states", edge.source, "on_error"
+    is_next = isinstance(state, WorkingState) and state.next is not None
+    return "states", edge.source, "next" if is_next else "transitions"
+
+
+def cap_path(machine: Machine, counter: str) -> DocPath:
+    """Where the cap of a counter is written."""
+    kind, _, name = counter.partition(":")
+    if counter == TOTAL:
+        return "limits", "total_revisions"
+    if kind == "budget" and name:
+        return "limits", "budgets", name
+    path = Graph(machine).by_id[counter].path
+    written: Any = machine
+    for step in path:
+        written = getattr(written, str(step), None) or written[step]
+    return ("limits", "revisions") if written.max is None else (*path, "max")
+
+
+def in_words(edge: Edge) -> str:
+    """An edge as its author would name it: ``from `check`, `- {revise: draft}` ``."""
+    guard = f"guard: {edge.guard}, " if edge.guard else ""
+    way = "revise" if edge.back else "target"
+    event = "" if edge.event == "done" else f" on `{edge.event}`"
+    return f"`- {{{guard}{way}: {edge.target}}}` out of `{edge.source}`{event}"
+
+
+def unknown_facts(run: RunState, graph: Graph) -> Iterator[tuple[DocPath, str, str, str]]:
+    """The place of each guard, the fact, its state, and what that left instead.
+
+    The state that is at work now is left out: it will leave new facts.
+    """
+    program = Program(graph.machine, "")
+    left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}
+    for edge in graph.edges:
+        for read in sorted(program.guard_names.get(edge.id, ())):
+            owner, _, name = read.partition(".")
+            if owner in left and owner != edge.source:
+                why = _misfit(left[owner], name, program.type_from(owner))
+                if why:
+                    yield (*edge.path, "guard"), read, owner, why
+
+
+def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
+    if name not in left:
+        return "nothing of that name"
+    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
+    if known is None or (value is None and (known.optional or not known.required)):
+        return ""
+    return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
+
+
+_Place = tuple[str, str, str]
+
+
+def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath]:
+    """The place of each validator whose baseline a run that has begun does not have."""
+    # One that the old machine has as well is not taken because the input rules it out.
+    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
+    wanted = set(_baseline_places(new)) - known - set(_baseline_places(old)) if run.state else ()
+    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
+        if validator in new.validators:
+            yield "validators", validator
+        else:
+            yield "states", state, "by", int(validator.removeprefix("by[").removesuffix("]"))
+
+
+def _baseline_places(machine: Machine) -> Iterator[_Place]:
+    for name, state in Graph(machine).judges.items():
+        for validator, rules in validators_of(machine, state).items():
+            for place, rule in with_places(rules):
+                if rule.has_baseline:
+                    yield name, validator, place
+
+
+def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The name of each of these limits that a run has gone beyond, and how far it is."""
+    used = run.committed
+    spent = {
+        "agent_calls": used.agent_calls,
+        "tool_calls": used.tool_calls,
+        # What is only held may turn out to be less.
+        "tokens": used.tokens - used.held_tokens,
+        "cost_usd": None if used.cost_usd is None else used.cost_usd - used.held_usd,
+        "time": used.time_s,
+        "total_revisions": run.counters.get(TOTAL, 0),
+    }
+    for name, limit in limits.items():
+        amount = spent.get(name)
+        if limit is not None and amount is not None and amount > limit:
+            used_up = f"{amount:g} are already used"
+            yield name, f"`limits.{name}` can't be {limit:g} in this run: {used_up}"
+
+
+RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
+
+
+def new_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """New limits of a run as a machine would read them; raises NotRunnable."""
+    limits: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in RAISABLE:
+            raise NotRunnable(f"`{name}` can't be raised; {did_you_mean(name, RAISABLE)}")
+        try:
+            limits[name] = getattr(Limits.model_validate({name: value}), name)
+        except ValueError as error:
+            raise NotRunnable(f"`{value}` is not a value for `limits.{name}`") from error
+    return limits
+
+
+def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
+    """Raise NotRunnable if new limits are used up, or a run could get stuck under them.
+
+    Only the total decides where a run goes; what else is limited ends it wherever it is.
+    """
+    for _, message in overspent(state, limits):
+        raise NotRunnable(message)
+    total = limits.get("total_revisions")
+    if total is not None and (stuck := stuck_under_total(machine, state, total)):
+        raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
+
+
+def refuse_child(run: str, *command: str) -> None:
+    """Raise NotRunnable if a run is a child: a family is ended and removed as a whole."""
+    if is_child(run):
+        line = shlex.join(["loopkit", *command, root_of(run)])
+        raise NotRunnable(f"run `{run}` belongs to `{root_of(run)}`; for the whole family: {line}")
+
+
+def refuse_over(state: RunState) -> None:
+    """Raise NotRunnable if a run has ended."""
+    if state.finished is not None:
+        raise NotRunnable(f"run `{state.run}` has already finished: {state.finished.outcome}")
+    if state.status == "cancelled":
+        raise NotRunnable(f"run `{state.run}` was cancelled")

@@ -1,0 +1,513 @@
+"""The findings ledger: new, recurring, resolved, regressed, and when revising has stalled.
+
+Everything is computed from the rounds of one validate state: one entry for each attempt that it
+judged, judging one attempt again replaces its entry.
+
+Answers of validators -> the findings, the verdict and the reason of one report.
+
+The version of an attempt: one digest of its content, to tell whether two are the same.
+
+Statuses of findings since the last round: new, recurring, regressed, resolved, unseen.
+
+Attribution: the states that have to fix each finding, by what its reviewer says.
+
+Stalls: revising made no progress if the work is the same or the findings repeat.
+
+Several answers of one judge about one artifact -> the answer that counts.
+
+A missing answer never helps the artifact: a fail counts as soon as no missing answer could change
+it, an approval only if every answer that was asked for is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
+from statistics import median_low
+from typing import Literal
+
+from loopkit.engine.findings import (
+    OF_ARTIFACT,
+    OF_CHECK,
+    OF_JUDGE,
+    Answer,
+    Finding,
+    Report,
+    Status,
+    Verdict,
+    latest_resume,
+    with_findings,
+)
+from loopkit.engine.findings import verdict_of as verdict_of_findings
+from loopkit.engine.payloads import Artifact
+from loopkit.engine.records import WORST_CLASS
+from loopkit.engine.rounds import Earlier, what_blocks
+from loopkit.engine.state import RunState
+from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.facts import UNANSWERED, Severities
+from loopkit.language.states.kinds import ValidateState
+from loopkit.machine.graph import Origins
+from loopkit.machine.program import Program
+from loopkit.text import as_nfc
+from loopkit.values import NOTHING, Value, replace
+
+
+def complete(
+    program: Program,
+    run: RunState,
+    name: str,
+    artifact: Artifact,
+    panel: Panel,
+    earlier: Earlier,
+    made_from: dict[str, int],
+) -> Report:
+    """The report of one round, with each finding's status and whether revising has stalled."""
+    asked = program.plans[name].rules
+    assert asked is not None
+    version = version_of(program, run, artifact)
+    if asked.is_by_majority:
+        panel = outvote(panel, asked.levels)
+    answers = panel.answers
+    line = earlier.line
+    before = line.open
+    findings = with_status(merge_findings(answers, asked.levels), line, before)
+    origins = program.graph.origins if program.graph.has_origins else None
+    if origins is not None:
+        findings = attribute(findings, origins, artifact.author)
+    verdict = verdict_of(panel, findings, asked.quorum)
+    report = Report(
+        state=name,
+        artifact=artifact.name,
+        author=artifact.author,
+        attempt=artifact.attempt,
+        version=artifact.version,
+        previous=artifact.previous,
+        attempts=artifact.attempts,
+        phase=artifact.phase,
+        fallback=artifact.fallback_reason,
+        verdict=verdict,
+        made_from=made_from,
+        answers=answers,
+        findings=findings,
+        score=_lowest_score(panel.judges) if panel.judges else None,
+        work=version.digest,
+    )
+    if verdict in UNANSWERED:
+        error_class = worst_class(panel.missing) if verdict == "incomplete" else None
+        return replace(report, error_class=error_class, reason=reason(verdict, panel))
+    if before:
+        resolved, unseen = no_longer_found(findings, before, panel)
+        report = replace(report, resolved=resolved, unseen=unseen)
+    if verdict != "fail":
+        return report
+    if origins is not None:
+        report = replace(report, origin=earliest(findings, origins))
+    is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
+    return replace(report, stalled=True) if is_stall else report
+
+
+def _lowest_score(answers: Iterable[Answer]) -> float | None:
+    lowest: float | None = None
+    for answer in answers:
+        if answer.score is not None:
+            lowest = answer.score if lowest is None else min(lowest, answer.score)
+    return lowest
+
+
+def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
+    """By state, how often those had worked from whose artifacts one was made."""
+    if not program.names_behind.get(artifact.author):
+        return NOTHING
+    return {part.author: part.attempt for part in sources_of(program, run, artifact)}
+
+
+MISSING = ("error", "unparsed")
+_VERDICT = attrgetter("verdict")
+
+
+class Panel(Value, frozen=True):
+    """All answers about one attempt."""
+
+    fixed: tuple[Answer, ...]
+    """The answers of the rules that need no model."""
+    judges: tuple[Answer, ...]
+    """The answer of each judge; empty if they were not asked because a rule blocks."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        return (*self.fixed, *self.judges)
+
+    @property
+    def missing(self) -> tuple[Answer, ...]:
+        """The answers without a verdict, of rules and judges."""
+        return tuple([answer for answer in self.answers if answer.verdict in MISSING])
+
+    def is_short(self, quorum: int | None) -> bool:
+        """Whether a rule gave no verdict, or fewer judges gave one than wanted."""
+        for answer in self.fixed:
+            if answer.verdict in MISSING:
+                return True
+        asked = given = 0
+        for answer in self.judges:
+            if answer.verdict != "not_applicable":
+                asked += 1
+                given += answer.verdict not in MISSING
+        return given < (asked if quorum is None else min(quorum, asked))
+
+
+def outvote(panel: Panel, levels: Severities) -> Panel:
+    """The panel with failing judges outvoted if more judges approve."""
+    against = sum(answer.verdict == "fail" for answer in panel.judges)
+    for_it = sum(answer.verdict in ("pass", "warn") for answer in panel.judges)
+    if not 0 < against < for_it:
+        return panel
+    return Panel(panel.fixed, tuple(_outvote_answer(answer, levels) for answer in panel.judges))
+
+
+def _outvote_answer(answer: Answer, levels: Severities) -> Answer:
+    if answer.verdict != "fail":
+        return answer
+    reason = f"{answer.reason}; it is outvoted" if answer.reason else "it fails, and is outvoted"
+    vetoes = {finding.id for finding in answer.findings if finding.rule == OF_CHECK}
+    return as_advice(answer.replace(reason=reason), levels, but=vetoes)
+
+
+def as_advice(answer: Answer, levels: Severities, but: Container[str] = ()) -> Answer:
+    """The answer in which only the findings with the ids `but` may block."""
+    level = levels.advisory
+    found = (
+        f.with_level(level, blocking=False) if f.blocking and f.id not in but else f
+        for f in answer.findings
+    )
+    return with_findings(answer, found)
+
+
+def settle(
+    answers: Sequence[Answer], earlier: Earlier, state: ValidateState, levels: Severities
+) -> tuple[Answer, ...]:
+    """The answers after `settle_after` rounds: findings that are new by then do not block.
+
+    The worst severity still blocks, and so does a finding that can't be told from known ones.
+    """
+    if state.settle_after is None or len(earlier) < state.settle_after:
+        return tuple(answers)
+    known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
+
+    def settle_finding(finding: Finding) -> Finding:
+        is_new = finding.identified and finding.id not in known
+        settles = is_new and finding.severity != levels.worst
+        return finding.replace(blocking=False) if settles else finding
+
+    return tuple(with_findings(answer, map(settle_finding, answer.findings)) for answer in answers)
+
+
+def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
+    """Each finding once, blocking ones first, the worst first, in the order of the validators.
+
+    A finding that several validators have under one key is taken from the one that grades it worst,
+    with all their names.
+    """
+
+    all_found = [finding for answer in answers for finding in answer.findings]
+    if len(all_found) < 2:
+        return all_found
+
+    def badness(finding: Finding) -> tuple[bool, int]:
+        return not finding.blocking, levels.rank(finding.severity)
+
+    unique: dict[str, Finding] = {}
+    for finding in all_found:
+        known = unique.get(finding.id)
+        if known is None:
+            unique[finding.id] = finding
+            continue
+        names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
+        worst = min(known, finding, key=badness)
+        if known.origins != finding.origins:
+            worst = worst.replace(origins=(*known.origins, *finding.origins))
+        is_shared = finding.key and len(names) > 1
+        unique[finding.id] = worst.replace(reviewers=names) if is_shared else worst
+    return sorted(unique.values(), key=badness)
+
+
+def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
+    """The strictest verdict counts; missing answers make the report incomplete."""
+    found = verdict_of_findings(findings)
+    given = set(map(_VERDICT, panel.answers))
+    if "infeasible" in given:
+        return "infeasible"
+    if found == "fail":
+        return "fail"
+    if panel.is_short(quorum):
+        return "incomplete"
+    if found == "warn":
+        return "warn"
+    return "pass" if "pass" in given else "not_applicable"
+
+
+def worst_class(missing: Iterable[Answer]) -> ErrorClass:
+    """The worst class among missing answers."""
+    classes = {answer.error_class or "content" for answer in missing}
+    return next(error_class for error_class in WORST_CLASS if error_class in classes)
+
+
+def reason(verdict: Verdict, panel: Panel) -> str:
+    """Why a report has no verdict, in the words of the validators that gave none."""
+    if verdict == "incomplete":
+        return "; ".join(f"{answer.validator}: {answer.reason}" for answer in panel.missing)
+    return next(a.reason for a in panel.answers if a.verdict == "infeasible")
+
+
+class Version(Value, frozen=True):
+    """The identity of an attempt's work."""
+
+    digest: str
+    """The digest of the artifact and of the agents' artifacts that it was made from.
+
+    Empty if the files that a program left are not known."""
+    is_whole: bool
+    """Whether the artifact is all of the work. The text of a program is not: it works on files."""
+
+
+def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
+    """The version of an artifact and of what its author made it from."""
+    whole = program.whole_authors
+    is_whole = bool(artifact.tree) or artifact.author in whole
+    if not (artifact.workspace or is_whole):
+        return Version("", is_whole)
+    sources = sources_of(program, run, artifact)
+    if not all(part.workspace or part.tree or part.author in whole for part in sources):
+        return Version("", is_whole)
+    fingerprints = [_fingerprint(part) for part in (artifact, *sources)]
+    return Version(_digest(json.dumps(fingerprints)), is_whole)
+
+
+def _fingerprint(part: Artifact) -> list[str]:
+    """A value that is equal for equal versions of one artifact. A folder is its files."""
+    if part.tree:
+        return [part.name, part.tree]
+    return [part.name, _digest(normalise(part)), part.workspace]
+
+
+def normalise(artifact: Artifact) -> str:
+    """The text that equal versions have in common: see "The findings ledger" of the language."""
+    if artifact.is_data:
+        return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = as_nfc(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join([_squeeze(line) for line in text.split("\n") if line.strip()])
+
+
+def _squeeze(line: str) -> str:
+    """A line with its indentation, and one blank for all other white space."""
+    indentation = line[: len(line) - len(line.lstrip())]
+    return indentation + " ".join(line.split())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
+    """The artifacts of agents that an artifact was made from, step by step back."""
+    if not program.names_behind.get(artifact.author):
+        return []
+    return sorted(_sources(program, run, artifact), key=lambda part: part.name)
+
+
+def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
+    seen, authors = {artifact.name}, [artifact.author]
+    for author in authors:
+        named = program.names_behind.get(author, frozenset()) & run.artifacts.keys()
+        for name in sorted(named - seen):
+            seen.add(name)
+            source = run.artifacts[name]
+            authors.append(source.author)
+            if program.machine.states[source.author].asks:
+                yield source
+
+
+_ID = attrgetter("id")
+
+
+def with_status(
+    findings: Sequence[Finding], earlier: Earlier, before: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """The findings of a round, each with its status by the rounds before.
+
+    `before` are the findings that were open after those.
+    """
+    if not findings:
+        return ()
+    last = set(map(_ID, before))
+    marked: list[Finding] = []
+    for finding in findings:
+        status: Status = "regressed" if earlier.has_found(finding.id) else "new"
+        status = "recurring" if finding.id in last else status
+        marked.append(finding if finding.status == status else replace(finding, status=status))
+    return tuple(marked)
+
+
+def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+    """The findings of a validator's judges that are open after these rounds."""
+    return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
+
+
+def no_longer_found(
+    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings that were open `before` and are not in this round: (resolved, unseen).
+
+    Unseen are those whose rule or judge was not asked or gave no verdict.
+    """
+    now = set(map(_ID, findings))
+    resolved: list[Finding] = []
+    unseen: list[Finding] = []
+    for finding in before:
+        if finding.id in now:
+            continue
+        if _is_looked_for(finding, panel):
+            resolved.append(replace(finding, status="resolved"))
+        else:
+            unseen.append(finding)
+    return tuple(resolved), tuple(unseen)
+
+
+def _is_looked_for(finding: Finding, panel: Panel) -> bool:
+    if finding.validator == OF_ARTIFACT:
+        # Every artifact has been checked for content faults.
+        return True
+    asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK) else panel.fixed
+    return all(_has_looked(validator, asked) for validator in finding.named_by)
+
+
+def _has_looked(validator: str, asked: Iterable[Answer]) -> bool:
+    has_verdict = False
+    for answer in asked:
+        if answer.validator == validator:
+            if answer.verdict in MISSING:
+                return False
+            has_verdict = has_verdict or answer.verdict != "not_applicable"
+    return has_verdict
+
+
+def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:
+    """The findings in an author's artifact, each with its origins; without any, with the default.
+
+    A finding that names a state after the author goes to the author.
+    """
+    return tuple(
+        finding.replace(
+            origins=origins.of_finding(finding.origins, author), defaulted=not finding.origins
+        )
+        for finding in findings
+    )
+
+
+def earliest(findings: Iterable[Finding], origins: Origins) -> str | None:
+    """The earliest origin of blocking findings; None without any, or without declared origins."""
+    found = (origin for finding in findings if finding.blocking for origin in finding.origins)
+    return next(iter(origins.in_order(found)), None)
+
+
+def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
+    """Whether revising made no progress.
+
+    True if the work equals that of an earlier attempt; if the artifact is not all of the work,
+    everything that blocked then has to block now as well. True also if for some period p the last
+    `stall`·p sets of blocking findings repeat with period p.
+    """
+    ids, blocked_by = what_blocks(now)
+    if version.digest:
+        same = earlier.of_work(version.digest)
+        if any(version.is_whole or entry.blocking_ids <= ids for entry in same):
+            return True
+    if len(earlier) + 1 < stall or not earlier.has_blocked(blocked_by):
+        return False
+    # Usually the last set repeats, and then no earlier ones need to be compared.
+    last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
+    if last.count(blocked_by) == stall - 1:
+        return True
+    return _repeats([blocked_by, *(entry.blocked_by for entry in reversed(earlier))], stall)
+
+
+def _repeats(sets: Sequence[object], stall: int) -> bool:
+    """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
+    common = _common(sets)
+    return bool([p for p in range(1, len(sets) // stall + 1) if common[p] >= (stall - 1) * p])
+
+
+def _common(sets: Sequence[object]) -> list[int]:
+    """How much of the beginning repeats at each place: the Z-function, in linear time."""
+    count = len(sets)
+    common = [0] * count
+    start = end = 0
+    for at in range(1, count):
+        known = min(end - at, common[at - start]) if at < end else 0
+        while at + known < count and sets[known] == sets[at + known]:
+            known += 1
+        common[at] = known
+        if at + known > end:
+            start, end = at, at + known
+    return common
+
+
+def combine_samples(
+    samples: Sequence[Answer], combine: Literal["majority", "strictest"], levels: Severities
+) -> Answer:
+    """The answer of a judge that was asked several times, with the findings of the winning side.
+
+    It fails if half of all samples fail, or one if the strictest counts. The score is the median,
+    the lower one of two in the middle. One sample is its own answer.
+    """
+    if len(samples) == 1:
+        return samples[0]
+    against = [sample for sample in samples if sample.verdict == "fail"]
+    missing = [sample for sample in samples if sample.verdict in MISSING]
+    summary = _vote_summary(len(against), len(missing), len(samples))
+    needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
+    if len(against) >= needed:
+        return _combine(against, samples, summary, levels)
+    if missing:
+        return _missing_answer(missing, summary)
+    approving = [sample for sample in samples if sample.verdict != "fail"]
+    return _combine(approving, samples, summary, levels)
+
+
+def confirm(answer: Answer, second: Answer, levels: Severities) -> Answer:
+    """A failing answer combined with a second opinion.
+
+    If the second opinion fails too, the result fails with the findings of both; if it does not,
+    they are warnings; if it is missing, so is the result.
+    """
+    first = f"{answer.reason}; " if answer.reason else "it fails, and "
+    both = (answer, second)
+    if second.verdict in MISSING:
+        reason = f"{first}the second opinion is missing: {second.reason}"
+        return second.replace(reason=reason)
+    if second.verdict == "fail":
+        return _combine(both, both, f"{first}a second opinion confirms it", levels)
+    reason = f"{first}a second opinion does not confirm it"
+    return _combine((as_advice(answer, levels), second), both, reason, levels)
+
+
+def _combine(
+    winning: Sequence[Answer], given: Sequence[Answer], reason: str, levels: Severities
+) -> Answer:
+    scores = [answer.score for answer in given if answer.score is not None]
+    score = median_low(scores) if scores else None
+    first = winning[0].replace(reason=reason, score=score)
+    return with_findings(first, merge_findings(winning, levels))
+
+
+def _missing_answer(missing: Sequence[Answer], summary: str) -> Answer:
+    """The worst missing answer, on behalf of all of them."""
+    worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
+    return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
+
+
+def _vote_summary(against: int, missing: int, asked: int) -> str:
+    summary = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
+    return f"{summary}, {missing} gave no verdict" if missing else summary

@@ -1,0 +1,290 @@
+"""The state `agent`: an agent writes an artifact.
+
+The state `run`: a command writes an artifact.
+
+The state `human`: a person is asked.
+
+The state `render`: a template is the artifact.
+
+The state `validate`: an artifact is judged.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.calls import ErrorClass, OnInDoubt
+from loopkit.language.facts import INT, OF_REPORTS
+from loopkit.language.guard.type_check import GuardType
+from loopkit.language.section import (
+    FROM_LIST,
+    Argv,
+    Duration,
+    Fields,
+    Id,
+    Ids,
+    Text,
+    Texts,
+    Written,
+)
+from loopkit.language.states.state import (
+    AgentChoice,
+    AuthorState,
+    Example,
+    Output,
+    OutputName,
+    RenderOutput,
+    RenderOutputName,
+    TemplateState,
+    WorkingState,
+)
+from loopkit.language.validators import ByItem
+
+
+def _tag(value: object) -> str:
+    is_choice = isinstance(value, AgentChoice) or (
+        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+    )
+    return "<from>" if is_choice else "<name>"
+
+
+class AgentState(TemplateState):
+    """Asks an agent. The answer is the artifact."""
+
+    agent: Annotated[
+        Annotated[Id, Tag("<name>")] | Annotated[AgentChoice, Tag("<from>")], Discriminator(_tag)
+    ]
+    """The agent to ask, or a choice between several. Its answer is the artifact."""
+    prompt: Text
+    """The prompt to send: a template."""
+    output: OutputName | None = None
+    """The artifact to write. Default: one with the state's name."""
+    workspace: Workspace | None = None
+    """The folder in which the agent works."""
+
+    kind = "agent"
+    example = Example(
+        {"agent": "writer", "prompt": "Make {{ plan }} better."},
+        agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
+    )
+    call = "author"
+    has_own_work = True
+    works_outside = True
+
+    @property
+    def faults(self) -> tuple[ErrorClass, ...]:
+        return ("transient", "content", "fatal")
+
+    @property
+    def work_template(self) -> str:
+        return self.prompt
+
+    @property
+    def about(self) -> str:
+        by = f" by {self.choice.from_}" if self.choice is not None else ""
+        return f"agent {' or '.join(self.asks)}{by}"
+
+    @cached_property
+    def asks(self) -> tuple[str, ...]:
+        agent = self.agent
+        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+
+    @cached_property
+    def choice(self) -> AgentChoice | None:
+        return None if isinstance(self.agent, str) else self.agent
+
+    @property
+    def templates(self) -> Written:
+        yield ("prompt",), self.prompt
+        yield from super().templates
+
+    @property
+    def may_leave_none(self) -> bool:
+        return True
+
+
+class CommandState(AuthorState):
+    """Runs a command. Its stdout is the artifact; a non-zero exit code is not an error."""
+
+    run: Argv
+    """The program and its arguments; each is a template. No shell is involved."""
+    stdin: Text | None = None
+    """A template for the program's stdin. Default: no input."""
+    output: OutputName | None = None
+    """The artifact to write. Default: one with the state's name."""
+    fallback: bool = False
+    """Mark the artifact and the result as a fallback."""
+    timeout: Duration = 600.0
+    """The time after which the program is killed."""
+    env: Texts = ()
+    """Environment variables to pass on, besides the harmless ones."""
+    on_in_doubt: OnInDoubt | None = None
+    """The policy for a call in doubt, which may have been made before a crash. Default: `ask`."""
+    workspace: Workspace | None = None
+    """The folder in which the program runs."""
+
+    kind = "run"
+    example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
+    call = "run"
+    has_own_work = True
+    works_outside = True
+    said = ("exit_code",)
+    beside = ("stderr",)
+
+    @property
+    def faults(self) -> tuple[ErrorClass, ...]:
+        return ("transient", *(("content",) if self.may_leave_none else ()), "fatal")
+
+    @property
+    def about(self) -> str:
+        return " ".join((self.kind, *self.run))
+
+    @property
+    def templates(self) -> Written:
+        yield from ((("run", index), text) for index, text in enumerate(self.run))
+        if self.stdin is not None:
+            yield ("stdin",), self.stdin
+        yield from super().templates
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"exit_code": INT}
+
+    @property
+    def may_leave_none(self) -> bool:
+        written = self.output
+        return isinstance(written, Output) and written.may_be_missing
+
+
+class HumanState(WorkingState):
+    """Waits for a person's answer. No process has to keep running."""
+
+    human: Text
+    """The question to ask: a template."""
+    choices: Annotated[Ids, Field(min_length=1)]
+    """The possible answers."""
+    show: Ids = ()
+    """The artifacts to show to the person; `report` is the last report."""
+    pick: Literal["last", "best"] = "last"
+    """Which versions of the artifacts to show."""
+    form: Fields = {}
+    """Fields to fill in besides the choice."""
+    edit: Id | None = None
+    """An artifact that the person may edit; the answer can contain its new text."""
+    timeout: Duration | None = None
+    """How long the question stays open."""
+    otherwise: Id | None = None
+    """The choice that counts if nobody answers within `timeout`."""
+
+    kind = "human"
+    example = Example(
+        {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
+    )
+    waits = True
+    knows_before = True
+    doing = "waiting for a person"
+    said = ("choice", "comment", "by")
+
+    @property
+    def edits(self) -> str | None:
+        return self.edit
+
+    @property
+    def shown(self) -> Written:
+        yield from ((("show", index), name) for index, name in enumerate(self.show))
+
+    @property
+    def templates(self) -> Written:
+        yield ("human",), self.human
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"choice": GuardType("str", values=self.choices)}
+
+    @property
+    def asked_form(self) -> Mapping[str, Any]:
+        return self.form
+
+
+class RenderState(TemplateState):
+    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
+
+    render: Text
+    """The template. Its text is the artifact."""
+    output: RenderOutputName | None = None
+    """The artifact to write. Default: one with the state's name."""
+    fallback: bool = False
+    """Mark the artifact and the result as a fallback."""
+
+    kind = "render"
+    example = Example({"render": "{{ plan }} And cake."})
+    has_own_work = True
+
+    @property
+    def faults(self) -> tuple[ErrorClass, ...]:
+        return ("fatal",)
+
+    @property
+    def work_template(self) -> str:
+        return self.render
+
+    @property
+    def adds(self) -> bool:
+        """Whether its text is added to what its file holds."""
+        return isinstance(self.output, RenderOutput) and self.output.append
+
+    @property
+    def templates(self) -> Written:
+        yield ("render",), self.render
+        yield from super().templates
+
+
+class ValidateState(WorkingState):
+    """Judges an artifact and writes a report."""
+
+    validate_: Id = Field(alias="validate")
+    """The artifact to judge."""
+    by: Annotated[tuple[ByItem, ...], Field(min_length=1), FROM_LIST]
+    """The validators to use: names, and rules written inline."""
+    stop: Literal["first"] | None = None
+    """`first`: stop at the first deterministic validator that blocks."""
+    combine: Literal["strictest", "majority"] = "strictest"
+    """Whether one judge that fails is enough, or the judges vote."""
+    merge: Literal["key"] | None = None
+    """`key`: merge findings of several judges with the same key into one, of the worst severity."""
+    quorum: Annotated[int, Field(ge=1)] | None = None
+    """How many of the judges asked have to answer. Default: all."""
+    block: Id | None = None
+    """The mildest severity that blocks in this state, instead of the machine's `blocking`."""
+    settle_after: Annotated[int, Field(ge=1)] | None = None
+    """The number of rounds after which new findings block only if they have the worst severity."""
+    workspace: Workspace | None = None
+    """The folder in which `command` rules run."""
+
+    kind = "validate"
+    example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
+    has_own_work = True
+    works_outside = True
+
+    @property
+    def faults(self) -> tuple[ErrorClass, ...]:
+        return ("transient", "content", "fatal")
+
+    @property
+    def about(self) -> str:
+        return f"validate {self.validate_}"
+
+    @property
+    def judges(self) -> str:
+        return self.validate_
+
+    @property
+    def judged_by(self) -> tuple[ByItem, ...]:
+        return self.by
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return OF_REPORTS

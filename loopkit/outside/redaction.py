@@ -1,0 +1,265 @@
+"""Redaction: secrets of the environment are removed from all that is stored or shown.
+
+Occurrences of many words in one text, also with white space inside a word.
+
+Texts that look like secrets: names of variables, keys of providers, passwords in URLs.
+
+Forms of a secret: the encodings in which a program or a server may repeat it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+Redact = Callable[[str], str]
+
+
+def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redact:
+    """A function that replaces each secret in a text by the name of its variable in brackets.
+
+    Secrets are the values of variables called like one (`…_API_KEY`, `…_TOKEN`), those of
+    `names`, and in the URLs of any variable `user:password` and the password; also as they stand
+    in an address, in JSON and in Base64, and broken over lines. Values of letters only, or of
+    fewer than 8 characters, stay: they would be found in ordinary words. The work is linear in
+    the text, and hardly grows with the number of secrets.
+    """
+    known = _names_by_form(environment, names)
+    if not known:
+        return str
+    occurrences = Occurrences(known)
+
+    def redact(text: str) -> str:
+        parts: list[str] = []
+        kept = 0
+        for start, end, secret in occurrences.within(text):
+            parts += (text[kept:start], f"[{known[secret]}]")
+            kept = end
+        return "".join((*parts, text[kept:])) if parts else text
+
+    return redact
+
+
+def redact_data(value: Any, redact: Redact) -> Any:
+    """The data with every text in it redacted."""
+    match value:
+        case str():
+            return redact(value)
+        case Mapping():
+            return {redact(str(key)): redact_data(item, redact) for key, item in value.items()}
+        case list() | tuple():
+            return [redact_data(item, redact) for item in value]
+        case _:
+            return value
+
+
+def ordinary_values(environment: Mapping[str, str], names: Iterable[str] = ()) -> Sequence[str]:
+    """The variables whose secret is not taken out of texts, because it could be any word."""
+    ordinary = (name for name, value in _secrets(environment, names) if _is_ordinary(value))
+    return list(dict.fromkeys(ordinary))
+
+
+def secret_finder(
+    environment: Mapping[str, str], names: Iterable[str] = ()
+) -> Callable[[str], str | None]:
+    """A function that names the secret in a text, or returns None if there is none.
+
+    That is the secret of a variable, or a key that is known by how its provider lets it begin.
+    """
+    known = _names_by_form(environment, names)
+    occurrences = Occurrences(known)
+
+    def find_secret(text: str) -> str | None:
+        for _start, _end, secret in occurrences.within(text):
+            return f"the value of `{known[secret]}`"
+        begins = key_in(text)
+        return begins and f"a key that begins with `{begins}`"
+
+    return find_secret
+
+
+def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Each form in which a secret may be written, with the name of its variable."""
+    known: dict[str, str] = {}
+    for name, value in _secrets(environment, names):
+        if not _is_ordinary(value):
+            known |= {form: name for form in forms_of(value) if form not in known}
+    return known
+
+
+def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Each secret of the environment with the name of its variable."""
+    values = dict(environment)  # because `os.environ` decodes what it is asked for each time
+    named = {*names, *filter(names_secret, values)}
+    for name in sorted({*named, *values}):
+        value = values.get(name, "").strip()
+        if name in named and value:
+            yield name, value
+        for credential in credentials_in(value):
+            yield name, credential
+
+
+def _is_ordinary(value: str) -> bool:
+    """Whether a value is so common that it also occurs in texts without the secret."""
+    return value.isalpha() or len(without_white_space(value)) < SHORTEST
+
+
+GRAM = 4
+"""Characters that are looked up at once."""
+
+SHORTEST = 8
+"""Characters; shorter values would be found in ordinary words."""
+
+STEP = SHORTEST - GRAM + 1
+"""The largest step between lookups that misses no word of the minimum length."""
+
+_Span = tuple[int, int, str]
+
+
+class Occurrences:
+    """Finds words of at least 8 characters, none of which has white space."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._by_gram: dict[str, list[tuple[int, str]]] = {}
+        for word in words:
+            for at in range(STEP):
+                self._by_gram.setdefault(word[at : at + GRAM], []).append((at, word))
+
+    def within(self, text: str) -> list[_Span]:
+        """(start, end, word) of each place, in order; of those that overlap the whole and the
+        longest word."""
+        joined = _join_overlaps(sorted(self._find(without_white_space(text))))
+        return list(_restore_places(text, joined)) if joined else []
+
+    def _find(self, text: str) -> Iterator[_Span]:
+        # One look at every fifth place is enough, whatever the number of words.
+        known = self._by_gram
+        for at in range(0, len(text), STEP):
+            for before, word in known.get(text[at : at + GRAM], ()):
+                start = at - before
+                if start >= 0 and text.startswith(word, start):
+                    yield start, start + len(word), word
+
+
+def _join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
+    joined: list[_Span] = []
+    for start, end, word in spans:
+        if joined and start < joined[-1][1]:
+            first, last, longest = joined.pop()
+            start, end, word = first, max(last, end), max(longest, word, key=len)
+        joined.append((start, end, word))
+    return joined
+
+
+def _restore_places(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Spans in the text without white space, converted to spans in the original text."""
+    chunks = [match.span() for match in re.finditer(r"\S+", text)]
+    starts, length = [], 0
+    for first, last in chunks:
+        starts.append(length)
+        length += last - first
+
+    def original_place(at: int) -> int:
+        chunk = bisect_right(starts, at) - 1
+        return chunks[chunk][0] + at - starts[chunk]
+
+    for start, end, word in spans:
+        yield original_place(start), original_place(end - 1) + 1, word
+
+
+_WHOLE = r"KEY|PASS|PAT|PW|SK|CREDS?|(?<=_)PWD"
+"""Words that mean a secret only by themselves: KEYBOARD, COMPASS, PATH, DESK and PWD mean none."""
+_ENDS = (
+    r"PASSWORDS?|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?|TOKEN"
+    r"|(?:ACCESS|ACCOUNT|API|AUTH|ENCRYPTION|MASTER|PRIVATE|SECRET|SIGNING)_?KEYS?"
+    r"|(?:DB|MYSQL|PG|SMTP|SSH|USER)PASS"
+)
+"""Words that mean one also at the end of others, as in PGPASSWORD: of a MONKEY only the end is."""
+
+_SECRET_NAME = re.compile(
+    rf"(?:(?:^|[_.-])(?:{_WHOLE})|(?:{_ENDS}))\d*(?:[_.-]|$)|_AUTH$", re.IGNORECASE
+)
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+)
+"""Keys that have a recognisable form."""
+
+
+@lru_cache(1024)
+def names_secret(variable: str) -> bool:
+    """Whether a variable is called like one that holds a secret."""
+    return _SECRET_NAME.search(variable) is not None
+
+
+def key_in(text: str) -> str | None:
+    """The beginning by which a key in a text is known; None where there is none."""
+    found = _KNOWN.search(text)
+    return found and (found[0] if found[0].startswith("-") else found[0][:4])
+
+
+def credentials_in(value: str) -> Iterator[str]:
+    """The `user:password` and the password of each URL in a text, as written and decoded."""
+    for rest in value.split("://")[1:]:
+        url = (rest.split() or [""])[0]
+        authority = re.split(r"[/?#]", url, maxsplit=1)[0]
+        written = authority.rpartition("@")[0] or _raw_credentials(url, authority)
+        password = written.partition(":")[2]
+        if password:
+            yield from dict.fromkeys((written, unquote(written), password, unquote(password)))
+
+
+def _raw_credentials(url: str, authority: str) -> str:
+    """The credentials of a URL whose password has an unescaped special character; else ""."""
+    _host, colon, port = authority.rpartition(":")
+    return url.rpartition("@")[0] if colon and port and not port.isdecimal() else ""
+
+
+_ESCAPED = re.compile(r"(?<=%)[0-9A-Fa-f]{2}|(?<=\\u)[0-9A-Fa-f]{4}")
+
+
+def forms_of(value: str) -> Iterator[str]:
+    """The value as it is, in an address, in JSON and inside Base64; each without white space."""
+    raw = value.encode(errors="surrogateescape")
+    in_json = [json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    written = (
+        *(value, quote(raw, safe=""), quote(raw), quote_plus(raw)),
+        *in_json,
+        *(text.replace("/", "\\/") for text in in_json),
+    )
+    cased = (cased for form in written for cased in _in_both_cases(form))
+    yield from dict.fromkeys(without_white_space(form) for form in (*cased, *_in_base64(raw)))
+
+
+def _in_both_cases(form: str) -> Iterator[str]:
+    """The form as it is, and with its escapes, such as `%2F`, in lower case and in capitals."""
+    yield form
+    yield _ESCAPED.sub(lambda digits: digits[0].lower(), form)
+    yield _ESCAPED.sub(lambda digits: digits[0].upper(), form)
+
+
+def without_white_space(text: str) -> str:
+    """The text without white space, with which a secret may have been broken over lines."""
+    return "".join(text.split())
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """The part common to the Base64 of all texts with these bytes, as in `user:secret`.
+
+    Three bytes are four characters, so there are three ways to stand in it. Characters that what
+    stands before or behind decides about as well are left out.
+    """
+    for before in range(3):
+        bits = 8 * (before + len(raw))
+        for encode in (b64encode, urlsafe_b64encode):
+            encoded = encode(bytes(before) + raw).decode()
+            yield encoded[-(-8 * before // 6) : bits // 6]

@@ -1,1 +1,0 @@
-"""Servers that speak MCP: a toolbox answers, whatever the transport."""

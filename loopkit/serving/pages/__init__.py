@@ -1,1 +1,0 @@
-"""The viewer: pages on which people watch runs and answer their questions."""

@@ -1,0 +1,453 @@
+"""Coverage as a table for people, and as JSON for programs.
+
+Goals of coverage: states, transitions and caps, where they are declared, and their names.
+
+Measured coverage: played runs → the goals they reach, and the goals no run can.
+
+Reached goals: the states that one run entered, the edges it took, the caps it used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import floor
+from pathlib import Path
+from typing import Any, Literal
+
+from loopkit.document.document import DocPath
+from loopkit.engine.changes import apply
+from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
+from loopkit.engine.macrostep import Engine
+from loopkit.engine.revisions import has_room
+from loopkit.engine.state import RunState
+from loopkit.language.load import Loaded
+from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.graph import Graph
+from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.scenario.cases import GAP
+from loopkit.testing.playing import FamilyRun, Run
+from loopkit.testing.suites import Suite
+from loopkit.text import columns, one_line, printable
+from loopkit.views.diagram.model import Mark, Marks
+
+KINDS: tuple[tuple[GoalKind, str], ...] = (
+    ("state", "states"),
+    ("transition", "transitions"),
+    ("cap", "caps"),
+)
+SHOWN_STATES = 10
+"""The most states that are named on the way to a goal."""
+VERSION = 1
+"""The version of the form of the data."""
+
+
+def coverage_text(coverage: Coverage) -> str:
+    """A table with one row for each machine, and a line for everything that is not covered.
+
+    The line names the states on a shortest way there; whether a run can take it is not examined.
+    """
+    rows = [("machine", *(name for _, name in KINDS), "covered")]
+    rows += [_row(machine.file, machine) for machine in coverage.machines]
+    if len(coverage.machines) > 1:
+        rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
+    missed = [text for machine in coverage.machines for text in _lines_of_missed(machine)]
+    parts = ["\n".join(columns(rows, "<>>>>"))]
+    if missed:
+        parts.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
+    return printable("\n\n".join(parts))
+
+
+def percent(exact: Fraction) -> str:
+    """The number with one digit after the point, rounded down, so that 100 means all."""
+    return f"{floor(exact * 10) / 10:g}"
+
+
+def data(coverage: Coverage) -> dict[str, Any]:
+    """The coverage as data for JSON, with every goal, its status and the cases that cover it."""
+    return {
+        "coverage": VERSION,
+        **_count(coverage.count),
+        "machines": [_machine(machine) for machine in coverage.machines],
+    }
+
+
+def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
+    counts = [machine.count(kind) for kind, _ in KINDS]
+    parts = (f"{count.covered}/{count.total}" for count in counts)
+    return (name, *parts, f"{percent(machine.count().percent)} %")
+
+
+def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
+    graph = Graph(machine.loaded.machine)
+    before = ways_to_states(graph, machine.never_taken)
+    for goal in machine.missed:
+        way = way_to_goal(graph, goal, before)
+        if len(way) > SHOWN_STATES:
+            way = [way[0], GAP, *way[2 - SHOWN_STATES :]]
+        by = f", by {', '.join(way)}" if way else ""
+        yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}{by}"
+
+
+def _machine(machine: MachineCoverage) -> dict[str, Any]:
+    graph = Graph(machine.loaded.machine)
+    counts = {name: _count(machine.count(kind)) for kind, name in KINDS}
+    return {
+        "machine": machine.loaded.machine.name,
+        "file": machine.file,
+        "is_exact": machine.is_exact,
+        **_count(machine.count()),
+        **counts,
+        "goals": list(_goals(graph, machine.loaded, machine.measured)),
+    }
+
+
+def _goals(graph: Graph, loaded: Loaded, measured: Iterable[Measured]) -> Iterator[dict[str, Any]]:
+    for one in measured:
+        yield {
+            "kind": one.goal.kind,
+            "name": one.goal.name,
+            "status": one.status,
+            "cases": list(one.cases),
+            "text": goal_text(graph, one.goal),
+            "edges": list(one.goal.edges),
+            "line": goal_line(loaded, one.goal),
+        }
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {
+        "covered": count.covered,
+        "total": count.total,
+        "percent": float(percent(count.percent)),
+    }
+
+
+GoalKind = Literal["state", "transition", "cap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One thing that a run of a case reaches or does not."""
+
+    kind: GoalKind
+    name: str
+    """The state; the id of the edge; for one declaration of edges in many states, its path."""
+    at: DocPath
+    """Where the machine file declares it."""
+    edges: tuple[str, ...] = ()
+    """The edges, any one of which reaches the goal: when it is taken, or for a cap when it has no
+    room as its state decides. Empty for a state."""
+
+
+THEN: DocPath = ("limits", "then")
+
+
+def goals_of(loaded: Loaded) -> tuple[Goal, ...]:
+    """Everything that cases of the machine can cover, in the order of its file.
+
+    `limits.then` is one goal, though every agent, run and validate state has an edge of it.
+    """
+    graph = Graph(loaded.machine)
+    goals = [Goal("state", name, ("states", name)) for name in graph.states]
+    for edge in graph.edges:
+        if edge.event != "limit":
+            goals.append(Goal("transition", edge.id, edge.path, (edge.id,)))
+    if limits := tuple(edge.id for edge in graph.edges if edge.event == "limit"):
+        goals.append(Goal("transition", ".".join(map(str, THEN)), THEN, limits))
+    for edge in graph.edges:
+        if edge.back:
+            goals.append(Goal("cap", edge.id, _cap_path(loaded, edge), (edge.id,)))
+    return tuple(goals)
+
+
+def _cap_path(loaded: Loaded, edge: Edge) -> DocPath:
+    """The path of the edge's own bound or its budget's name, or else of the edge."""
+    document = loaded.source.document
+    written = ((*edge.path, key) for key in ("max", "budget"))
+    return next((path for path in written if document.node(path) is not None), edge.path)
+
+
+def goal_text(graph: Graph, goal: Goal) -> str:
+    """`state escalated`, `validate[1] → escalated (cap_reached or stalled)`, `cap of …`."""
+    if goal.kind == "state":
+        return f"state {goal.name}"
+    edge = graph.by_id[goal.edges[0]]
+    transition = f"{goal.name} → {edge.target}"
+    if goal.kind == "cap":
+        bounds = ", ".join(_bound(graph, edge, name) for name in edge.counters)
+        return f"cap of {transition} ({bounds})"
+    when = _when(graph, edge)
+    return f"{transition} ({when})" if when else transition
+
+
+def goal_line(loaded: Loaded, goal: Goal) -> int:
+    """The line of the machine's file that declares the goal, from 1."""
+    span = loaded.source.problem(goal.at, "", "", key=True).span
+    assert span is not None
+    return span.line
+
+
+def ways_to_states(graph: Graph, never_taken: Collection[str]) -> dict[str, str]:
+    """For each state the one before it on a shortest way from the start, which has "" before it.
+
+    `never_taken` are the ids of edges that no run takes.
+    """
+    before = {graph.machine.start: ""}
+    front = [graph.machine.start]
+    for state in front:
+        for edge in graph.outgoing[state]:
+            is_new = edge.target in graph.states and edge.target not in before
+            if is_new and edge.id not in never_taken:
+                before[edge.target] = state
+                front.append(edge.target)
+    return before
+
+
+def way_to_goal(graph: Graph, goal: Goal, before: Mapping[str, str]) -> list[str]:
+    """The states on a shortest way to a goal, from the start to the state that decides for it."""
+    sources = [graph.by_id[edge].source for edge in goal.edges]
+    ways = [_way(before.get(state, ""), before) for state in sources or [goal.name]]
+    if goal.kind != "state":
+        ways = [[*way, source] for way, source in zip(ways, sources, strict=True)]
+    return min(ways, key=len)
+
+
+def _way(last: str, before: Mapping[str, str]) -> list[str]:
+    way: list[str] = []
+    while last:
+        way.append(last)
+        last = before[last]
+    return way[::-1]
+
+
+def _when(graph: Graph, edge: Edge) -> str:
+    if edge.event == "limit":
+        return "a limit is reached"
+    if edge.event != "done":
+        return f"a {edge.event} error"
+    if edge.guard is not None:
+        return one_line(edge.guard)
+    return "otherwise" if graph.on(edge.source, "done")[0] is not edge else ""
+
+
+def _bound(graph: Graph, edge: Edge, counter: str) -> str:
+    name = "max" if counter == edge.id else counter.replace(":", " ")
+    return f"{'total_revisions' if counter == TOTAL else name} {graph.caps[counter]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many goals are covered, of those that can be."""
+
+    covered: int
+    total: int
+
+    @property
+    def percent(self) -> Fraction:
+        """Exact, from 0 to 100; 100 where there is nothing to cover."""
+        return Fraction(100 * self.covered, self.total) if self.total else Fraction(100)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One goal, and whether cases cover it."""
+
+    goal: Goal
+    status: Mark
+    """`impossible` where no run of the machine can reach the goal."""
+    cases: tuple[str, ...]
+    """The cases that cover it, as `FILE::CASE`, in the order in which they were played."""
+
+
+@dataclass(frozen=True)
+class MachineCoverage:
+    """The coverage of one machine by its cases."""
+
+    loaded: Loaded
+    measured: tuple[Measured, ...]
+    is_exact: bool
+    """False if the machine has more configurations than are examined: then no goal is known to be
+    impossible."""
+
+    @property
+    def file(self) -> str:
+        """The machine file: relative to the current folder if below it, else as it was named."""
+        named, here = self.loaded.source.document.file, Path.cwd()
+        path = Path(named).resolve()
+        return str(path.relative_to(here)) if path.is_relative_to(here) else named
+
+    @property
+    def missed(self) -> tuple[Goal, ...]:
+        """The goals that no case covers, though a run could."""
+        return tuple(one.goal for one in self.measured if one.status == "missed")
+
+    @property
+    def never_taken(self) -> frozenset[str]:
+        """The ids of the edges that no run takes."""
+        edges = [one for one in self.measured if one.goal.kind == "transition"]
+        return frozenset(
+            edge for one in edges if one.status == "impossible" for edge in one.goal.edges
+        )
+
+    def count(self, kind: GoalKind | None = None) -> Count:
+        """The count of all goals, or of one kind."""
+        found = [one.status for one in self.measured if kind in (None, one.goal.kind)]
+        covered = found.count("covered")
+        return Count(covered, covered + found.count("missed"))
+
+    @cached_property
+    def marks(self) -> Marks:
+        """The coverage as marks for a diagram."""
+        edges = [one for one in self.measured if one.goal.kind == "transition"]
+        return Marks(
+            {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
+            {edge: one.status for one in edges for edge in one.goal.edges},
+            {one.goal.name: one.status for one in self.measured if one.goal.kind == "cap"},
+        )
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The coverage of all machines that cases test."""
+
+    machines: tuple[MachineCoverage, ...]
+
+    @property
+    def count(self) -> Count:
+        """The count of all goals of all machines."""
+        counts = [machine.count() for machine in self.machines]
+        return Count(sum(one.covered for one in counts), sum(one.total for one in counts))
+
+
+@dataclass
+class _Reaching:
+    loaded: Loaded
+    goals: tuple[Goal, ...]
+    cases: dict[Goal, list[str]] = field(default_factory=dict)
+
+    def add(self, suite: Suite, case: str, run: FamilyRun) -> None:
+        engine, named = suite.machines.engines[run.state.definition], f"{suite.path}::{case}"
+        found = collect_reached(engine, run.plain_events)
+        for goal in self.goals:
+            cases = self.cases.setdefault(goal, [])
+            # Several children of one case may reach the same.
+            if found.covers(goal) and cases[-1:] != [named]:
+                cases.append(named)
+
+    def measure(self) -> MachineCoverage:
+        bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())
+        impossible = impossible_goals(self.loaded, self.goals, bounds)
+        return MachineCoverage(
+            self.loaded,
+            tuple(self._one(goal, impossible) for goal in self.goals),
+            bounds.is_whole,
+        )
+
+    def _one(self, goal: Goal, impossible: frozenset[Goal]) -> Measured:
+        cases = tuple(self.cases.get(goal, ()))
+        if cases:
+            return Measured(goal, "covered", cases)
+        return Measured(goal, "impossible" if goal in impossible else "missed", ())
+
+
+@dataclass
+class Tally:
+    """Collects what played cases reach. A machine that several files test is counted once."""
+
+    _machines: dict[Path, _Reaching] = field(default_factory=dict)
+
+    def add(self, suite: Suite, case: str, run: Run) -> None:
+        """Count the run of a case, and its children for the machines that they run."""
+        self._add(suite.machine, suite, case, run)
+
+    def _add(self, loaded: Loaded, suite: Suite, case: str, run: FamilyRun) -> None:
+        self._of(loaded).add(suite, case, run)
+        for one in run.children:
+            self._add(loaded.children[one.state], suite, case, one.run)
+
+    def _of(self, loaded: Loaded) -> _Reaching:
+        """The goals reached in a machine; from then on the machines that it runs count too."""
+        path = Path(loaded.source.document.file).resolve()
+        if path not in self._machines:
+            self._machines[path] = _Reaching(loaded, goals_of(loaded))
+            for child in loaded.children.values():
+                self._of(child)
+        return self._machines[path]
+
+    def coverage(self) -> Coverage:
+        """The coverage by the cases so far. Goes through all runs of each machine once."""
+        return Coverage(tuple(reaching.measure() for reaching in self._machines.values()))
+
+
+def impossible_goals(loaded: Loaded, goals: Iterable[Goal], bounds: Bounds) -> frozenset[Goal]:
+    """The goals that no run of the machine can reach; none where the bounds are not exact."""
+    graph = Graph(loaded.machine)
+    untaken, unclosed = frozenset(bounds.untaken), frozenset(bounds.unclosed)
+
+    def is_impossible(goal: Goal) -> bool:
+        if goal.kind == "state":
+            into = {edge.id for edge in graph.incoming[goal.name]}
+            return goal.name != graph.machine.start and into <= untaken
+        return {*goal.edges} <= (untaken if goal.kind == "transition" else unclosed)
+
+    return frozenset(goal for goal in goals if is_impossible(goal))
+
+
+OF_ROOM = (Started, Decided, Resumed)
+"""Events that change caps and counters."""
+
+
+@dataclass
+class Reached:
+    """Names of states and ids of edges."""
+
+    entered: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Back edges that had no room when their state decided, or asked its question."""
+
+    def covers(self, goal: Goal) -> bool:
+        """Whether the run reached a goal of its machine."""
+        if goal.kind == "state":
+            return goal.name in self.entered
+        edges = self.taken if goal.kind == "transition" else self.closed
+        return not edges.isdisjoint(goal.edges)
+
+
+def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
+    """What a run reached by these events, from its start; the engine is that of its machine."""
+    reached, before = Reached(), RunState()
+    for event in events:
+        _note(reached, engine, before, event)
+        if isinstance(event, OF_ROOM):
+            apply(before, event)
+    return reached
+
+
+def _note(reached: Reached, engine: Engine, run: RunState, event: Event) -> None:
+    match event:
+        case Entered():
+            reached.entered.add(event.state)
+        case Decided():
+            reached.taken.add(event.edge)
+            kind = engine.program.graph.by_id[event.edge].event
+            reached.closed.update(_edges_without_room(engine, run, event.source, kind))
+        case Waiting(call=None):
+            reached.closed.update(_edges_without_room(engine, run, event.state, "done"))
+        case Suspended():
+            # A revise edge of `on_error` without room can't be taken: the run ends here.
+            reached.closed.update(_edges_without_room(engine, run, event.state, event.reason))
+        case _:
+            pass
+
+
+def _edges_without_room(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
+    """The back edges of a state that an event could take if they had room."""
+    for edge in engine.program.graph.outgoing[state]:
+        if edge.back and edge.event == event and not has_room(engine.program, run, edge):
+            yield edge.id

@@ -1,0 +1,405 @@
+"""Expectations compared with a run: one function for each key of `expect:`.
+
+A miss: one expectation that did not come true.
+
+The expected route: outcome, path, verdicts, emitted events.
+
+Expected findings of reports.
+
+Expected texts: feedback, prompts and artifacts.
+
+Expected counts: revisions, calls, money.
+
+Expected children: the expectations of the runs that a state began.
+
+The parts of a run that match an expectation: reports, findings, feedback, calls, texts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopkit.document.document import DocPath
+from loopkit.engine.findings import Finding
+from loopkit.scenario.cases import (
+    Expect,
+    ExpectedArtifact,
+    ExpectedFeedback,
+    ExpectedFinding,
+    ExpectedPrompt,
+)
+from loopkit.scenario.script import InChild, one_child
+from loopkit.testing.trace import (
+    Asked,
+    ChildTrace,
+    FeedbackGiven,
+    Judged,
+    Trace,
+    align,
+    diff,
+    fit,
+    index_of_difference,
+)
+from loopkit.text import as_nfc, one_line, plural
+from loopkit.text.run_ids import place_of
+from loopkit.views.review import origins_of
+
+
+def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The final state, or how and why the run stopped."""
+    if expect.outcome is not None and expect.outcome != run.outcome:
+        message = f"expected outcome `{expect.outcome}`, and the run {end_clause(run)}"
+        yield Miss(("outcome",), message)
+    suspended = run.state.suspended
+    if expect.reason is not None and (suspended is None or suspended.reason != expect.reason):
+        message = f"expected the run to be suspended as `{expect.reason}`, and it {end_clause(run)}"
+        yield Miss(("reason",), message)
+    for index, piece in enumerate(expect.says):
+        if piece.rstrip("\n") not in run.closing_words:
+            message = f"expected to read {one_line(piece)!r}, and the run {end_clause(run)}"
+            yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
+
+
+def path(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The states in the order in which they were entered."""
+    if expect.path is not None and not fit(expect.path, run.path):
+        yield _other(("path",), "another path was taken", expect.path, run.path)
+
+
+def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The states that kept what they had made."""
+    if expect.kept is not None and not fit(expect.kept, run.kept):
+        yield _other(("kept",), "other states were kept", expect.kept, run.kept)
+
+
+def events(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The names that `emit:` stored."""
+    if expect.events is not None and not fit(expect.events, run.emitted):
+        yield _other(("events",), "other events were emitted", expect.events, run.emitted)
+
+
+def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The verdicts of each validate state."""
+    for state, expected in (expect.verdicts or {}).items():
+        given = [judged.report.verdict for judged in run.judged if judged.state == state]
+        if not fit(expected, given):
+            yield _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
+
+
+def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """Each kind of finding that is expected, as often as it is expected."""
+    for index, expected in enumerate(expect.findings or ()):
+        reports = matching_reports(run, expected)
+        found = [f for judged in reports for f in judged.report.findings if _fits(f, expected)]
+        is_right = bool(found) if expected.count is None else len(found) == expected.count
+        if not reports:
+            yield Miss(("findings", index), _no_report_message(run, expected))
+        elif not is_right:
+            lines = tuple(line for judged in reports for line in _report_lines(judged))
+            yield Miss(("findings", index), _mismatch_message(expected, len(found)), lines)
+
+
+def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The feedback to states that had to work again."""
+    for index, wanted in enumerate(expect.feedback or ()):
+        at: DocPath = ("feedback", index)
+        matching = matching_feedback(run, wanted)
+        if not matching:
+            yield Miss(at, f"no feedback was given{_to(wanted)}", _feedback_lines(run))
+        for given in matching:
+            where = f"the feedback to `{given.to}` for attempt {given.attempt}"
+            yield from _piece_misses(at, wanted, given.text, where)
+
+
+def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The prompts that agents were sent."""
+    for index, wanted in enumerate(expect.prompts or ()):
+        at: DocPath = ("prompts", index)
+        matching = matching_prompts(run, wanted)
+        if not matching:
+            yield Miss(at, f"no such call was made{_by(wanted)}", _call_lines(run))
+        for call in matching:
+            where = f"the prompt of `{call.agent}` in `{call.state}`, attempt {call.attempt}"
+            yield from _piece_misses(at, wanted, call.text, where)
+
+
+def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The versions that the run ended with."""
+    for name, wanted in (expect.artifacts or {}).items():
+        at: DocPath = ("artifacts", name)
+        value, is_there = run.version(name)
+        if not is_there:
+            yield Miss(at, f"the run ended without `{name}`")
+            continue
+        text = as_text(value)
+        yield from _piece_misses(at, wanted, text, f"`{name}`")
+        if wanted.equals is not None and (expected := _plain(wanted.equals)) != _plain(text):
+            shown = _lines_of_diff(expected, _plain(text))
+            yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
+        if "data" in wanted.model_fields_set and as_json(value) != as_json(wanted.data):
+            shown = _lines_of_diff(as_json(wanted.data), as_json(value))
+            yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
+
+
+def revisions(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """How often each state was revised, or each edge taken."""
+    for name, expected in (expect.revisions or {}).items():
+        if (taken := run.revisions[name]) != expected:
+            message = f"expected {plural(expected, 'revision')} of `{name}`, and there were {taken}"
+            yield Miss(("revisions", name), message)
+
+
+def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """How often each agent was called."""
+    for agent, expected in (expect.calls or {}).items():
+        if (made := run.calls[agent]) != expected:
+            message = f"expected {plural(expected, 'call')} of `{agent}`, and there were {made}"
+            yield Miss(("calls", agent), message)
+    for agent, most in (expect.calls_at_most or {}).items():
+        if (made := run.calls[agent]) > most:
+            message = f"expected at most {plural(most, 'call')} of `{agent}`, and there were {made}"
+            yield Miss(("calls_at_most", agent), message)
+
+
+def cost(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """What the run and its children cost."""
+    most, spent = expect.cost_usd_at_most, run.cost_usd
+    if most is not None and (spent is None or spent > most + 1e-9):
+        actual = "its cost is not known" if spent is None else f"it cost ${spent:.4f}"
+        yield Miss(("cost_usd_at_most",), f"expected to pay at most ${most:.4f}, and {actual}")
+
+
+EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
+    path,
+    outcome,
+    kept,
+    verdicts,
+    findings,
+    feedback,
+    prompts,
+    revisions,
+    calls,
+    cost,
+    events,
+    artifacts,
+)
+
+
+def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
+    """Every expectation that did not come true, in the order of the keys in the reference.
+
+    `called` is the name of the run, if it is a child.
+    """
+    for expectation in EXPECTATIONS:
+        yield from _with_child_name(called, expectation(run, expect))
+    for child, expected in judged_children(run, expect):
+        place = place_of(child.state, child.key, called)
+        for miss in misses(child.trace, expected.said, place):
+            yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
+    yield from _with_child_name(called, unbegun(run, expect))
+
+
+def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
+    for miss in found:
+        message = f"`{called}`: {miss.message}" if called else miss.message
+        yield Miss(miss.at, message, miss.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One unmet expectation: its place, and what happened instead."""
+
+    at: DocPath
+    """Below `expect:`; the place that is shown."""
+    message: str
+    shown: tuple[str, ...] = ()
+    """Lines that show the difference."""
+
+
+def end_clause(run: Trace) -> str:
+    """How the run ended, as the end of a sentence."""
+    state = run.state
+    if state.finished is not None:
+        return f"ended in `{state.finished.outcome}`"
+    if state.status == "waiting":
+        return f"waits in `{state.state}`"
+    if state.suspended is not None and state.status == "suspended":
+        why = one_line(state.suspended.message, 200)
+        return f"is suspended in `{state.state}` ({state.suspended.reason}: {why})"
+    return f"is {state.status} in `{state.state}`"
+
+
+def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[str]) -> Miss:
+    rows = align(expected, taken)
+    place = (*at, index_of_difference(rows, len(expected))) if expected else at
+    return Miss(place, f"{message} (- expected, + taken)", diff(rows))
+
+
+def _fits(finding: Finding, expected: ExpectedFinding) -> bool:
+    return (
+        is_expected(finding, expected) and (expected.message or "").rstrip("\n") in finding.message
+    )
+
+
+def _no_report_message(run: Trace, expected: ExpectedFinding) -> str:
+    where = f"`{expected.state}`" if expected.state else "the run"
+    known = [j for j in run.judged if expected.state in (None, j.state)]
+    if not known:
+        return f"{where} gave no report"
+    judged = ", ".join(str(attempt) for attempt in dict.fromkeys(j.attempt for j in known))
+    return f"{where} judged no attempt {expected.attempt}; it judged {judged}"
+
+
+def _mismatch_message(expected: ExpectedFinding, count: int) -> str:
+    keys = ("code", "validator", "severity", "status", "origin")
+    parts = [f"{key} `{value}`" for key in keys if (value := getattr(expected, key)) is not None]
+    if expected.defaulted is not None:
+        parts += ["an assumed origin" if expected.defaulted else "an origin that is named"]
+    parts += [f"{one_line(expected.message)!r}"] if expected.message is not None else []
+    kind = f" with {' and '.join(parts)}" if parts else ""
+    if expected.count is None:
+        return f"expected a finding{kind}, and there is none"
+    return f"expected {plural(expected.count, 'finding')}{kind}, and there are {count}"
+
+
+def _report_lines(judged: Judged) -> Iterator[str]:
+    report = judged.report
+    yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
+    for finding in report.findings:
+        code = f" [{finding.code}]" if finding.code else ""
+        message = one_line(finding.message, 160)
+        yield f"- {finding.severity}{code} {message}{origins_of(finding)}"
+
+
+SHOWN_LINES = 30
+
+Quoting = ExpectedFeedback | ExpectedPrompt | ExpectedArtifact
+
+
+def _to(wanted: ExpectedFeedback) -> str:
+    state = f" to `{wanted.to}`" if wanted.to else ""
+    return state + (f" for attempt {wanted.attempt}" if wanted.attempt else "")
+
+
+def _by(wanted: ExpectedPrompt) -> str:
+    keys = ("agent", "state", "validator", "attempt", "call")
+    parts = [f"{key} {value}" for key in keys if (value := getattr(wanted, key)) is not None]
+    return f" ({', '.join(parts)})"
+
+
+def _feedback_lines(run: Trace) -> tuple[str, ...]:
+    lines = (f"to {t.to} for attempt {t.attempt}: {one_line(t.text)}" for t in run.feedback)
+    return ("there was:", *lines) if run.feedback else ()
+
+
+def _call_lines(run: Trace) -> tuple[str, ...]:
+    lines = (
+        f"{a.agent} in {a.state} for {a.place}, attempt {a.attempt}, call {a.call}"
+        for a in run.asked
+    )
+    return ("there were:", *lines) if run.asked else ()
+
+
+def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
+    for index, piece in enumerate(wanted.contains):
+        if piece.rstrip("\n") not in text:
+            message = f"{where} does not contain {one_line(piece)!r}"
+            yield Miss((*at, "contains", index), message, _text_lines(text))
+    for index, piece in enumerate(wanted.lacks):
+        if piece.rstrip("\n") in text:
+            message = f"{where} contains {one_line(piece)!r}"
+            yield Miss((*at, "lacks", index), message, _text_lines(text))
+
+
+def _plain(text: str) -> str:
+    lines = as_nfc(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line.rstrip(" \t") for line in lines).strip("\n")
+
+
+def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:
+    before, after = expected.splitlines(), made.splitlines()
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
+    return _cut(lines)
+
+
+def _text_lines(text: str) -> tuple[str, ...]:
+    return ("it is:", *_cut([f"| {line}" for line in text.splitlines()])) if text else ()
+
+
+def _cut(lines: list[str]) -> tuple[str, ...]:
+    rest = len(lines) - SHOWN_LINES
+    return (*lines[:SHOWN_LINES], *([f"… and {rest} more lines"] if rest > 0 else []))
+
+
+def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
+    """Each child that has expectations, with these."""
+    for child in run.children:
+        expected = one_child(expect.children or {}, child.state, child.key, child.visit)
+        if expected is not None:
+            yield child, expected
+
+
+def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
+    """The unmet expectations of children that never began; of these only the outcome is known."""
+    begun = {expected.at for _, expected in judged_children(run, expect)}
+    for one in expect.in_children:
+        if one.at in begun:
+            continue
+        outcome = _results(run, one.state).get(one.key, {}).get("outcome")
+        if outcome is None:
+            message = f"expected something of `{one.called}`, and no such child began"
+            yield Miss(one.at, message)
+        elif one.said.model_fields_set - {"outcome"} or one.said.outcome not in (None, outcome):
+            # For a visit without such an item, nothing is expected: `{}`.
+            message = f"expected something of `{one.called}`, which is `{outcome}` and never began"
+            yield Miss(one.at, message)
+
+
+def _results(run: Trace, state: str) -> Mapping[str, Any]:
+    artifact = run.state.artifacts.get(state)
+    return artifact.data if artifact is not None and isinstance(artifact.data, Mapping) else {}
+
+
+def matching_reports(run: Trace, expected: ExpectedFinding) -> list[Judged]:
+    """The reports to which an expected finding applies."""
+    return [judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))]
+
+
+def is_expected(finding: Finding, expected: ExpectedFinding) -> bool:
+    """Whether a finding agrees in everything but its message, which is not compared."""
+    keys = ("code", "severity", "status", "defaulted")
+    is_meant = expected.validator in (None, *finding.named_by)
+    return (
+        is_meant and expected.origin in (None, *finding.origins) and _agree(expected, finding, keys)
+    )
+
+
+def matching_feedback(run: Trace, expected: ExpectedFeedback) -> list[FeedbackGiven]:
+    """The feedback to which an expectation applies."""
+    return [feedback for feedback in run.feedback if _agree(expected, feedback, ("to", "attempt"))]
+
+
+def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:
+    """The calls to whose prompts an expectation applies."""
+    keys = ("agent", "state", "attempt", "call")
+    same = (asked for asked in run.asked if _agree(expected, asked, keys))
+    return [asked for asked in same if expected.validator in (None, asked.place)]
+
+
+def _agree(expected: object, found: object, keys: Iterable[str]) -> bool:
+    """Whether `found` has all values that are given for these keys; None stands for any value."""
+    return all(getattr(expected, key) in (None, getattr(found, key)) for key in keys)
+
+
+def as_text(value: Any) -> str:
+    """An artifact as a text; data in its usual form."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """Data in the form in which it is compared and shown."""
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)

@@ -1,0 +1,502 @@
+"""The events of a run → what agents, commands and people did in it, in the order of a scenario.
+
+One call to an agent, or one run of a command, as a scenario plays it.
+
+A failed call → the fault of a scenario: its word, its message, the wait that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from loopkit.agents.port import CUT_OFF
+from loopkit.agents.scripted import CAPPED, FAULTS, UNREADABLE
+from loopkit.drive.retries import JITTER
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.changes import apply
+from loopkit.engine.events import (
+    Baselined,
+    Failed,
+    InDoubt,
+    Intended,
+    Repaired,
+    Replied,
+    Resumed,
+    Started,
+    Suspended,
+    Worked,
+)
+from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
+from loopkit.engine.records import RefusedCall, Usage
+from loopkit.engine.state import RunState
+from loopkit.engine.template_values import render
+from loopkit.language.agents.calls import Retry
+from loopkit.language.machine import Machine
+from loopkit.language.states.kinds import HumanState
+from loopkit.language.validators import rules_of
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.program import Program
+from loopkit.testing.playbill import Playbill
+from loopkit.text.json_text import parse_output
+from loopkit.validators.judges.prompt import KNOWN
+
+
+@dataclass
+class Attempt:
+    """The calls of one piece of work."""
+
+    agent: str
+    place: str
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Tape:
+    """The work of agents, commands and people in a run."""
+
+    program: Program
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    """The attempts by task, in the order in which agents were first asked."""
+    commands: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """The results by `run` state, validator or tool."""
+    answers: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """The answers by `human` state."""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """The limits with which the run was started."""
+    resumes: list[dict[str, Any]] = field(default_factory=list)
+    mended: set[int] = field(default_factory=set)
+    """The indices of resumes with a repair, after which the cause of the stop may be gone."""
+    notes: list[str] = field(default_factory=list)
+    """What a scenario can't play."""
+    limited: frozenset[str] = frozenset()
+    """The names of all limits that were in force at some time."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The output files by call."""
+
+    @cached_property
+    def bill(self) -> Playbill:
+        """Everything that a scenario can name."""
+        return Playbill(self.program.graph)
+
+    def note(self, before: RunState, stored: Stored) -> None:
+        """Note an event; `before` is the state of the run before it."""
+        match stored.event:
+            case Started() as started:
+                self.limits = dict(started.limits)
+            case Intended() as intent:
+                self._note_intent(before, intent)
+            case Replied() as replied:
+                self._note_reply(before, before.open_calls[replied.key], replied)
+            case Failed() as failed:
+                self._note_failure(before, failed, stored.at)
+            case InDoubt() as doubt:
+                self._note_doubt(before.open_calls[doubt.key], doubt)
+            case Baselined() as taken:
+                self._note_results(taken.validator, 0, taken.commands)
+            case Worked() as worked:
+                self._note_work(before, worked, stored.at)
+            case Suspended() as suspended:
+                self._note_end_of_work(before, suspended, {}, stored.at)
+            case Resumed() | Repaired() as anew:
+                self._note_continuation(before.suspended, anew)
+            case _:
+                pass
+
+    def _note_intent(self, before: RunState, intent: Intended) -> None:
+        state = self.program.machine.states[intent.state]
+        output = state.output_at(intent.state)
+        if output is not None and output.file is not None:
+            self.files[intent.key] = render(self.program, before, output.file).strip()
+        if intent.is_of_agent:
+            self._drop_refusals(intent)
+            self._mark_recorded(before, intent)
+            self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
+
+    def _drop_refusals(self, intent: Intended) -> None:
+        """Forget that a limit refused the call: after a resume it is made."""
+        known = self.attempts.get(intent.task)
+        while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
+            known.calls.pop()
+
+    def _mark_recorded(self, before: RunState, intent: Intended) -> None:
+        """Mark an unusable answer about open findings, so that a scenario can't use it either."""
+        task, attempt = before.tasks.get(intent.task), self.attempts.get(intent.task)
+        if intent.role != "judge" or not (task and task.exchanges and attempt and attempt.calls):
+            return
+        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and self._is_in_our_form(intent)
+        if was_asked and not task.exchanges[-1].reply.played:
+            attempt.calls[-1]["recorded"] = True
+
+    def _is_in_our_form(self, intent: Intended) -> bool:
+        """Whether this is a judge that answers in our own form."""
+        rules = self.program.validators_at(intent.state)
+        return any(
+            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
+            for rule in rules.get(intent.place, ())
+        )
+
+    def _note_reply(self, before: RunState, intent: Intended, replied: Replied) -> None:
+        file = self.files.get(replied.key, "")
+        if intent.role == "tool":
+            if replied.commands:
+                self._note_results(intent.agent, before.tasks[intent.task].index, replied.commands)
+            return
+        if intent.role == "run":
+            self.commands[intent.state].append(result_of(replied, file))
+            return
+        machine = self.program.machine
+        call = reply_of(replied, intent, machine, self.limited, file)
+        self.attempts[intent.task].calls.append(call)
+
+    def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
+        intent = before.open_calls[failed.key]
+        if intent.role == "tool":
+            if intent.agent in self.bill.commands:
+                results, index = self.commands[intent.agent], before.tasks[intent.task].index
+                results += [NOTHING] * (index - len(results))
+                results.append(command_fault_of(failed.message, failed.error_class))
+            return
+        if intent.role == "run":
+            fault = command_fault_of(failed.message, failed.error_class)
+            self.commands[intent.state].append(fault)
+            return
+        call = fault_of(failed) | usage_of(failed.usage)
+        if "time" in self.limited:
+            # If the deadline of the limit was over, waiting for as long has the same effect.
+            call["delay"] = f"{failed.usage.time_s:.3f}s"
+        if failed.retry_at is not None:
+            retry = self.program.machine.agents[intent.agent].in_turn[intent.fallback].retry
+            tries = before.tasks[intent.task].tries
+            wait = provider_wait(failed.retry_at - at, retry, tries)
+            call |= {"retry_after": wait} if wait else {}
+        elif failed.resume_at is not None:
+            call["retry_after"] = duration(max(0.0, failed.resume_at - at))
+        self.attempts[intent.task].calls.append(
+            call | reservation_of(intent.reserved, self.limited)
+        )
+
+    def _note_doubt(self, intent: Intended, doubt: InDoubt) -> None:
+        if (note := doubt_note(doubt, intent)) is not None:
+            self.notes.append(note)
+        if intent.is_of_agent:
+            self.attempts[intent.task].calls.append(crash_of(intent))
+
+    def _note_work(self, before: RunState, worked: Worked, at: float) -> None:
+        missing = worked.report.answers if worked.report else ()
+        self._note_end_of_work(
+            before, worked, {answer.validator: answer.resume_at for answer in missing}, at
+        )
+        if worked.answer is not None:
+            asking = self.program.machine.states_of(HumanState)[worked.state]
+            self.answers[worked.state].append(answer_of(worked.answer, asking.timeout))
+
+    def _note_end_of_work(
+        self,
+        before: RunState,
+        work: Worked | Suspended,
+        waits: Mapping[str, float | None],
+        at: float,
+    ) -> None:
+        """Note how work ended or was suspended; `waits` are by validator."""
+        for validator in dict.fromkeys(ran.validator for ran in work.commands):
+            index = before.visit - 1 + ((work.state, validator) in before.baselines)
+            self._note_results(
+                validator, index, [r for r in work.commands if r.validator == validator]
+            )
+        self._note_wait(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
+        if work.refused is not None:
+            self._note_refusal(work.refused)
+
+    def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
+        """Note the results of a validator's commands at this index."""
+        known = self.commands[validator]
+        known += [NOTHING] * (index + 1 - len(known))
+        rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
+        result = tries_of(rounds[0])
+        if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
+            self.notes.append(
+                f"commands of validator `{validator}` gave different results in one round, and"
+                " a scenario plays the same for all of them"
+            )
+        known[index] = result
+
+    def _note_wait(
+        self, here: str, until: float | None, waits: Mapping[str, float | None], at: float
+    ) -> None:
+        """Note the wait that a provider asked for in the last failure of a call."""
+        for task, attempt in self.attempts.items():
+            named = waits.get(attempt.place, until)
+            last = attempt.calls[-1] if attempt.calls else {}
+            is_failed = "fault" in last and last["fault"] != "crash"
+            if task.startswith(here) and named is not None and is_failed:
+                last.setdefault("retry_after", duration(max(0.0, named - at)))
+
+    def _note_refusal(self, refused: RefusedCall) -> None:
+        if refused.agent not in self.program.machine.agents:
+            return
+        attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
+        attempt.calls.append(refusal_of(refused))
+
+    def _note_continuation(self, suspended: Suspended | None, anew: Resumed | Repaired) -> None:
+        if isinstance(anew, Repaired):
+            self._note_repair(anew)
+        else:
+            self._note_resume(suspended, anew)
+
+    def _note_repair(self, repaired: Repaired) -> None:
+        if self.resumes:
+            self.mended.add(len(self.resumes) - 1)
+        named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
+        self.attempts = {task: had for task, had in named.items() if task}
+
+    def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
+        if suspended is None or suspended.is_pause:
+            if resumed.limits:
+                self.notes.append("limits were raised while the run was not suspended")
+            return
+        self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
+
+
+def _command_count(program: Program, validator: str) -> int:
+    """The number of commands of a validator, in the state with the most, or of a tool."""
+    agent, _, tool = validator.partition(".")
+    if tool:
+        called = program.machine.agents[agent].callable_tools[tool]
+        named = [program.machine.validators.get(name, ()) for name in called.validators]
+        return sum(bool(rule.program) for rules in named for rule in rules_of(rules))
+    rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
+    counts = (sum(bool(rule.program) for rule in some) for some in rules)
+    return max(counts, default=1)
+
+
+def _runs_by_rule(ran: list[dict[str, Any]], rules: int) -> list[list[dict[str, Any]]]:
+    """The runs of each rule, if there are equally many for each; else every run by itself."""
+    size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
+    return [ran[start : start + size] for start in range(0, len(ran), size)]
+
+
+def read_tape(
+    program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
+) -> Tape:
+    """The tape of the run with these events.
+
+    `limited` are all limits that hold for it; None means only its own.
+    """
+    stored = list(events)
+    limited = limit_names(program, stored) if limited is None else limited
+    tape, before = Tape(program, limited=limited), RunState()
+    for event in stored:
+        tape.note(before, event)
+        apply(before, event.event)
+    return tape
+
+
+def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
+    """The names of all limits of a run that were in force at some time."""
+    begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
+    return frozenset(program.limits).union(*(event.limits for event in begun))
+
+
+NOTHING: dict[str, Any] = {}
+"""The result where none was needed."""
+COUNTED = frozenset({"tokens", "cost_usd"})
+"""The limits that look at the maximum that a call can take."""
+
+
+def reply_of(
+    replied: Replied, intent: Intended, machine: Machine, limits: frozenset[str], file: str
+) -> dict[str, Any]:
+    """The call with a reply; `file` is the one to which the agent writes its output, if any."""
+    call = _reply_part(replied.text)
+    agent = machine.agents[intent.agent]
+    if replied.has_no_tools and agent.callable_tools:
+        # loopkit makes the call that this agent could not make.
+        call["tools"] = False
+    elif replied.tool_calls:
+        call = call if replied.text else {}
+        call["tool_calls"] = list(map(_tool_call, replied.tool_calls))
+    if replied.artifact_text is not None:
+        call |= {"files": {file: replied.artifact_text}}
+        call = call if replied.text else {"files": call["files"]}
+    if replied.said:
+        call["said"] = list(replied.said)
+    if replied.cut_off:
+        call["cut_off"] = True
+    call |= _files_of(replied)
+    if agent.goes_on and replied.session is None:
+        call["session"] = False
+    if "time" in limits:
+        call["delay"] = f"{replied.usage.time_s:.3f}s"
+    return call | usage_of(replied.usage) | reservation_of(intent.reserved, limits)
+
+
+def crash_of(intent: Intended) -> dict[str, Any]:
+    """The call in which the process died; it stays charged at what was reserved."""
+    return {"fault": "crash"} | usage_of(intent.reserved)
+
+
+def refusal_of(refused: RefusedCall) -> dict[str, Any]:
+    """The call that a limit refused."""
+    return reservation_of(refused.reserved, COUNTED) or {"reserved": {"tokens": 0}}
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """The tokens and the cost at which a call counts."""
+    call: dict[str, Any] = {}
+    if usage.tokens:
+        call["usage"] = {"total": usage.tokens}
+    if usage.cost_usd != 0:
+        call["cost_usd"] = usage.cost_usd
+    return call
+
+
+def reservation_of(usage: Usage, limits: frozenset[str]) -> dict[str, Any]:
+    """The reservation that limits saw before the call, if any limit looks at it."""
+    named = {"tokens": usage.tokens, "cost_usd": usage.cost_usd}
+    kept = {name: amount for name, amount in named.items() if name in limits and amount != 0}
+    return {"reserved": kept} if kept else {}
+
+
+def result_of(replied: Replied, file: str) -> dict[str, Any]:
+    """The result of the command of a `run` state."""
+    result = _output_of(replied.exit_code or 0, replied.text, replied.stderr)
+    if replied.artifact_text is not None:
+        result["files"] = {file: replied.artifact_text}
+    return result | _files_of(replied)
+
+
+def _files_of(replied: Replied) -> dict[str, Any]:
+    """The substitutes for the files of a workspace, which a scenario does not have."""
+    files: dict[str, Any] = {"workspace": replied.workspace} if replied.workspace else {}
+    if replied.folder is not None:
+        folder = {name: v for name, v in replied.folder.plain().items() if v and name != "place"}
+        files["folder"] = folder
+    return files
+
+
+def command_fault_of(message: str, error_class: str) -> dict[str, Any]:
+    """The fault of a command of a `run` state that gave no result."""
+    return {"fault": "timeout" if error_class == "transient" else "not_found", "message": message}
+
+
+def ran_of(ran: Ran) -> dict[str, Any]:
+    """The result of the program of a command validator."""
+    if ran.fault == "":
+        result = _output_of(ran.exit_code, ran.stdout, ran.stderr)
+        return result | ({"files": ran.files} if ran.files else {})
+    printed = {"stdout": ran.stdout, "stderr": ran.stderr}
+    kept = {stream: text for stream, text in printed.items() if text}
+    return {"fault": ran.fault, "message": ran.message, **kept}
+
+
+def tries_of(ran: list[dict[str, Any]]) -> Any:
+    """The tries of one command; a single one without a list."""
+    return ran[0] if len(ran) == 1 else ran
+
+
+def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
+    """The answer of a person, or the wait if nobody answered in time."""
+    if answer.by == "timeout":
+        return {"after": f"{timeout_s or 0:g}s"}
+    parts: dict[str, Any] = {"choice": answer.choice}
+    if answer.comment:
+        parts["comment"] = answer.comment
+    if answer.form:
+        parts["form"] = answer.form
+    if answer.edit is not None:
+        parts["edit"] = answer.edit
+    if answer.origins:
+        parts["origins"] = {name: list(states) for name, states in answer.origins.items()}
+    if answer.limits:
+        parts["limits"] = answer.limits
+    return answer.choice if len(parts) == 1 else parts
+
+
+def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
+    """Why a call in doubt can't be played; None where it can."""
+    if intent.role == "run":
+        return f"the command of `{intent.state}` was in doubt, which no scenario plays"
+    if intent.role == "tool":
+        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
+    if doubt.policy == "ask":
+        return f"a person was asked about a call of `{intent.agent}`, which no scenario plays"
+    return None
+
+
+def _reply_part(text: str) -> dict[str, Any]:
+    """The reply: as data if that gives the same text."""
+    data = parse_output(text)
+    is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
+    return {"data": data} if is_data else {"reply": text}
+
+
+def _tool_call(called: ToolCall) -> dict[str, Any]:
+    """A call of a tool: its arguments as data if that gives the same text."""
+    reply = _reply_part(called.arguments)
+    named = {"name": called.name}
+    return (
+        {**named, "input": reply["data"]}
+        if "data" in reply
+        else {**named, "arguments": called.arguments}
+    )
+
+
+def _output_of(exit_code: int, stdout: str, stderr: str) -> dict[str, Any]:
+    result = {"exit_code": exit_code, "stdout": stdout, "stderr": stderr}
+    return {key: value for key, value in result.items() if value} or {"exit_code": 0}
+
+
+_NO_QUOTA = r"quota|credit|budget|402"
+_WORDS = {
+    "transient": (
+        (r"429|rate.?limit|too many", "rate_limit"),
+        (r"no answer within|time[sd]? ?out|took longer|408|504", "timeout"),
+        (r"connect|reach|network|lost", "connection"),
+        ("", "server_error"),
+    ),
+    "fatal": (
+        (f"^{CUT_OFF}", CAPPED),
+        (_NO_QUOTA, "quota"),
+        (r"too long|context", "context_too_long"),
+        (r"content policy", "content_policy"),
+        (r"401|403|\bkey\b", "authentication"),
+        ("", "bad_request"),
+    ),
+    "content": (("", "refusal"),),
+}
+"""By class: patterns of messages, each with its word. The first pattern that is found counts."""
+_UNAVAILABLE = {
+    "transient": (("", "region_outage"),),
+    "fatal": ((_NO_QUOTA, "quota"), ("", "missing_model")),
+}
+"""Patterns and words for a model that is unavailable."""
+_NOTICEABLE_S = 0.05
+"""A wait that exceeds ours by less than this is ours."""
+
+
+def fault_of(failed: Failed) -> dict[str, Any]:
+    """The word and the message of a failure."""
+    words = (_UNAVAILABLE if failed.unavailable else _WORDS)[failed.error_class]
+    named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
+    word = UNREADABLE if failed.unreadable else next(named)
+    is_usual = FAULTS[word] == (failed.error_class, failed.message)
+    return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
+
+
+def provider_wait(wait_s: float, retry: Retry, tries: int) -> str | None:
+    """The wait that the provider asked for; None if it is our own after `tries` failures."""
+    own = min(retry.backoff * 2.0**tries * (1.0 + JITTER), retry.max_backoff)
+    return duration(wait_s) if wait_s > own + _NOTICEABLE_S else None
+
+
+def duration(seconds: float) -> str:
+    """A duration such as `2.5s`; one very close to a tenth of a second is rounded to it."""
+    tenths = round(seconds, 1)
+    exact = tenths if abs(tenths - seconds) < _NOTICEABLE_S / 2 else seconds
+    return f"{exact:.3f}".rstrip("0").rstrip(".") + "s"

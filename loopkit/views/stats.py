@@ -1,0 +1,328 @@
+"""Sums over the runs of each machine; no run is kept in memory.
+
+The figures of one run, from its events.
+
+Statistics as tables: of machines, of the states of each, and of single defects.
+
+Statistics as CSV: a row for each run, or for each defect.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from loopkit.drive.stored_runs import Stored, state_after
+from loopkit.engine.events import ChildStarted
+from loopkit.engine.records import Record
+from loopkit.engine.telemetry import Defect, Figures, Phase, Tally, usd_without_held
+from loopkit.journal.records import RunRow
+from loopkit.text import columns, one_line, plural, printable
+from loopkit.views.amounts import cost_of, duration
+from loopkit.views.run_data import status_of
+from loopkit.views.statistics import Group, MachineStats, PhaseStats, RunStats
+
+
+class _Mean:
+    """The mean cost and time of runs."""
+
+    def __init__(self) -> None:
+        self.runs = self.unpriced = 0
+        self.usd = self.seconds = 0.0
+
+    def add(self, run: RunStats) -> None:
+        self.runs += 1
+        self.seconds += run.seconds
+        self.unpriced += run.cost_usd is None
+        self.usd += run.cost_usd or 0.0
+
+    @property
+    def group(self) -> Group:
+        priced = self.runs - self.unpriced
+        return Group(
+            runs=self.runs,
+            cost_usd=self.usd / priced if priced else None,
+            seconds=self.seconds / self.runs if self.runs else None,
+            unpriced=self.unpriced,
+        )
+
+
+class _Sums:
+    """The sums of the runs of one machine."""
+
+    def __init__(self) -> None:
+        self.runs = self.succeeded = self.overrides = 0
+        self.works = self.corrections = self.blocking = self.resolved = self.caught = 0
+        self.means = {True: _Mean(), False: _Mean()}
+        """By whether the runs are clean."""
+        self.phases: dict[str, Tally] = {}
+
+    def add(self, run: RunStats) -> None:
+        self.runs += 1
+        self.works += run.works
+        self.corrections += run.corrections
+        self.blocking += run.blocking
+        self.resolved += run.resolved
+        self.caught += run.caught
+        self.overrides += len(run.overrides)
+        if run.outcome is not None:
+            self.succeeded += run.success is True
+            self.means[run.is_clean].add(run)
+        for phase in run.phases:
+            self.phases.setdefault(phase.state, Tally()).add(phase)
+
+    def stats(self, machine: str) -> MachineStats:
+        clean, corrected = self.means[True].group, self.means[False].group
+        finished = clean.runs + corrected.runs
+        phases = tuple(phase_stats(of.phase(state)) for state, of in self.phases.items())
+        return MachineStats(
+            machine=machine,
+            runs=self.runs,
+            finished=finished,
+            succeeded=self.succeeded,
+            clean=clean,
+            corrected=corrected,
+            clean_share=share(clean.runs, finished),
+            works=self.works,
+            corrections=self.corrections,
+            correction_rate=share(self.corrections, self.works),
+            blocking=self.blocking,
+            resolved=self.resolved,
+            density=density(self.blocking, sum(phase.characters for phase in phases)),
+            caught=self.caught,
+            process_yield=share(self.caught, self.blocking),
+            overrides=self.overrides,
+            phases=phases,
+        )
+
+
+class Totals:
+    """The figures of each machine, as runs are added."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Sums] = {}
+
+    def add(self, run: RunStats) -> None:
+        self._of.setdefault(run.machine, _Sums()).add(run)
+
+    @property
+    def machines(self) -> list[MachineStats]:
+        """By name."""
+        return [self._of[machine].stats(machine) for machine in sorted(self._of)]
+
+
+CHARACTERS = 1000
+"""The unit of a density."""
+
+
+def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
+    """The statistics of a stored run; raises RunUnreadable."""
+    state = state_after(row.run, history, is_counted=False)
+    figures = Figures()
+    for stored in history:
+        figures.take(stored.event, stored.at)
+    phases, defects = tuple(map(phase_stats, figures.phases)), tuple(figures.defects)
+    blocking = [defect for defect in defects if defect.blocking]
+    return RunStats(
+        run=row.run,
+        machine=state.machine,
+        status=status_of(state, is_driven=row.is_driven),
+        outcome=state.finished.outcome if state.finished else None,
+        success=state.finished.success if state.finished else None,
+        played=state.script is not None,
+        started=history[0].at,
+        calls=state.usage.agent_calls,
+        tokens=state.usage.tokens - state.usage.held_tokens,
+        cost_usd=usd_without_held(state.usage),
+        seconds=state.usage.time_s,
+        works=figures.works,
+        corrections=figures.again,
+        correction_rate=figures.correction_rate,
+        blocking=len(blocking),
+        resolved=sum(defect.status == "resolved" for defect in blocking),
+        density=density(len(blocking), sum(phase.characters for phase in phases)),
+        caught=(caught := sum(not defect.missed for defect in blocking)),
+        process_yield=share(caught, len(blocking)),
+        phases=phases,
+        defects=defects,
+        overrides=tuple(figures.overrides),
+    )
+
+
+def phase_stats(phase: Phase) -> PhaseStats:
+    """A phase with its shares."""
+    return PhaseStats(
+        state=phase.state,
+        works=phase.works,
+        corrections=phase.corrections,
+        characters=phase.characters,
+        injected=phase.injected,
+        found=phase.found,
+        missed=phase.missed,
+        correction_rate=share(phase.corrections, phase.works),
+        density=density(phase.injected, phase.characters),
+        phase_yield=share(phase.found, phase.found + phase.missed),
+    )
+
+
+def share(part: int, whole: int) -> float | None:
+    """The share of a part; None if the whole is 0."""
+    return part / whole if whole else None
+
+
+def density(defects: int, characters: int) -> float | None:
+    """Defects per thousand characters; None without characters."""
+    return defects * CHARACTERS / characters if characters else None
+
+
+def children_of(history: Iterable[Stored]) -> list[str]:
+    """The ids of all runs that a run has begun, in order."""
+    return [each.event.child for each in history if isinstance(each.event, ChildStarted)]
+
+
+NONE = "–"
+"""A share of nothing."""
+MESSAGE_WIDTH = 60
+OF_PHASES = (
+    *("  state", "works", "corrections", "rate"),
+    *("injected", "per 1,000 characters", "found", "missed", "yield"),
+)
+OF_DEFECTS = (
+    *("run", "defect", "type", "severity", "injected in", "detected in"),
+    *("attempts", "cost", "time", "status", "message"),
+)
+
+
+def machine_text(stats: MachineStats) -> Iterator[str]:
+    """The figures of the runs of a machine, and a table of its states."""
+    yield f"{stats.machine}: {plural(stats.runs, 'run', ',')}, {stats.finished:,} finished"
+    yield from columns(list(_figures(stats)), "<<<")
+    if stats.phases:
+        yield ""
+        yield from columns([OF_PHASES, *map(_phase, stats.phases)], "<" + ">" * 8)
+
+
+def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
+    yield "  succeeded", percent(stats.succeeded, stats.finished), of(stats.succeeded, "run", stats)
+    yield "  clean", percent(stats.clean.runs, stats.finished), of(stats.clean.runs, "run", stats)
+    rate = f"{stats.corrections:,} of {plural(stats.works, 'work', ',')}"
+    yield "  correction rate", percent(stats.corrections, stats.works), rate
+    caught = f"{stats.caught:,} of {plural(stats.blocking, 'defect', ',')}"
+    yield "  process yield", percent(stats.caught, stats.blocking), caught
+    density = NONE if stats.density is None else f"{stats.density:.2f}"
+    yield "  defect density", density, "defects per 1,000 characters"
+    resolved = f"{stats.resolved:,} of {plural(stats.blocking, 'defect', ',')}"
+    yield "  resolved", percent(stats.resolved, stats.blocking), resolved
+    yield "  overrides", f"{stats.overrides:,}", ""
+    for name, group in (("clean", stats.clean), ("corrected", stats.corrected)):
+        known = group.runs - group.unpriced
+        left_out = f", {group.unpriced:,} of unknown cost left out" if group.unpriced else ""
+        mean = cost_of(group.cost_usd) or "$0" if known else NONE
+        yield f"  cost, {name} run", mean, f"mean of {plural(known, 'run', ',')}{left_out}"
+        lasted = NONE if group.seconds is None else duration(group.seconds)
+        yield f"  time, {name} run", lasted, f"mean of {plural(group.runs, 'run', ',')}"
+
+
+def of(part: int, word: str, stats: MachineStats) -> str:
+    """`3 of 4 finished runs`."""
+    return f"{part:,} of {plural(stats.finished, f'finished {word}', ',')}"
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else NONE
+
+
+def _phase(phase: PhaseStats) -> tuple[str, ...]:
+    return (
+        f"  {phase.state}",
+        f"{phase.works:,}",
+        f"{phase.corrections:,}",
+        percent(phase.corrections, phase.works),
+        f"{phase.injected:,}",
+        NONE if phase.density is None else f"{phase.density:.2f}",
+        f"{phase.found:,}",
+        f"{phase.missed:,}",
+        percent(phase.found, phase.found + phase.missed),
+    )
+
+
+def defect_table(runs: Iterable[RunStats]) -> Iterator[str]:
+    """A table of all defects of some runs; empty if there are none."""
+    rows = [_defect(run.run, defect) for run in runs for defect in run.defects]
+    if rows:
+        yield from columns([OF_DEFECTS, *rows], "<" * len(OF_DEFECTS))
+
+
+def _defect(run: str, defect: Defect) -> Sequence[str]:
+    return (
+        run,
+        defect.id,
+        one_line(defect.code, MESSAGE_WIDTH),
+        defect.severity if defect.blocking else f"{defect.severity} (not blocking)",
+        " ".join(defect.injected),
+        defect.detected,
+        attempts(defect) or NONE,
+        cost_of(defect.cost_usd) or "$0",
+        duration(defect.seconds),
+        defect.status,
+        one_line(defect.message, MESSAGE_WIDTH),
+    )
+
+
+def attempts(defect: Defect) -> str:
+    """`planning=1 design=1`."""
+    return " ".join(f"{state}={count}" for state, count in defect.attempts.items())
+
+
+LISTS = ("phases", "defects", "overrides")
+OF_RUN = ("run", "machine")
+
+
+def header(*, of_defects: bool) -> str:
+    """The names of the columns."""
+    return _line([*OF_RUN, *_names(Defect)] if of_defects else [*_single(), "overrides"])
+
+
+def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
+    """The lines of a run: one, or one for each of its defects."""
+    if of_defects:
+        for defect in run.defects:
+            yield _line([run.run, run.machine, *(_of_defect(defect))])
+        return
+    plain = {name: getattr(run, name) for name in _single()}
+    plain["started"] = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+    yield _line([*map(_cell, plain.values()), len(run.overrides)])
+
+
+def _of_defect(defect: Defect) -> Iterator[object]:
+    values = {name: getattr(defect, name) for name in _names(Defect)}
+    values["attempts"] = attempts(defect)
+    return map(_cell, values.values())
+
+
+def _cell(value: object) -> object:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return " ".join(map(str, value))
+        case str():
+            return printable(value)
+        case _:
+            return value
+
+
+def _single() -> list[str]:
+    return [name for name in _names(RunStats) if name not in LISTS]
+
+
+def _names(noun: type[Record]) -> tuple[str, ...]:
+    return noun.__struct_fields__
+
+
+def _line(cells: Iterable[object]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerow(cells)
+    return written.getvalue()

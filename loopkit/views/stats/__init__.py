@@ -1,1 +1,0 @@
-"""Statistics of runs, and of all runs of a machine, as tables and rows."""
