@@ -4,8 +4,6 @@
 Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout. A plug-in gives
 `findings`, or `error` with the reason why there is no verdict; a tool, which has `arguments`, its
 `result`, what it `raised`, or `error` where there is none.
-
-Workers: modules of ours that do one piece of work in a process of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loopkit.outside.processes import command_environment
 from loopkit.plugins import ENTRY_POINTS, Context, Finding
 from loopkit.text import printable, shorten, storable
 
@@ -182,20 +179,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-def worker_command(module: str) -> tuple[str, ...]:
-    """The command that starts a module, without bytecode.
-
-    The working folder is not on its module path, because an agent may write there.
-    """
-    return (sys.executable, "-P", "-B", "-X", "utf8", "-m", module)
-
-
-def worker_environment(allow: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a worker: this process's module path, harmless and allowed variables.
-
-    Texts are hashed alike in each, so that sets have one order.
-    """
-    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
-    return command_environment(allow, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})
