@@ -3,6 +3,8 @@
 A call that an earlier process got an answer to is not made again; one that may have been made is in
 doubt, and its policy decides.
 
+Callees of a piece of work: the rung of an agent's models, then its fallbacks.
+
 Turns: which callee has the next try for a piece of work, given the tries before.
 
 Only the run's events count, so that a resumed run continues with the same callee.
@@ -13,8 +15,18 @@ Deadlines: of calls, and of rules by the time that the run has left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
+from itertools import islice
 from math import inf, isfinite
 from types import coroutine
 from typing import Any, Generic, TypeVar
@@ -36,9 +48,12 @@ from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storabl
 from loopkit.drive.retries import PROBE_S, CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.engine.events import Failed, Held, Intended, Replied, Role
 from loopkit.engine.records import RefusedCall, Usage
+from loopkit.engine.rounds import Round
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
+from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import Retry
-from loopkit.machine.program import Callee
+from loopkit.language.agents.model import ModelAgent
+from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace
 
 
@@ -337,6 +352,27 @@ def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed)
         unreadable=error.unreadable,
         usage=usage,
     )
+
+
+def callees_for(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
+    """The callees for work on what a state authors, in order; of a ladder, the current rung."""
+    return callees_of(agent, lambda asked: _rung(active, asked, author))
+
+
+def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
+    """The current model of a ladder; nothing is counted beyond the last."""
+    if len(agent.model) == 1:
+        return agent.model[0]
+    if agent.climb == "revision":
+        return agent.model_after(active.state.revised.get(author, 0))
+    most = agent.rung * (len(agent.model) - 1)
+    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
+
+
+def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
+    """The rounds in which the author made no progress."""
+    rounds = reversed(active.state.rounds)
+    return (r for r in rounds if r.report.stalled and r.judged.author == author)
 
 
 async def take_turn(

@@ -15,12 +15,11 @@ from typing import Any
 
 from loopkit.agents.port import Request, Tool
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, call, exchanges_of
+from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.replies import conversation
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.agent import callees
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
 from loopkit.engine.ledger import combine_samples, confirm
@@ -106,7 +105,7 @@ class Judge:
             agent=self.rule.judge,
             place=self.validator,
             role="judge",
-            callees=callees(self.active, self.agent, self.author),
+            callees=callees_for(self.active, self.agent, self.author),
             quote=port.quote,
             ask=port.ask,
             ready=port.ready,

@@ -1,19 +1,15 @@
-"""An agent state: the prompt, the call, the artifact.
-
-The callees of a piece of work: the rung of an agent's models, then its fallbacks.
-"""
+"""An agent state: the prompt, the call, the artifact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, call, exchanges_of, find_stored_reply
+from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.limits import is_answer
@@ -26,7 +22,6 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.rounds import Round
 from loopkit.engine.state import Exchange, last_turns
 from loopkit.engine.template_values import (
     choose_agent,
@@ -41,7 +36,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.choosing import NO_AGENT
-from loopkit.machine.program import AgentAsked, Callee, callees_of
+from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
 from loopkit.values import NOTHING, Value
@@ -180,7 +175,7 @@ def _prepare(
         agent=chosen,
         place=name,
         role=asked.role,
-        callees=asked.callees or callees(active, agent, name),
+        callees=asked.callees or callees_for(active, agent, name),
         quote=port.quote if asked.role == "author" else _no_cost,
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
@@ -327,24 +322,3 @@ def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
     for template in asked.templates:
         names |= template_names(active.program, active.state, template)
     return names
-
-
-def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:
-    """The callees for work on what a state authors, in order; of a ladder, the current rung."""
-    return callees_of(agent, lambda asked: _rung(active, asked, author))
-
-
-def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
-    """The current model of a ladder; nothing is counted beyond the last."""
-    if len(agent.model) == 1:
-        return agent.model[0]
-    if agent.climb == "revision":
-        return agent.model_after(active.state.revised.get(author, 0))
-    most = agent.rung * (len(agent.model) - 1)
-    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
-
-
-def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
-    """The rounds in which the author made no progress."""
-    rounds = reversed(active.state.rounds)
-    return (r for r in rounds if r.report.stalled and r.judged.author == author)
