@@ -1,16 +1,10 @@
-"""The parser: ruamel's in pure Python, without some of its waste.
+"""The parser: YAML text → a document, with every mistake of it.
 
-The C parser crashes the process on deep nesting. The pure one recomputes known facts for every
-question about a token, compares its first character with two dozen others in turn, and checks
-the context for each character of a word. Its events stay the same.
-
-Events of the parser → a document.
-
-The tree is built here, from events, because the parser's own trees lose tags and aliases, and
-let a few aliases grow without bounds.
-
-The fields of a mapping from its keys and values, with merge keys.
-"""
+It is ruamel's in pure Python, because the C parser crashes the process on deep nesting, without
+some of its waste: that recomputes known facts for every question about a token, compares its first
+character with two dozen others in turn, and checks the context for each character of a word. Its
+events stay the same. The tree is built here from them, because the parser's own trees lose tags
+and aliases, and let a few aliases grow without bounds."""
 
 from __future__ import annotations
 
@@ -51,6 +45,7 @@ from loopkit.document.problems import (
     key_not_text,
     mistake,
     odd_blank,
+    place_of,
     short,
     unknown_alias,
 )
@@ -297,19 +292,11 @@ def compose(source: SourceText) -> Document:
         from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
 
         problem = explain(builder.failure(stop.error))
-        raise ProblemsFound([*_elsewhere(problem, builder.problems), problem]) from stop
+        others = (one for one in builder.problems if place_of(one) != place_of(problem))
+        raise ProblemsFound([*others, problem]) from stop
     if builder.problems:
         raise ProblemsFound(builder.problems)
     return Document(source.file, source.text, root)
-
-
-def _elsewhere(problem: Problem, others: list[Problem]) -> list[Problem]:
-    """Return the other problems, without those that start at the place of this one."""
-    return [other for other in others if _start(other) != _start(problem)]
-
-
-def _start(problem: Problem) -> tuple[int, int]:
-    return (problem.span.line, problem.span.column) if problem.span else (0, 0)
 
 
 class _Anchored(Value, frozen=True):
@@ -450,16 +437,16 @@ class _Builder:
         try:
             return resolve(text)
         except UnusableNumber as error:
-            self.problems.append(
-                mistake("unusable-number", span, raw=short(text), reason=str(error))
-            )
+            reason = str(error)
+            self.problems.append(mistake("unusable-number", span, raw=short(text), reason=reason))
             return text
 
     def _unescape(self, text: str, span: Span) -> str:
         """Return the text with its escaped surrogate pairs joined, as in JSON."""
-        joined = _PAIR.sub(_character_of, text)
-        found = _UNUSABLE.search(joined)
-        if found:
+        joined = _PAIR.sub(
+            lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
+        )
+        if found := _UNUSABLE.search(joined):
             self.problems.append(
                 mistake("forbidden-character", span, character=describe(found.group()))
             )
@@ -507,13 +494,13 @@ class _Builder:
         self._values += values
         if self._values > MAX_VALUES:
             place = self._source.span(start, end)
-            raise self._error_with(mistake("too-many-values", place))
+            raise ProblemsFound([*self.problems, mistake("too-many-values", place)])
 
     def _descend(self, level: int, start: int) -> None:
         self._deepest = max(self._deepest, level)
         if level > MAX_LEVELS:
             place = self._source.span(start, start + 1)
-            raise self._error_with(mistake("too-deep", place))
+            raise ProblemsFound([*self.problems, mistake("too-deep", place)])
 
     def _refuse_more(self, problems: list[Problem]) -> None:
         """Stop after so many mistakes that the rest of the file tells nothing new."""
@@ -521,9 +508,6 @@ class _Builder:
             place = self._source.span(self.end, self.end + 1)
             reported = problems[:MAX_PROBLEMS]
             raise ProblemsFound([*reported, mistake("too-many-problems", place)])
-
-    def _error_with(self, problem: Problem) -> ProblemsFound:
-        return ProblemsFound([*self.problems, problem])
 
 
 def _is_stage(count: int) -> bool:
@@ -550,10 +534,6 @@ def _offsets(event: Event) -> tuple[int, int]:
     return event.start_mark.index, event.end_mark.index
 
 
-def _character_of(pair: re.Match[str]) -> str:
-    return pair.group().encode("utf-16", "surrogatepass").decode("utf-16")
-
-
 # Stands for the key `<<`; no text of a file can be equal to it.
 _MERGE = "\0<<"
 
@@ -572,7 +552,11 @@ def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], lis
         found = _fields_of_merge(entry.node) if name == _MERGE else [(name, entry)]
         for merged, its in found:
             fields.setdefault(merged, own.get(merged, its))
-    return fields, [*problems, *_unmergeable(own[_MERGE].node)]
+    for node in _sources(own[_MERGE].node):
+        if not isinstance(node.value, Mapping):
+            place = node.used_at or node.span
+            problems.append(mistake("merge-not-mapping", place, kind=kind_of(node)))
+    return fields, problems
 
 
 def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
@@ -587,15 +571,11 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
             problems.append(duplicate_key(key.raw, place, own[name].key))
         else:
             own[name] = Entry(place, value)
-        problems += _odd_blanks(key)
+        # Nobody sees a no-break space, or its like, at the ends of a key.
+        outer = key.raw.replace(key.raw.strip(), "", 1) if key.style == "plain" else ""
+        if outer:
+            problems.append(odd_blank(key.span, outer[0]))
     return own, problems
-
-
-def _odd_blanks(key: Node) -> Iterator[Problem]:
-    """Yield the no-break spaces and their like at the ends of a key, where nobody sees them."""
-    outer = key.raw.replace(key.raw.strip(), "", 1) if key.style == "plain" else ""
-    if outer:
-        yield odd_blank(key.span, outer[0])
 
 
 def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
@@ -605,12 +585,6 @@ def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
             use = node.used_at or merged.used_at
             for name, entry in node.value.items():
                 yield name, Entry(entry.key, entry.node.replace(used_at=use or entry.node.used_at))
-
-
-def _unmergeable(merged: Node) -> Iterator[Problem]:
-    for node in _sources(merged):
-        if not isinstance(node.value, Mapping):
-            yield mistake("merge-not-mapping", node.used_at or node.span, kind=kind_of(node))
 
 
 def _sources(merged: Node) -> tuple[Node, ...]:

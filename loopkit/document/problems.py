@@ -1,7 +1,4 @@
-"""Problems: what is wrong with a file, as data, and its text for the file's author.
-
-Problems of parsed YAML: keys and values that YAML allows and loopkit does not.
-"""
+"""Problems: what is wrong with a file, as data, and its text for the file's author."""
 
 from __future__ import annotations
 
@@ -130,8 +127,10 @@ def render(
     control character of a file or a message is passed through, so nothing here can move the cursor
     or colour the screen.
     """
-    rows = {file: _lines(text) for file, text in sources.items()}
-    lines = _Excerpts(rows, columns)
+    # An empty text, or one that could not be read, has no line to show. Columns are counted without
+    # a byte order mark, as editors show them.
+    read = ((file, text.removeprefix("\ufeff")) for file, text in sources.items() if text)
+    lines = _Excerpts({file: _LINE_BREAK.split(text) for file, text in read}, columns)
     return "\n\n".join(_blocks(sorted(problems, key=place_of), lines))
 
 
@@ -173,14 +172,6 @@ def place_of(problem: Problem) -> tuple[str, int, int]:
     """The sort key of problems: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
-
-
-def _lines(text: str) -> Sequence[str]:
-    # An empty text, or one that could not be read, has no line to show.
-    if not text:
-        return ()
-    # Columns are counted without a byte order mark, as editors show them.
-    return _LINE_BREAK.split(text.removeprefix("\ufeff"))
 
 
 def _block(problem: Problem, lines: _Excerpts) -> str:

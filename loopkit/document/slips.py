@@ -1,11 +1,7 @@
-"""Slips that leave valid YAML with another meaning than its author's, and their remedies.
+"""Slips of authors, and their remedies: valid YAML of another meaning, and failures of the parser.
 
-A syntax failure: the place where the parser gave up, and the text around it.
-
-Failures at a quote, or at a character that text cannot have without quotes.
-
-Each function returns the problem if the failure is of its kind, else None.
-"""
+Of a failure the functions here recognise those of quotes, blanks and characters that text cannot
+have without quotes; each returns the problem if the failure is of its kind, else None."""
 
 from __future__ import annotations
 
@@ -148,6 +144,12 @@ class Failure(Value, frozen=True):
     def line_span(self, start: int) -> Span:
         """Return the place from `start` to the end of the text on its line."""
         return self.span(start, self.line_end(start))
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """The line of the failure and that of the construct, each behind its offset."""
+        known = (offset for offset in (self.at, self.opened) if offset is not None)
+        return [self.source.line_around(offset) for offset in known]
 
     def line_end(self, offset: int) -> int:
         start, line = self.source.line_around(offset)
