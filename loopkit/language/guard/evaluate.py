@@ -1,7 +1,4 @@
-"""A checked guard -> a function of the facts.
-
-Paths into data, such as `nodes[].needs[]`: their values, and the places of these.
-"""
+"""A checked guard → a function of the facts, and paths into data such as `nodes[].needs[]`."""
 
 from __future__ import annotations
 
