@@ -1,14 +1,7 @@
-"""A named part of a Markdown text, and what may stand in for it.
+"""The base of all nouns of the language, and the parts that many of them share.
 
-The base of all nouns of the language: closed, frozen, documented in place.
-
-Modules of nouns do not postpone their annotations: pydantic would have to compile each of these
-texts again, for every noun that inherits it.
-
-`emit`: an event of the author's own name, stored with what the run knows at that point.
-
-Kinds: nouns that a file tells apart by the key that only one of them has.
-"""
+Nouns are closed, frozen, documented in place. Their modules do not postpone annotations: pydantic
+would have to compile each of these texts again, for every noun that inherits it."""
 
 from __future__ import annotations
 
@@ -187,11 +180,10 @@ def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
 
 
 def _bound(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
-    if isinstance(value, int) and not 0 <= value <= 1000:
-        raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
-    if isinstance(value, str) and not re.fullmatch(INPUT_PATTERN, value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= 1000:
+            raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
+    elif not isinstance(value, str) or not re.fullmatch(INPUT_PATTERN, value):
         raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
     return value
 

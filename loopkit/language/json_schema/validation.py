@@ -1,9 +1,8 @@
-"""The library's validator with our keywords, each of which looks at the clock first.
+"""Validation: data judged by a schema, and the mistakes in a schema itself.
 
-`unevaluatedProperties` and `unevaluatedItems`: parts that no keyword covered.
-
-Mistakes in a schema: its form, its patterns, and references without a target.
-"""
+It is the library's validator with our keywords, each of which looks at the clock first. A schema
+has mistakes in its form, in its patterns, and in references without a target.
+`unevaluatedProperties` and `unevaluatedItems` judge what no other keyword covered."""
 
 from __future__ import annotations
 
@@ -71,11 +70,11 @@ def _first(
 ) -> list[ValidationError]:
     root = _Validator({}, registry=Registry(), _resolver=resolver)
     found: Iterator[ValidationError] = errors_in(root, value, schema, resolver=resolver)
-    return sorted(islice(found, most), key=_place)
 
+    def place(error: ValidationError) -> list[tuple[int, str]]:
+        return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
 
-def _place(error: ValidationError) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
+    return sorted(islice(found, most), key=place)
 
 
 def _with_clock(keyword: Any) -> Keyword:
@@ -239,14 +238,10 @@ def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
 
 
 def _pattern_flaws(path: Path, schema: Mapping[str, Any]) -> Iterator[Flaw]:
-    if isinstance(schema.get("pattern"), str):
-        yield from _unreadable(schema["pattern"], (*path, "pattern"))
-    for pattern in schema.get("patternProperties", ()):
-        yield from _unreadable(pattern, (*path, "patternProperties", pattern))
-
-
-def _unreadable(pattern: str, path: Path) -> Iterator[Flaw]:
-    try:
-        compile_pattern(pattern, lines=False)
-    except PatternError as error:
-        yield Flaw(str(error), path)
+    placed = [("pattern", schema["pattern"])] if isinstance(schema.get("pattern"), str) else []
+    listed = [("patternProperties", name, name) for name in schema.get("patternProperties", ())]
+    for *steps, pattern in (*placed, *listed):
+        try:
+            compile_pattern(pattern, lines=False)
+        except PatternError as error:
+            yield Flaw(str(error), (*path, *steps))
