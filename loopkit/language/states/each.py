@@ -1,9 +1,4 @@
-"""The state `each`: another machine runs once for each item of a list.
-
-The base of the states whose work other machines do: what they run, and with which input.
-
-The state `machine`: another machine runs once, as a run of its own.
-"""
+"""States whose work other machines do: `each` runs one for each item of a list, `machine` one."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -27,6 +22,7 @@ from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import Id, Ids, Noun, Place, Written, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
+from loopkit.text.json_text import entries_of
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -284,12 +280,8 @@ def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
     """All texts in a value, each with its place."""
     if isinstance(value, str):
         yield at, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from texts_in(inner, (*at, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from texts_in(inner, (*at, index))
+    for step, inner in entries_of(value):
+        yield from texts_in(inner, (*at, step))
 
 
 def _names_in(text: str) -> frozenset[str]:
