@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from loopkit.document.problems import Problem, Severity, Span
-from loopkit.document.text import lines_of
+from loopkit.document.problems import LINE_BREAK, Problem, Severity, Span
 from loopkit.values import Value
 
 Style = Literal["plain", "single", "double", "literal", "folded", "flow", "block"]
@@ -63,7 +62,7 @@ class Document(Value, frozen=True, dict=True):
 
     @cached_property
     def _rows(self) -> list[str]:
-        return lines_of(self.text)
+        return LINE_BREAK.split(self.text)
 
     def plain(self) -> Any:
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""

@@ -41,13 +41,12 @@ from loopkit.document.problems import (
     Problem,
     ProblemsFound,
     Span,
+    did_you_mean,
     duplicate_key,
-    key_not_text,
     mistake,
     odd_blank,
     place_of,
     short,
-    unknown_alias,
 )
 from loopkit.document.slips import TOO_DEEP, Failure
 from loopkit.document.text import SourceText, describe
@@ -404,7 +403,9 @@ class _Builder:
             self._descend(level + target.levels - 1, start)
             return target.node.replace(used_at=place)
         if target is None:
-            self.problems.append(unknown_alias(place, name, self._anchors))
+            near = did_you_mean(name, self._anchors)
+            near = f"{near}; " if near else ""
+            self.problems.append(mistake("unknown-alias", place, name=short(name), near=near))
         else:
             self.problems.append(mistake("recursive-alias", place, name=short(name)))
         return Node(place, MappingProxyType({}), None, "flow")
@@ -566,7 +567,10 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
         place = key.used_at or key.span
         name = _MERGE if key.style == "plain" and key.raw == "<<" else key.value
         if not isinstance(name, str):
-            problems.append(key_not_text(place, key.raw, kind_of(key)))
+            remedy = (
+                f'write it in quotes: `"{short(key.raw)}"`' if key.raw else "write `name: value`"
+            )
+            problems.append(mistake("non-text-key", place, kind=kind_of(key), remedy=remedy))
         elif name in own:
             problems.append(duplicate_key(key.raw, place, own[name].key))
         else:

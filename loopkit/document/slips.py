@@ -56,16 +56,6 @@ def missing_space(found: re.Match[str], span: Span) -> Problem:
     )
 
 
-def _missing_value(key: Node) -> Problem:
-    """Return the problem of `name:,` or `name:}`, where the colon counts as a part of the name."""
-    return Problem(
-        "missing-space",
-        "neither a space nor a value stands behind the colon",
-        key.span,
-        help=f"write `{key.raw} …`",
-    )
-
-
 def unquoted_colon(span: Span) -> Problem:
     """Return the problem of text with `: ` in it, where YAML sees one key too many."""
     return Problem(
@@ -85,7 +75,13 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
         elif found and not torn:
             yield missing_space(found, key.span)
         elif bare and key.style == "plain" and key.raw.endswith(":"):
-            yield _missing_value(key)
+            # In `name:,` and `name:}` the colon counts as a part of the name.
+            yield Problem(
+                "missing-space",
+                "neither a space nor a value stands behind the colon",
+                key.span,
+                help=f"write `{key.raw} …`",
+            )
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
