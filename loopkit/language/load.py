@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from loopkit.document.document import DocPath, Document, Node, looks_like_unquoted_colon
+from loopkit.document.parser import kind_of
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, closest, did_you_mean
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
 from loopkit.language.agents.tools import TOOL_KINDS
@@ -452,7 +453,10 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
     remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
-    return f"expected {expected}, found {_kind_of(document, path)}", remedy, "wrong-kind"
+    found = "nothing" if node is None else kind_of(node)
+    if node is not None and isinstance(node.value, int | float):
+        found = f"`{str(node.value).lower()}`"
+    return f"expected {expected}, found {found}", remedy, "wrong-kind"
 
 
 def _list_remedy(field: str, node: Node) -> str:
@@ -460,22 +464,6 @@ def _list_remedy(field: str, node: Node) -> str:
     if node.raw and len(node.raw) <= LONGEST_QUOTED:
         return f"write `{field}: [{node.raw}]`"
     return "" if node.is_unwritten else "start each item with `- `, or put `[…]` around the items"
-
-
-def _kind_of(document: Document, path: Sequence[Any]) -> str:
-    node = document.node(path)
-    value = None if node is None else node.value
-    match value:
-        case None:
-            return "nothing"
-        case bool() | int() | float():
-            return f"`{str(value).lower()}`"
-        case str():
-            return "text"
-        case tuple():
-            return "a list"
-        case _:
-            return "a mapping"
 
 
 def _unknown_kind(

@@ -295,22 +295,20 @@ class Kind(Protocol):
     """The key by which it is known."""
 
 
-def kind_of(value: object, nouns: Sequence[type[Kind]], otherwise: str | None = None) -> str | None:
-    """The kind of a mapping or of an object, by the key that it has or else `otherwise`."""
-    keys = value if isinstance(value, dict) else ()
-    fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
-    return next(fitting, otherwise)
-
-
 def one_of(
     nouns: Sequence[type[Kind]],
     otherwise: str | None = None,
     unknown: tuple[str, str] | None = None,
 ) -> Any:
-    """The union of these nouns; `unknown` has the code and the message for a value that is none."""
+    """The union of these nouns, each known by its key, or without any of them as `otherwise`.
+
+    `unknown` has the code and the message for a value that is none of them.
+    """
 
     def tag(value: object) -> str | None:
-        kind = kind_of(value, nouns, otherwise)
+        keys = value if isinstance(value, dict) else ()
+        fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
+        kind = next(fitting, otherwise)
         return None if kind is None else f"<{kind}>"
 
     code, message = unknown or (None, None)

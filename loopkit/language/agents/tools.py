@@ -113,14 +113,10 @@ class CommandTool(ToolBase):
             yield ("stdin",), self.stdin
 
 
-SERVER_TOOL_PATTERN = r"^[a-z][a-z0-9_]*\.\S+$"
-DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
-
-
 ServerTool = Annotated[
     str,
     Spelled(
-        SERVER_TOOL_PATTERN,
+        r"^[a-z][a-z0-9_]*\.\S+$",
         "bad-server-tool",
         "does not name a tool of a server",
         "write SERVER.TOOL, such as `files.read_file`",
@@ -129,7 +125,7 @@ ServerTool = Annotated[
 Digest = Annotated[
     str,
     Spelled(
-        DIGEST_PATTERN,
+        r"^sha256:[0-9a-f]{64}$",
         "bad-digest",
         "is not a digest",
         "copy the one that `loopkit mcp tools MACHINE` prints: `sha256:` and 64 digits",

@@ -57,12 +57,12 @@ def errors(
         return _first(value, schema, resolver_of(schema), most)
 
 
-def metaschema_errors(schema: object, most: int) -> list[ValidationError]:
-    """The first violations of the metaschema in a schema."""
+def _metaschema_error(schema: object) -> ValidationError | None:
+    """The first violation of the metaschema in a schema."""
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
-        return _first(schema, meta, metaschema_resolver(), most)
+        return next(iter(_first(schema, meta, metaschema_resolver(), 1)), None)
 
 
 def _first(
@@ -182,10 +182,10 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call]
 def flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
     """All mistakes that make a schema unusable; of those in its form only the first."""
     try:
-        for error in metaschema_errors(schema, most=1):
-            yield Flaw(error.message, tuple(error.absolute_path))
-            return
-        yield from _inner_flaws(schema)
+        if (wrong := _metaschema_error(schema)) is not None:
+            yield Flaw(wrong.message, tuple(wrong.absolute_path))
+        else:
+            yield from _inner_flaws(schema)
     except NotJudged as error:
         yield Flaw(str(error))
 
@@ -228,8 +228,8 @@ def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
     """The mistakes in the target of a reference, if no keyword holds that target."""
     if id(target.contents) in seen or is_metaschema(target.resolver):
         return
-    for error in metaschema_errors(target.contents, most=1):
-        yield Flaw(f"this leads to no schema: {error.message}", path)
+    if (wrong := _metaschema_error(target.contents)) is not None:
+        yield Flaw(f"this leads to no schema: {wrong.message}", path)
         return
     for _, inner, resolver in _standing_in(target.contents, target.resolver, seen):
         for word in REFERENCES:

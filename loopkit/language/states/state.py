@@ -393,13 +393,10 @@ def output_from_name(name: str) -> Output:
     return Output(name=name)
 
 
-NEED_PATTERN = r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
-
-
 Need = Annotated[
     str,
     Spelled(
-        NEED_PATTERN,
+        r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
         "bad-path",
         "is no artifact and no field of one",
         "write it like `plan`, or `plan.interfaces`",

@@ -393,13 +393,10 @@ class AcyclicRule(FixedRule):
         return f"no cycle in `{self.acyclic.edges}`, which lead to `{self.acyclic.nodes}`"
 
 
-PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
-
-
 PluginName = Annotated[
     str,
     Spelled(
-        PLUGIN_PATTERN,
+        rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$",
         "bad-plugin",
         "names no function",
         "write `package.module:function`, without `.py`, or an installed plug-in's name",
