@@ -44,41 +44,6 @@ class Noun(BaseModel):
     )
 
 
-def one_or_more(value: object) -> object:
-    return (value,) if isinstance(value, str) else _tuple(value)
-
-
-Phrases = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
-"""One text, or a list of them."""
-
-
-class Section(Noun):
-    """A heading or a bold label of this name, with text under it."""
-
-    section: str
-    """The heading or bold label."""
-    or_title: bool = False
-    """Use the document's title if there is no such section."""
-    strip: Phrases = ()
-    """With `or_title`: texts to remove from the end of the title."""
-    placeholders: Phrases = ()
-    """Texts that count as empty."""
-
-    @model_validator(mode="after")
-    def _strip_has_an_effect(self) -> Self:
-        if self.strip and not self.or_title:
-            raise fault(
-                "no-effect",
-                "`strip` shortens the title, which is not used here",
-                ("strip",),
-                help="add `or_title: true`, or remove `strip`",
-            )
-        return self
-
-
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """`package.module:function`."""
@@ -164,6 +129,10 @@ FROM_LIST = BeforeValidator(_tuple)
 """Lets a list of a file be the tuple of a noun."""
 
 
+def one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
 def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
     """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
@@ -208,6 +177,14 @@ BOUND_SCHEMA = {
     ],
 }
 
+
+def templates_of(key: str, argv: Sequence[str], stdin: str | None) -> Written:
+    """The templates of a program: its arguments, which stand under a key, and its stdin."""
+    yield from (((key, index), text) for index, text in enumerate(argv))
+    if stdin is not None:
+        yield ("stdin",), stdin
+
+
 Id = Annotated[
     str,
     Spelled(
@@ -250,6 +227,37 @@ Bound = Annotated[
     WithJsonSchema(BOUND_SCHEMA, mode="validation"),
 ]
 """A number of revisions, or the bounded input that holds it."""
+
+Phrases = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+]
+"""One text, or a list of them."""
+
+
+class Section(Noun):
+    """A heading or a bold label of this name, with text under it."""
+
+    section: str
+    """The heading or bold label."""
+    or_title: bool = False
+    """Use the document's title if there is no such section."""
+    strip: Phrases = ()
+    """With `or_title`: texts to remove from the end of the title."""
+    placeholders: Phrases = ()
+    """Texts that count as empty."""
+
+    @model_validator(mode="after")
+    def _strip_has_an_effect(self) -> Self:
+        if self.strip and not self.or_title:
+            raise fault(
+                "no-effect",
+                "`strip` shortens the title, which is not used here",
+                ("strip",),
+                help="add `or_title: true`, or remove `strip`",
+            )
+        return self
+
 
 Label = Annotated[str, Field(min_length=1, max_length=10_000)]
 

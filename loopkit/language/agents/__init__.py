@@ -29,6 +29,7 @@ from loopkit.language.section import (
     Written,
     fault,
     one_of,
+    templates_of,
 )
 
 
@@ -119,9 +120,7 @@ class CommandAgent(CalledAgent):
 
     @property
     def templates(self) -> Written:
-        yield from ((("command", index), text) for index, text in enumerate(self.command))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("command", self.command, self.stdin)
         yield from ((("resume", index), text) for index, text in enumerate(self.resume))
 
 

@@ -26,6 +26,7 @@ from loopkit.language.section import (
     Written,
     fault,
     one_of,
+    templates_of,
 )
 
 
@@ -108,9 +109,7 @@ class CommandTool(ToolBase):
 
     @property
     def templates(self) -> Written:
-        yield from ((("command", index), text) for index, text in enumerate(self.command))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("command", self.command, self.stdin)
 
 
 ServerTool = Annotated[

@@ -92,7 +92,7 @@ def _plain_truth(node: ast.expr, found: GuardType | None) -> Iterator[GuardProbl
         if is_none(node):
             yield _wrong(node, "none is neither true nor false", "compare a name with it")
     elif found.kind != "bool":
-        message = f"{_quote(node)} is {_noun(found)}, not true or false"
+        message = f"{_quote(node)} is {_NOUNS[found.kind]}, not true or false"
         yield _wrong(node, message, _condition_with(node, found))
     elif found.optional:
         name = _bare(node)
@@ -155,7 +155,7 @@ def _membership(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[Guar
     if found is None:
         return
     if found.kind != "texts":
-        message = f"{_quote(right)} is {_noun(found)}, not a list"
+        message = f"{_quote(right)} is {_NOUNS[found.kind]}, not a list"
         yield _wrong(right, message, 'write a list: `in ["a", "b"]`')
     elif not isinstance(left, ast.Constant) or not isinstance(left.value, str):
         remedy = f'write `"…" in {_bare(right)}`'
@@ -232,7 +232,7 @@ def _check_orderable(
     if is_none(node):
         yield _wrong(node, "none is neither less nor more", "compare with `==` or `!=`")
     elif found is not None and _family(found) not in ordered:
-        message = f"{_quote(node)} is {_noun(found)}: it has no order"
+        message = f"{_quote(node)} is {_NOUNS[found.kind]}: it has no order"
         yield _wrong(node, message, "compare with `==`, `!=` or `in`")
     elif found is not None and found.optional:
         name = _bare(node)
@@ -240,8 +240,8 @@ def _check_orderable(
 
 
 def _unlike(left: ast.expr, first: GuardType, right: ast.expr, second: GuardType) -> GuardProblem:
-    message = f"{_quote(left)} is {_noun(first)} and {_quote(right)} is {_noun(second)}"
-    return _wrong(right, message, f"compare {_quote(left)} with {_noun(first)}")
+    message = f"{_quote(left)} is {_NOUNS[first.kind]} and {_quote(right)} is {_NOUNS[second.kind]}"
+    return _wrong(right, message, f"compare {_quote(left)} with {_NOUNS[first.kind]}")
 
 
 _LITERALS: Mapping[type, Kind] = {bool: "bool", int: "int", float: "num", str: "str"}
@@ -252,10 +252,6 @@ _NOUNS = {
     "str": "a text",
     "texts": "a list",
 }
-
-
-def _noun(found: GuardType) -> str:
-    return _NOUNS[found.kind]
 
 
 def _family(found: GuardType) -> str:

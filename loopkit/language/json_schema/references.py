@@ -101,6 +101,10 @@ def _metaschemas() -> Registry[Resource[Any]]:
     return crawled  # type: ignore[no-any-return]
 
 
+Errors = Iterator[ValidationError]
+Validator = Any
+"""The library makes its classes of validators as it runs."""
+Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
 Object = Mapping[str, Any]
 Schema = bool | Mapping[str, Any]
 Schemas = Mapping[str, Schema]
@@ -275,11 +279,6 @@ SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
     "not": _not,
     "if": _if,
 }
-
-Errors = Iterator[ValidationError]
-Validator = Any
-"""The library makes its classes of validators as it runs."""
-Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
 
 
 def is_found(pattern: str, text: str) -> bool:

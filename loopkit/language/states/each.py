@@ -59,6 +59,22 @@ class After(Noun):
     """The outcomes to wait for; any other outcome blocks the item."""
 
 
+CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
+WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
+"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
+RESULT = {
+    "outcome": "str",
+    "success": "bool",
+    "result": {"...": "any"},
+    "rounds": "int",
+    "calls": "int",
+    "cost": "optional num",
+    "findings": ["any"],
+    "duration": "num",
+}
+"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
+success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
+findings that are open, and its seconds of work."""
 EXAMPLE = """\
 loopkit: 1
 input: {text: str}
@@ -258,22 +274,21 @@ class EachState(ChildrenState):
         return {**counts, "deadlocked": BOOL}
 
 
-CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
-WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
-"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
-RESULT = {
-    "outcome": "str",
-    "success": "bool",
-    "result": {"...": "any"},
-    "rounds": "int",
-    "calls": "int",
-    "cost": "optional num",
-    "findings": ["any"],
-    "duration": "num",
-}
-"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
-success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
-findings that are open, and its seconds of work."""
+class MachineState(ChildrenState):
+    """Runs another machine once. Its result is the artifact."""
+
+    kind = "machine"
+    example = Example(
+        {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
+    )
+
+    @property
+    def about(self) -> str:
+        return f"machine {self.machine.file}"
+
+    @property
+    def facts(self) -> Mapping[str, GuardType]:
+        return {"outcome": GuardType("str", values=self.outcomes)}
 
 
 def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
@@ -294,20 +309,3 @@ def _names_in(text: str) -> frozenset[str]:
     except TemplateError:
         # The checks tell of it.
         return frozenset()
-
-
-class MachineState(ChildrenState):
-    """Runs another machine once. Its result is the artifact."""
-
-    kind = "machine"
-    example = Example(
-        {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
-    )
-
-    @property
-    def about(self) -> str:
-        return f"machine {self.machine.file}"
-
-    @property
-    def facts(self) -> Mapping[str, GuardType]:
-        return {"outcome": GuardType("str", values=self.outcomes)}

@@ -20,6 +20,7 @@ from loopkit.language.section import (
     Text,
     Texts,
     Written,
+    templates_of,
 )
 from loopkit.language.states.state import (
     AgentChoice,
@@ -135,9 +136,7 @@ class CommandState(AuthorState):
 
     @property
     def templates(self) -> Written:
-        yield from ((("run", index), text) for index, text in enumerate(self.run))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("run", self.run, self.stdin)
         yield from super().templates
 
     @property
