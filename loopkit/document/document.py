@@ -1,10 +1,8 @@
 """A YAML document in memory: values, and the place of every key and every value.
 
-Plain scalars by the core schema of YAML 1.2.
-
-`yes`, `on`, `2001-01-01`, `1_000` and `1:30` are text there, `012` is twelve. Numbers that no
-JSON can carry (infinite, not a number, beyond 64 bits) are refused.
-"""
+Plain scalars follow the core schema of YAML 1.2: `yes`, `on`, `2001-01-01`, `1_000` and `1:30` are
+text, `012` is twelve. Numbers that no JSON can carry (infinite, not a number, beyond 64 bits) are
+refused."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from loopkit.document.problems import Span
-from loopkit.document.text import lines_of
+from loopkit.document.problems import LINE_BREAK, Problem, Severity, Span
 from loopkit.values import Value
 
 Style = Literal["plain", "single", "double", "literal", "folded", "flow", "block"]
@@ -65,7 +62,7 @@ class Document(Value, frozen=True, dict=True):
 
     @cached_property
     def _rows(self) -> list[str]:
-        return lines_of(self.text)
+        return LINE_BREAK.split(self.text)
 
     def plain(self) -> Any:
         """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
@@ -83,7 +80,7 @@ class Document(Value, frozen=True, dict=True):
     def node(self, path: Path) -> Node | None:
         """Return the value at `path`, or None where there is none."""
         steps = self._steps(path)
-        return steps[-1].node if len(steps) == len(path) + 1 else None
+        return steps[-1][1] if len(steps) == len(path) + 1 else None
 
     def span(self, path: Path, *, key: bool = False) -> Span:
         """Return the place of the value at `path`, or of its key.
@@ -92,19 +89,27 @@ class Document(Value, frozen=True, dict=True):
         a list and the root have no key; their value stands for it. The key stands for a value
         that is not written where the next line begins: that is another's.
         """
-        last = self._steps(path)[-1]
-        if last.key is None:
-            return last.node.span
-        is_elsewhere = last.node.is_unwritten and last.node.span.line != last.key.line
-        return last.key if key or is_elsewhere else last.node.span
+        its_key, node = self._steps(path)[-1]
+        if its_key is None:
+            return node.span
+        is_elsewhere = node.is_unwritten and node.span.line != its_key.line
+        return its_key if key or is_elsewhere else node.span
 
     def places(self, path: Path, *, key: bool = False) -> tuple[Span, Also]:
         """Return the place as `span` does, and the further places of a `Problem`.
 
         Those are the aliases and merge keys that bring the value to `path`.
         """
-        uses = dict.fromkeys(step.node.used_at for step in self._steps(path))
+        uses = dict.fromkeys(node.used_at for _, node in self._steps(path))
         return self.span(path, key=key), tuple(("used here", use) for use in uses if use)
+
+    def problem(
+        self, path: Path, code: str, message: str, remedy: str = "", *,
+        key: bool = False, severity: Severity = "error",
+    ) -> Problem:  # fmt: skip
+        """Return a problem at the value, or the key, that a path leads to."""
+        span, also = self.places(path, key=key)
+        return Problem(code, message, span, ".".join(map(str, path)), remedy, severity, also)
 
     def inside(self, path: Path, line: int, column: int, length: int) -> Span:
         """Return the place in the file of a piece of the text at `path`.
@@ -138,28 +143,18 @@ class Document(Value, frozen=True, dict=True):
         before = len(row) - len(text) if literal else before
         return (at, before, len(text)) if row[before : before + len(text)] == text else None
 
-    def _steps(self, path: Path) -> list[_Step]:
-        steps = [_Step(None, self.root)]
+    def _steps(self, path: Path) -> list[tuple[Span | None, Node]]:
+        """Return the keys and values on the way, as far as there are any."""
+        steps: list[tuple[Span | None, Node]] = [(None, self.root)]
         for part in path:
-            step = _step(steps[-1].node, part)
-            if step is None:
+            value = steps[-1][1].value
+            if isinstance(value, Mapping) and isinstance(part, str) and part in value:
+                steps.append((value[part].key, value[part].node))
+            elif isinstance(value, tuple) and isinstance(part, int) and 0 <= part < len(value):
+                steps.append((None, value[part]))
+            else:
                 break
-            steps.append(step)
         return steps
-
-
-class _Step(Value, frozen=True):
-    key: Span | None
-    node: Node
-
-
-def _step(node: Node, part: str | int) -> _Step | None:
-    if isinstance(node.value, Mapping):
-        entry = node.value.get(part) if isinstance(part, str) else None
-        return _Step(entry.key, entry.node) if entry else None
-    if isinstance(node.value, tuple) and isinstance(part, int) and 0 <= part < len(node.value):
-        return _Step(None, node.value[part])
-    return None
 
 
 def _plain(node: Node) -> Any:

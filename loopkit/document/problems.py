@@ -1,7 +1,4 @@
-"""Problems: what is wrong with a file, as data, and its text for the file's author.
-
-Problems of parsed YAML: keys and values that YAML allows and loopkit does not.
-"""
+"""Problems: what is wrong with a file, as data, and its text for the file's author."""
 
 from __future__ import annotations
 
@@ -16,7 +13,8 @@ from loopkit.values import Value
 
 Severity = Literal["error", "warning", "note"]
 
-_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
+"""Ends a line, as YAML counts them; nothing else does."""
 _TAB = "    "
 _JOINERS = "\u200c\u200d"
 _CUT = "..."
@@ -130,8 +128,10 @@ def render(
     control character of a file or a message is passed through, so nothing here can move the cursor
     or colour the screen.
     """
-    rows = {file: _lines(text) for file, text in sources.items()}
-    lines = _Excerpts(rows, columns)
+    # An empty text, or one that could not be read, has no line to show. Columns are counted without
+    # a byte order mark, as editors show them.
+    read = ((file, text.removeprefix("\ufeff")) for file, text in sources.items() if text)
+    lines = _Excerpts({file: LINE_BREAK.split(text) for file, text in read}, columns)
     return "\n\n".join(_blocks(sorted(problems, key=place_of), lines))
 
 
@@ -173,14 +173,6 @@ def place_of(problem: Problem) -> tuple[str, int, int]:
     """The sort key of problems: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
-
-
-def _lines(text: str) -> Sequence[str]:
-    # An empty text, or one that could not be read, has no line to show.
-    if not text:
-        return ()
-    # Columns are counted without a byte order mark, as editors show them.
-    return _LINE_BREAK.split(text.removeprefix("\ufeff"))
 
 
 def _block(problem: Problem, lines: _Excerpts) -> str:
@@ -346,6 +338,11 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "`<<` merges mappings, not {kind}",
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
+    "non-text-key": ("a key has to be text, not {kind}", "{remedy}"),
+    "unknown-alias": (
+        "no anchor `&{name}` stands above this alias",
+        "{near}if `*` belongs to a text, put the text in quotes",
+    ),
     "odd-blank": (
         "this character looks like a space but is not one (U+{code_point}): YAML reads it as text",
         "replace it with a space, or quote the text",
@@ -374,17 +371,6 @@ def odd_blank(place: Span, char: str) -> Problem:
     return mistake("odd-blank", place, code_point=f"{ord(char):04X}")
 
 
-def unknown_alias(place: Span, name: str, anchors: Iterable[str]) -> Problem:
-    near = did_you_mean(name, anchors)
-    remedy = "if `*` belongs to a text, put the text in quotes"
-    return Problem(
-        "unknown-alias",
-        f"no anchor `&{short(name)}` stands above this alias",
-        place,
-        help=f"{near}; {remedy}" if near else remedy,
-    )
-
-
 def duplicate_key(name: str, place: Span, first: Span) -> Problem:
     return Problem(
         "duplicate-key",
@@ -392,13 +378,4 @@ def duplicate_key(name: str, place: Span, first: Span) -> Problem:
         place,
         help="delete one of the two, or rename it",
         also=(("first written here", first),),
-    )
-
-
-def key_not_text(place: Span, raw: str, kind: str) -> Problem:
-    return Problem(
-        "non-text-key",
-        f"a key has to be text, not {kind}",
-        place,
-        help=f'write it in quotes: `"{short(raw)}"`' if raw else "write `name: value`",
     )

@@ -1,9 +1,4 @@
-"""Reading a file, or its text, into a document.
-
-Front matter: the YAML between two lines `---` at the start of a Markdown file.
-
-Texts from files that stand beside a machine file, or below.
-"""
+"""Reading files: a document, the front matter of a Markdown file, a text beside a machine file."""
 
 from __future__ import annotations
 
@@ -97,33 +92,21 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
     """The parts of a text; `file` names it in messages. Raises `ProblemsFound`."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     first = _MARK.match(text)
-    if first is None:
-        return _front_matter(None, text, 0)
-    last = _MARK.search(text, first.end())
-    if last is None:
+    last = _MARK.search(text, first.end()) if first is not None else None
+    keys, at = None, 0
+    if first is not None and last is not None:
+        # With the line end before it, its lines have their numbers.
+        yaml, at = text[first.end() : last.start()], last.end()
+        empty = Document(file, yaml, Node(Span(file, 1, 1, 1, 4), {}, None, "block"))
+        keys = empty if _NOTHING.fullmatch(yaml) else read(yaml, file)
+    elif first is not None:
         place = Span(file, 1, 1, 1, first.end() + 1)
         remedy = "close it with a line `---`, after which the text starts"
-        raise ProblemsFound(
-            [Problem("front-matter", "the front matter has no end", place, "", remedy)]
-        )
-    return _front_matter(_keys(text[first.end() : last.start()], file), text, last.end())
-
-
-def _keys(yaml: str, file: str) -> Document:
-    """The text between the marks, after a line end that keeps its line numbers right."""
-    if _NOTHING.fullmatch(yaml):
-        return Document(file, yaml, Node(Span(file, 1, 1, 1, 4), {}, None, "block"))
-    return read(yaml, file)
-
-
-def _front_matter(keys: Document | None, text: str, at: int) -> FrontMatter:
-    rest = text[at:]
-    body = rest.strip("\n")
-    start = at + rest.index(body)
+        problem = Problem("front-matter", "the front matter has no end", place, "", remedy)
+        raise ProblemsFound([problem])
+    body = text[at:].strip("\n")
+    start = text.index(body, at)
     return FrontMatter(keys, body.rstrip(), text.count("\n", 0, start) + 1)
-
-
-MAX_INCLUDED_BYTES = 1_000_000
 
 
 class Included(Value, frozen=True):
@@ -168,7 +151,7 @@ def read_included(folder: Path, relative: str) -> str:
         raise CannotInclude(
             f"there is no file `{relative}`", "paths start at the folder of this file"
         )
-    if len(data) > MAX_INCLUDED_BYTES:
+    if len(data) > MAX_BYTES:
         raise CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
     try:
         return data.decode("utf-8-sig")

@@ -1,11 +1,7 @@
-"""Slips that leave valid YAML with another meaning than its author's, and their remedies.
+"""Slips of authors, and their remedies: valid YAML of another meaning, and failures of the parser.
 
-A syntax failure: the place where the parser gave up, and the text around it.
-
-Failures at a quote, or at a character that text cannot have without quotes.
-
-Each function returns the problem if the failure is of its kind, else None.
-"""
+Of a failure the functions here recognise those of quotes, blanks and characters that text cannot
+have without quotes; each returns the problem if the failure is of its kind, else None."""
 
 from __future__ import annotations
 
@@ -60,16 +56,6 @@ def missing_space(found: re.Match[str], span: Span) -> Problem:
     )
 
 
-def _missing_value(key: Node) -> Problem:
-    """Return the problem of `name:,` or `name:}`, where the colon counts as a part of the name."""
-    return Problem(
-        "missing-space",
-        "neither a space nor a value stands behind the colon",
-        key.span,
-        help=f"write `{key.raw} …`",
-    )
-
-
 def unquoted_colon(span: Span) -> Problem:
     """Return the problem of text with `: ` in it, where YAML sees one key too many."""
     return Problem(
@@ -89,7 +75,13 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
         elif found and not torn:
             yield missing_space(found, key.span)
         elif bare and key.style == "plain" and key.raw.endswith(":"):
-            yield _missing_value(key)
+            # In `name:,` and `name:}` the colon counts as a part of the name.
+            yield Problem(
+                "missing-space",
+                "neither a space nor a value stands behind the colon",
+                key.span,
+                help=f"write `{key.raw} …`",
+            )
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
@@ -148,6 +140,12 @@ class Failure(Value, frozen=True):
     def line_span(self, start: int) -> Span:
         """Return the place from `start` to the end of the text on its line."""
         return self.span(start, self.line_end(start))
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """The line of the failure and that of the construct, each behind its offset."""
+        known = (offset for offset in (self.at, self.opened) if offset is not None)
+        return [self.source.line_around(offset) for offset in known]
 
     def line_end(self, offset: int) -> int:
         start, line = self.source.line_around(offset)

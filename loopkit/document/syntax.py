@@ -1,9 +1,7 @@
 """Syntax errors: the parser's failures as problems in the words of the file's author.
 
-Failures of structure: colons, indentation, brackets, and values in places that allow none.
-
-Each function returns the problem if the failure is of its kind, else None.
-"""
+The functions here recognise failures of structure: colons, indentation, brackets, and values in
+places that allow none. Each returns the problem if the failure is of its kind, else None."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ def too_deep(failure: Failure) -> Problem | None:
 
 
 def conflict_separator(failure: Failure) -> Problem | None:
-    for offset in (failure.at, failure.opened):
-        if offset is not None and failure.source.line_around(offset)[1] == "=======":
-            return conflict(failure.line_span(failure.source.line_around(offset)[0]), [])
+    for start, line in failure.lines:
+        if line == "=======":
+            return conflict(failure.line_span(start), [])
     return None
 
 
@@ -66,7 +64,14 @@ def flow(failure: Failure) -> Problem | None:
     if found == ":":
         return slips.unquoted_colon(failure.span(failure.read_to, failure.at + 1))
     if found in "[{":
-        return _unquoted_bracket(failure, found, opener + _CLOSERS[opener])
+        brackets = opener + _CLOSERS[opener]
+        return Problem(
+            "unquoted-bracket",
+            f"`{found}` cannot be part of text without quotes inside `{brackets}`",
+            failure.span(failure.at),
+            help="put the whole text in quotes, or write each field on its own line, without"
+            f" `{brackets}`",
+        )
     return _missing_separator(failure, found, opener)
 
 
@@ -90,9 +95,8 @@ def missing_value(failure: Failure) -> Problem | None:
 
 
 def percent_line(failure: Failure) -> Problem | None:
-    for offset in (failure.at, failure.opened):
-        if offset is not None and failure.source.line_around(offset)[1].startswith("%"):
-            start, _ = failure.source.line_around(offset)
+    for start, line in failure.lines:
+        if line.startswith("%"):
             message = "a line cannot start with `%`"
             return Problem("unquoted-text", message, failure.span(start), help=slips.QUOTE_IT)
     return None
@@ -203,16 +207,6 @@ def _missing_separator(failure: Failure, found: str, opener: str) -> Problem:
         message = f"a comma or `{closer}` is missing before this"
         remedy = "it is safest to quote a text with spaces, quotes or brackets"
     return Problem("missing-separator", message, failure.span(failure.at), help=remedy)
-
-
-def _unquoted_bracket(failure: Failure, found: str, brackets: str) -> Problem:
-    return Problem(
-        "unquoted-bracket",
-        f"`{found}` cannot be part of text without quotes inside `{brackets}`",
-        failure.span(failure.at),
-        help=f"put the whole text in quotes, or write each field on its own line, without"
-        f" `{brackets}`",
-    )
 
 
 def _unclosed_bracket(failure: Failure) -> Problem:

@@ -7,11 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import islice
 
-from loopkit.document.problems import Problem, Span
+from loopkit.document.problems import LINE_BREAK, Problem, Span
 from loopkit.text import is_broken
 from loopkit.values import Value
 
-_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 # YAML 1.2 takes U+0085, U+2028 and U+2029 for ordinary characters; many editors, and parts of
 # the parser, take them for line ends. Nobody can see them, so they have to be written as escapes.
 _FORBIDDEN = re.compile(
@@ -35,7 +34,7 @@ class SourceText(Value, frozen=True):
 
     @classmethod
     def of(cls, text: str, file: str) -> SourceText:
-        return cls(file, text, (0, *(found.end() for found in _LINE_BREAK.finditer(text))))
+        return cls(file, text, (0, *(found.end() for found in LINE_BREAK.finditer(text))))
 
     def span(self, start: int, end: int) -> Span:
         """Return the place of `text[start:end]`."""
@@ -52,11 +51,6 @@ class SourceText(Value, frozen=True):
         end = self.starts[line] if line < len(self.starts) else len(self.text)
         start = self.starts[line - 1]
         return start, self.text[start:end].rstrip("\r\n")
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the lines as YAML counts them: ended by LF, CRLF or CR, by nothing else."""
-    return _LINE_BREAK.split(text)
 
 
 def obstacles(source: SourceText) -> list[Problem]:

@@ -1,7 +1,6 @@
-"""Writing values as YAML as a person would: long texts as blocks, short values on one line.
+"""Writing: values as YAML as a person would, and files that are replaced as a whole or not at all.
 
-Writes: a file is replaced as a whole or not at all, and a text is added to it once.
-"""
+Long texts become blocks, short values stand on one line."""
 
 from __future__ import annotations
 
@@ -116,16 +115,13 @@ def _has_blocks(value: Any) -> bool:
         case str():
             return "\n" in value
         case Mapping():
-            is_nested = len(value) > 1 and any(map(_is_filled, value.values()))
-            return is_nested or any(map(_has_blocks, value.values()))
+            inner = [item for item in value.values() if item]
+            is_nested = any(isinstance(item, Mapping | list | tuple) for item in inner)
+            return (is_nested and len(value) > 1) or any(map(_has_blocks, inner))
         case list() | tuple():
             return any(map(_has_blocks, value))
         case _:
             return False
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
 class NotWritable(Exception):

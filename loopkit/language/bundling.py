@@ -1,21 +1,19 @@
-"""Bundled JSON Schemas: the files that a schema refers to, put into it as its `$defs`.
+"""Files that become parts of a machine: those that its schemas refer to, and those of its agents.
 
-As the specification of JSON Schema describes it: a file becomes one of the `$defs`, with its
-address as its `$id`, so that what refers to it stays as it is written.
-
-Agents in Markdown: what a file says of an agent, put among the fields that the machine gives it.
-
-The front matter gives fields, the text below it is the system prompt; what the machine says wins.
-"""
+As the specification of JSON Schema describes it, a file becomes one of the `$defs` of the schema,
+with its address as its `$id`, so that what refers to it stays as it is written. Of an agent in
+Markdown the front matter gives fields, the text below it is the system prompt; what the machine
+says wins."""
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urldefrag, urljoin
+from urllib.parse import quote, unquote
 
 from loopkit.document.document import DocPath, Document, Entry, Node
 from loopkit.document.problems import Problem, ProblemsFound, Span, closest
@@ -31,9 +29,9 @@ from loopkit.language.agents import noun_with
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.datatypes.notation import file_places, inner_types, is_json_schema
 from loopkit.language.inclusion import digest_of
-from loopkit.language.json_schema import REFERENCES, inner_schemas, schema_problems
+from loopkit.language.json_schema import REFERENCES, placed_parts, resolve, schema_problems
 from loopkit.language.json_schema.equality import Flaw
-from loopkit.text.json_text import parse_json
+from loopkit.text.json_text import entries_of, parse_json
 from loopkit.values import Mutable, Value, field
 
 BUNDLED = "$defs"
@@ -62,9 +60,7 @@ def _refer_to_files(plain: Any) -> None:
     for path, notation in list(_notations(plain)):
         for place in list(file_places(notation)):
             *steps, last = (*path, *place)
-            holder = plain
-            for step in steps:
-                holder = holder[step]
+            holder = reduce(getitem, steps, plain)
             holder[last] = {"$ref": quote(holder[last]["file"])}
 
 
@@ -83,7 +79,7 @@ def _types(value: Any, path: DocPath) -> Iterator[tuple[DocPath, Any]]:
     """Each type notation of a machine, with its place."""
     if path == ("input",):
         yield path, value
-    for key, inner in _items(value):
+    for key, inner in entries_of(value):
         is_type = key == "schema" or (key == "form" and path[0] == "states")
         # The name of an agent, a validator or a state may be any word.
         is_word = len(path) > 1
@@ -101,13 +97,6 @@ def _roots(
         return
     for step, inner in inner_types(notation, is_root=is_root):
         yield from _roots(inner, (*path, step), is_root=False)
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
 
 
 class _Reference(Value, frozen=True):
@@ -128,7 +117,7 @@ class _Reference(Value, frozen=True):
 
     @property
     def address(self) -> str:
-        return _resolve(self.base, self.written)
+        return resolve(self.base, self.written)[0]
 
     def file_from(self, name: str) -> str:
         """The file that it names, in a file of this name; nothing where it names none."""
@@ -138,35 +127,16 @@ class _Reference(Value, frozen=True):
         return posixpath.normpath(posixpath.join(posixpath.dirname(name), named))
 
 
-def _references(schema: Any, path: DocPath = (), base: str = "") -> Iterator[_Reference]:
-    if not isinstance(schema, dict):
-        return
-    base = _resolve(base, schema.get("$id"))
-    for word in REFERENCES:
-        if isinstance(schema.get(word), str):
-            yield _Reference((*path, word), schema, base)
-    for step, inner in inner_schemas(schema):
-        yield from _references(inner, (*path, *step), base)
+def _references(schema: Any) -> Iterator[_Reference]:
+    for path, part, base in placed_parts(schema):
+        for word in REFERENCES:
+            if isinstance(part.get(word), str):
+                yield _Reference((*path, word), part, base)
 
 
 def _addresses(schema: Any, base: str = "") -> Iterator[str]:
     """The addresses of the schema, and of schemas in it that have their own."""
-    if isinstance(schema, dict):
-        base = _resolve(base, schema.get("$id"))
-        yield base
-        for _, inner in inner_schemas(schema):
-            yield from _addresses(inner, base)
-
-
-def _resolve(base: str, address: object) -> str:
-    """An address resolved against a base, without its fragment."""
-    if not isinstance(address, str):
-        return base
-    try:
-        return urldefrag(urljoin(base, address))[0]
-    except ValueError:
-        # This is not an address, so it leads nowhere.
-        return address
+    return (base for _, _, base in placed_parts(schema, base=base))
 
 
 class _File(Value, frozen=True):
@@ -218,11 +188,11 @@ class _Bundle(Mutable):
             self.faults += found.problems
         else:
             self._add(reference, _File(name, schema, (BUNDLED, reference.address), document))
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            self.included[*self.path, *self.files[-1].place] = Included(shown, text, digest)
+            place = (*self.path, *self.files[-1].place)
+            self.included[place] = Included(shown, text, digest_of(text))
 
     def _add(self, reference: _Reference, file: _File) -> None:
-        own = _resolve(reference.address, file.schema.get("$id"))
+        own = next(_addresses(file.schema, reference.address))
         if own != reference.address:
             _, mark, part = reference.written.partition("#")
             reference.holder[reference.word] = f"{own}{mark}{part}"
@@ -243,12 +213,11 @@ class _Bundle(Mutable):
 
 
 def _problem(code: str, flaw: Flaw, file: _File, path: DocPath) -> Problem:
-    place = flaw.path if file.name else (*path, *flaw.path)
-    dotted = ".".join(map(str, place))
     if file.document is None:
+        dotted = ".".join(map(str, flaw.path))
         return Problem(code, f"`{file.name}`: {flaw.message}", None, dotted, flaw.remedy)
-    span, also = file.document.places(place)
-    return Problem(code, flaw.message, span, dotted, flaw.remedy, also=also)
+    place = flaw.path if file.name else (*path, *flaw.path)
+    return file.document.problem(place, code, flaw.message, flaw.remedy)
 
 
 def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
@@ -311,11 +280,9 @@ def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entr
         text = read_included(folder, relative)
         found = read_front_matter(text, shown)
     except CannotInclude as error:
-        span, also = files.document.places((*path, "file"))
-        where = ".".join((*path, "file"))
-        files.faults.append(
-            Problem("unreadable-file", str(error), span, where, error.remedy, also=also)
-        )
+        place = (*path, "file")
+        problem = files.document.problem(place, "unreadable-file", str(error), error.remedy)
+        files.faults.append(problem)
         return entry
     except ProblemsFound as error:
         files.faults += error.problems

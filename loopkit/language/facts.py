@@ -1,7 +1,4 @@
-"""Facts that guards and templates name: those of a report, and the types that all of them share.
-
-Severities: the levels of findings, and the level from which findings block.
-"""
+"""Facts that guards and templates name, the types that they share, and the levels of findings."""
 
 from __future__ import annotations
 

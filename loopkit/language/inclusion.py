@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.reading import CannotInclude, Included, read, read_included
 from loopkit.language.datatypes.notation import default_places, file_places
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, entries_of, parse_json
 
 INCLUDING = frozenset(
     {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
@@ -40,11 +42,9 @@ def include(
         try:
             text = read_included(folder, relative)
         except CannotInclude as error:
-            span, also = document.places((*path, "file"))
-            dotted = ".".join(map(str, path))
-            faults.append(
-                Problem("unreadable-file", str(error), span, dotted, error.remedy, also=also)
-            )
+            place = (*path, "file")
+            problem = document.problem(place, "unreadable-file", str(error), error.remedy)
+            faults.append(problem.replace(path=".".join(map(str, path))))
             holder[key] = ""
             continue
         shown = str(Path(document.file).parent / relative)
@@ -57,12 +57,7 @@ def include(
 def _inclusions(
     value: Any, path: DocPath, keys: frozenset[str]
 ) -> Iterator[tuple[DocPath, Any, Any]]:
-    children: Iterator[tuple[Any, Any]] = iter(())
-    if isinstance(value, dict):
-        children = iter(value.items())
-    elif isinstance(value, list):
-        children = iter(enumerate(value))
-    for key, child in children:
+    for key, child in entries_of(value):
         here = (*path, key)
         if _includes(child, here, keys):
             yield here, value, key
@@ -89,9 +84,7 @@ def include_defaults(
     included: dict[DocPath, Included] = {}
     faults: list[Problem] = []
     for place in list(default_places(plain.get("input"))):
-        holder = plain["input"]
-        for step in place:
-            holder = holder[step]
+        holder = reduce(getitem, place, plain["input"])
         at = ("input", *place)
         if holder["type"] in TEXTS:
             found = include(holder, folder, document, frozenset({"default"}), at)
@@ -136,10 +129,7 @@ def data_of(text: str, shown_as: str) -> object:
     # Read as YAML, a slip of JSON has its place.
     plain = read(text, shown_as).plain()
     if shown_as.endswith(".json"):
-        raise _unreadable(shown_as, f"this is not JSON: {data.reason}")
+        message, place = f"this is not JSON: {data.reason}", Span(shown_as, 1, 1, 1, 1)
+        problem = Problem("unreadable-data", message, place, help="correct the file")
+        raise ProblemsFound([problem])
     return plain
-
-
-def _unreadable(file: str, reason: str) -> ProblemsFound:
-    place = Span(file, 1, 1, 1, 1)
-    return ProblemsFound([Problem("unreadable-data", reason, place, help="correct the file")])

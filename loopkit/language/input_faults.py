@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.datatypes.datatype import DataType, misfit
+from loopkit.language.datatypes.datatype import DataType, misfit, value_at
 from loopkit.language.machine import Machine
 from loopkit.values import Value
 
@@ -53,15 +53,12 @@ def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
     for state, choice in machine.choices.items():
         if not choice.is_of_input:
             continue
-        first, *inner = choice.steps[1:]
-        word: object = filled.get(first) if isinstance(filled, Mapping) else None
-        for step in inner:
-            word = word.get(step) if isinstance(word, Mapping) else None
+        steps = choice.steps[1:]
+        word = value_at(filled, steps)
         where = choice.from_.removeprefix("input.")
         if word is None:
-            yield InputFault(
-                f"input `{where}` is missing: it chooses the agent of `{state}`", first
-            )
+            message = f"input `{where}` is missing: it chooses the agent of `{state}`"
+            yield InputFault(message, steps[0])
         elif word not in choice.of:
             hint = did_you_mean(str(word), choice.of)
             message = f"input `{where}`: `{state}` has no agent for `{word}`; {hint}"
@@ -85,15 +82,9 @@ def input_faults(
             yield InputFault(f"unknown {noun} `{name}`" + (f"; {hint}" if hint else ""), where=name)
     for where, what in faults:
         if where:
-            plain = _plain(where, given, datatype)
+            # What the value there should be, if it is a single one.
+            steps = where.split(".")
+            known = datatype.at(steps)
+            plain = misfit(value_at(given, steps), known) if known is not None else ""
             message = f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}"
             yield InputFault(message, where=where)
-
-
-def _plain(where: str, given: object, datatype: DataType) -> str:
-    """What the single value at a dotted place should be; "" if there is no single value there."""
-    steps = where.split(".")
-    for step in steps:
-        given = given.get(step) if isinstance(given, Mapping) else None
-    known = datatype.at(steps)
-    return misfit(given, known) if known is not None else ""

@@ -1,7 +1,6 @@
 """Loading: document → machine definition, or every problem of its form, in place.
 
-Validation errors of pydantic → problems in the language's words, at the right place.
-"""
+Validation errors of pydantic become problems in the language's words, at the right place."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from loopkit.document.document import DocPath, Document, Node, looks_like_unquoted_colon
+from loopkit.document.parser import kind_of
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, closest, did_you_mean
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
 from loopkit.language.agents.tools import TOOL_KINDS
@@ -66,22 +66,19 @@ class Source(Value, frozen=True, dict=True):
     ) -> Problem:  # fmt: skip
         """A problem at the value, or the key, that a path leads to."""
         path = self.document.as_written(path)
-        span, also = self.document.places(path, key=key)
-        return Problem(code, message, span, ".".join(map(str, path)), help, severity, also)
+        return self.document.problem(path, code, message, help, key=key, severity=severity)
 
     def problem_inside(
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
         line: int = 1, column: int = 1, length: int = 1,
     ) -> Problem:  # fmt: skip
         """A problem at a piece of the text that a path leads to."""
-        span = self._inside(tuple(path), line, column, length)
-        return Problem(code, message, span, ".".join(map(str, path)), help)
-
-    def _inside(self, path: DocPath, line: int, column: int, length: int) -> Span:
-        if included := self.included.get(path):
+        if included := self.included.get(tuple(path)):
             line += included.line - 1
-            return Span(included.file, line, column, line, column + max(1, length))
-        return self.document.inside(path, line, column, length)
+            span = Span(included.file, line, column, line, column + max(1, length))
+        else:
+            span = self.document.inside(path, line, column, length)
+        return Problem(code, message, span, ".".join(map(str, path)), help)
 
 
 class Loaded(Value, frozen=True, dict=True, eq=False, weakref=True):
@@ -199,17 +196,16 @@ def _load_children(
         else:
             child = children[name]
             if sum(child.size for child in children.values()) > MOST_MACHINES:
-                faults.append(_too_many(source, name))
+                message = (
+                    f"with this one, more than {MOST_MACHINES} machines are inside this machine"
+                )
+                remedy = "each counts as often as a state names it; name fewer"
+                path = ("states", name, MACHINE)
+                faults.append(source.problem(path, "too-many-machines", message, help=remedy))
                 break
             files = json.loads(child.resolved)["files"]
             state[MACHINE] = {"file": state[MACHINE], "files": files, "definition": child.machine}
     return children, faults
-
-
-def _too_many(source: Source, state: str) -> Problem:
-    message = f"with this one, more than {MOST_MACHINES} machines are inside this machine"
-    remedy = "each counts as often as a state names it; name fewer"
-    return source.problem(("states", state, MACHINE), "too-many-machines", message, help=remedy)
 
 
 def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Loaded:
@@ -346,8 +342,7 @@ def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> 
     path = document.as_written(named)
     at_key = fault["type"] in AT_KEY or loc[-1:] == ("[key]",)
     path, message, help_text, code = _explanation(fault, loc, path, document, root)
-    span, also = document.places(path, key=at_key)
-    return Problem(code, message, span, ".".join(map(str, path)), help_text, also=also)
+    return document.problem(path, code, message, help_text, key=at_key)
 
 
 Explanation = tuple[tuple[Any, ...], str, str, str]
@@ -367,7 +362,7 @@ def _explanation(
         return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
     if kind in KINDS:
         message, remedy, code = _wrong_kind(KINDS[kind], path, document)
-        return path, message, _habit_remedy(path, fault) or remedy, code
+        return path, message, remedy_for_value(path, fault.get("input")) or remedy, code
     if kind == "literal_error":
         return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
@@ -379,7 +374,7 @@ def _explanation(
     if kind == "too_short":
         return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
     if "text" in context:
-        remedy = _habit_remedy(path, fault) or context.get("help", "")
+        remedy = remedy_for_value(path, fault.get("input")) or context.get("help", "")
         return path, context["text"], remedy, kind
     return path, _of_bound(fault, path, document), "", kind.replace("_", "-")
 
@@ -423,10 +418,6 @@ def _unknown_field(
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
 
 
-def _habit_remedy(path: Sequence[Any], fault: Mapping[str, Any]) -> str:
-    return remedy_for_value(path, fault.get("input"))
-
-
 def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] | None:
     """The mistake of a text in `{}` that goes on after a comma, as a field without a value."""
     node, name = document.node(path), str(path[-1])
@@ -462,7 +453,10 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
     remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
-    return f"expected {expected}, found {_kind_of(document, path)}", remedy, "wrong-kind"
+    found = "nothing" if node is None else kind_of(node)
+    if node is not None and isinstance(node.value, int | float):
+        found = f"`{str(node.value).lower()}`"
+    return f"expected {expected}, found {found}", remedy, "wrong-kind"
 
 
 def _list_remedy(field: str, node: Node) -> str:
@@ -470,22 +464,6 @@ def _list_remedy(field: str, node: Node) -> str:
     if node.raw and len(node.raw) <= LONGEST_QUOTED:
         return f"write `{field}: [{node.raw}]`"
     return "" if node.is_unwritten else "start each item with `- `, or put `[…]` around the items"
-
-
-def _kind_of(document: Document, path: Sequence[Any]) -> str:
-    node = document.node(path)
-    value = None if node is None else node.value
-    match value:
-        case None:
-            return "nothing"
-        case bool() | int() | float():
-            return f"`{str(value).lower()}`"
-        case str():
-            return "text"
-        case tuple():
-            return "a list"
-        case _:
-            return "a mapping"
 
 
 def _unknown_kind(

@@ -1,9 +1,7 @@
-"""The whole machine, as its author declared it.
+"""The whole machine, as its author declared it, and the remedies for what is no field or no value.
 
-Fields that each place of a definition allows, for messages that name them.
-
-Words that people bring from other tools, and how the same thing is written here.
-"""
+Messages name the fields that each place of a definition allows; words that people bring from other
+tools are answered with how the same thing is written here."""
 
 from __future__ import annotations
 
@@ -242,18 +240,21 @@ vars(each)["Machine"] = Machine
 
 def allowed_fields(root: type[Noun], loc: Sequence[str | int]) -> list[str]:
     """The fields of the noun at a pydantic location whose union tags are written `<tag>`."""
-    noun = _at(root, list(loc))
-    return sorted(_names(noun)) if _is_noun(noun) else []
+    annotation: Any = root
+    for step in loc:
+        annotation = _member(annotation, step) if is_tag(step) else _inside(annotation, step)
+    noun = _bare(annotation)
+    return sorted(field_names(noun)) if _is_noun(noun) else []
 
 
 def kinds_with(field: str) -> list[str]:
     """The kinds of state that allow a field."""
-    return [kind for kind, noun in STATE_KINDS.items() if field in _names(noun)]
+    return [kind for kind, noun in STATE_KINDS.items() if field in field_names(noun)]
 
 
 def field_names(noun: type[Noun]) -> list[str]:
     """The fields of a noun as YAML spells them."""
-    return list(_names(noun))
+    return [field.alias or name for name, field in noun.model_fields.items()]
 
 
 def is_tag(step: str | int) -> bool:
@@ -261,25 +262,10 @@ def is_tag(step: str | int) -> bool:
     return isinstance(step, str) and (step.startswith("<") or step == "[key]")
 
 
-def _names(noun: Any) -> Iterator[str]:
-    for name, field in noun.model_fields.items():
-        yield field.alias or name
-
-
-def _at(annotation: Any, loc: list[str | int]) -> Any:
-    for step in loc:
-        annotation = _member(annotation, step) if is_tag(step) else _inside(annotation, step)
-        if annotation is None:
-            return None
-    return _bare(annotation)
-
-
 def _member(annotation: Any, tag: str | int) -> Any:
     """The member of a union that carries a tag."""
-    for member in _members(annotation):
-        if get_origin(member) is Annotated and Tag(str(tag)) in get_args(member)[1:]:
-            return member
-    return None
+    tagged = (one for one in _members(annotation) if Tag(str(tag)) in get_args(one)[1:])
+    return next(tagged, None)
 
 
 def _members(annotation: Any) -> Iterator[Any]:
@@ -296,11 +282,11 @@ def _members(annotation: Any) -> Iterator[Any]:
 def _inside(annotation: Any, step: str | int) -> Any:
     bare = _bare(annotation)
     if _is_noun(bare):
-        fields = bare.model_fields
-        names = {field.alias or name: field.annotation for name, field in fields.items()}
-        extras = {field.alias or name: field.metadata for name, field in fields.items()}
-        found = names.get(str(step))
-        return Annotated[found, *extras[str(step)]] if found and extras[str(step)] else found
+        fields = {field.alias or name: field for name, field in bare.model_fields.items()}
+        found = fields.get(str(step))
+        if found is None or not found.metadata:
+            return None if found is None else found.annotation
+        return Annotated[found.annotation, *found.metadata]
     origin, args = get_origin(bare), get_args(bare)
     if origin is dict:
         return args[1]

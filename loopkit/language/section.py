@@ -1,14 +1,7 @@
-"""A named part of a Markdown text, and what may stand in for it.
+"""The base of all nouns of the language, and the parts that many of them share.
 
-The base of all nouns of the language: closed, frozen, documented in place.
-
-Modules of nouns do not postpone their annotations: pydantic would have to compile each of these
-texts again, for every noun that inherits it.
-
-`emit`: an event of the author's own name, stored with what the run knows at that point.
-
-Kinds: nouns that a file tells apart by the key that only one of them has.
-"""
+Nouns are closed, frozen, documented in place. Their modules do not postpone annotations: pydantic
+would have to compile each of these texts again, for every noun that inherits it."""
 
 from __future__ import annotations
 
@@ -49,41 +42,6 @@ class Noun(BaseModel):
         defer_build=True,
         protected_namespaces=(),
     )
-
-
-def one_or_more(value: object) -> object:
-    return (value,) if isinstance(value, str) else _tuple(value)
-
-
-Phrases = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
-"""One text, or a list of them."""
-
-
-class Section(Noun):
-    """A heading or a bold label of this name, with text under it."""
-
-    section: str
-    """The heading or bold label."""
-    or_title: bool = False
-    """Use the document's title if there is no such section."""
-    strip: Phrases = ()
-    """With `or_title`: texts to remove from the end of the title."""
-    placeholders: Phrases = ()
-    """Texts that count as empty."""
-
-    @model_validator(mode="after")
-    def _strip_has_an_effect(self) -> Self:
-        if self.strip and not self.or_title:
-            raise fault(
-                "no-effect",
-                "`strip` shortens the title, which is not used here",
-                ("strip",),
-                help="add `or_title: true`, or remove `strip`",
-            )
-        return self
 
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
@@ -171,6 +129,10 @@ FROM_LIST = BeforeValidator(_tuple)
 """Lets a list of a file be the tuple of a noun."""
 
 
+def one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
 def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
     """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
@@ -187,11 +149,10 @@ def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
 
 
 def _bound(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
-    if isinstance(value, int) and not 0 <= value <= 1000:
-        raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
-    if isinstance(value, str) and not re.fullmatch(INPUT_PATTERN, value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= 1000:
+            raise fault("bad-bound", f"{value} is out of range", help=BOUND_HELP)
+    elif not isinstance(value, str) or not re.fullmatch(INPUT_PATTERN, value):
         raise fault("bad-bound", f"`{value}` is not a number of revisions", help=BOUND_HELP)
     return value
 
@@ -215,6 +176,14 @@ BOUND_SCHEMA = {
         {"type": "string", "pattern": INPUT_PATTERN},
     ],
 }
+
+
+def templates_of(key: str, argv: Sequence[str], stdin: str | None) -> Written:
+    """The templates of a program: its arguments, which stand under a key, and its stdin."""
+    yield from (((key, index), text) for index, text in enumerate(argv))
+    if stdin is not None:
+        yield ("stdin",), stdin
+
 
 Id = Annotated[
     str,
@@ -258,6 +227,37 @@ Bound = Annotated[
     WithJsonSchema(BOUND_SCHEMA, mode="validation"),
 ]
 """A number of revisions, or the bounded input that holds it."""
+
+Phrases = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+]
+"""One text, or a list of them."""
+
+
+class Section(Noun):
+    """A heading or a bold label of this name, with text under it."""
+
+    section: str
+    """The heading or bold label."""
+    or_title: bool = False
+    """Use the document's title if there is no such section."""
+    strip: Phrases = ()
+    """With `or_title`: texts to remove from the end of the title."""
+    placeholders: Phrases = ()
+    """Texts that count as empty."""
+
+    @model_validator(mode="after")
+    def _strip_has_an_effect(self) -> Self:
+        if self.strip and not self.or_title:
+            raise fault(
+                "no-effect",
+                "`strip` shortens the title, which is not used here",
+                ("strip",),
+                help="add `or_title: true`, or remove `strip`",
+            )
+        return self
+
 
 Label = Annotated[str, Field(min_length=1, max_length=10_000)]
 
@@ -303,22 +303,20 @@ class Kind(Protocol):
     """The key by which it is known."""
 
 
-def kind_of(value: object, nouns: Sequence[type[Kind]], otherwise: str | None = None) -> str | None:
-    """The kind of a mapping or of an object, by the key that it has or else `otherwise`."""
-    keys = value if isinstance(value, dict) else ()
-    fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
-    return next(fitting, otherwise)
-
-
 def one_of(
     nouns: Sequence[type[Kind]],
     otherwise: str | None = None,
     unknown: tuple[str, str] | None = None,
 ) -> Any:
-    """The union of these nouns; `unknown` has the code and the message for a value that is none."""
+    """The union of these nouns, each known by its key, or without any of them as `otherwise`.
+
+    `unknown` has the code and the message for a value that is none of them.
+    """
 
     def tag(value: object) -> str | None:
-        kind = kind_of(value, nouns, otherwise)
+        keys = value if isinstance(value, dict) else ()
+        fitting = (noun.kind for noun in nouns if isinstance(value, noun) or noun.kind in keys)
+        kind = next(fitting, otherwise)
         return None if kind is None else f"<{kind}>"
 
     code, message = unknown or (None, None)

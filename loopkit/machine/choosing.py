@@ -1,7 +1,4 @@
-"""The choice of an agent: what is known before a run about the word that decides it.
-
-Codes that the findings of a validate state can have, as far as they are known before a run.
-"""
+"""What is known before a run of the word that chooses an agent, and of the codes of findings."""
 
 from __future__ import annotations
 

@@ -62,10 +62,7 @@ class Decider:
             index = machine.send(event)
         except TransitionNotAllowed as error:
             raise NoEdge(f"no edge of `{state}` is enabled for `{event}`") from error
-        return self._edge_of_answer(state, event, index)
-
-    def _edge_of_answer(self, state: str, event: EdgeEvent, index: object) -> Edge:
-        entered = self._instance.current_state_value
+        entered = machine.current_state_value
         edge = self._graph.on(state, event)[index] if isinstance(index, int) else None
         if edge is None or entered != STATE_PREFIX + edge.target:
             # Its state is unknown now; a new instance costs half a millisecond.

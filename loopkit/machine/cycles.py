@@ -1,12 +1,8 @@
-"""The cycles of a graph: one for each set of nodes that all lead to each other.
+"""Paths of graphs: their cycles, their strongly connected components, and what holds on paths.
 
-The strongly connected components of a graph: the sets of nodes that all lead to each other.
-
-Facts on paths: what holds at each state of a machine on every path to it, or on some path.
-
-Each fact is one bit of a whole number, so thousands of states with thousands of facts take little
-time and memory.
-"""
+A component is a set of nodes that all lead to each other. What holds at each state of a machine, on
+every path to it or on some path, is one bit of a whole number, so thousands of states with
+thousands of facts take little time and memory."""
 
 from __future__ import annotations
 
@@ -45,6 +41,11 @@ def _shortest_cycle(component: set[Node], leads: Leads[Node], steps: int) -> lis
     return min(cycles, key=lambda cycle: (len(cycle), cycle))
 
 
+def _from_least(cycle: list[Node]) -> list[Node]:
+    at = cycle.index(min(cycle))
+    return cycle[at:] + cycle[:at]
+
+
 def _cycle_through(start: Node, leads: Leads[Node]) -> list[Node]:
     """A shortest cycle through a node; of several, the one that the order gives first."""
     came_from: dict[Node, Node] = {}
@@ -52,23 +53,14 @@ def _cycle_through(start: Node, leads: Leads[Node]) -> list[Node]:
     for node in waiting:
         for following in leads[node]:
             if following == start:
-                return _path(start, node, came_from)
+                path = [node]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
             if following not in came_from:
                 came_from[following] = node
                 waiting.append(following)
     return waiting
-
-
-def _path(start: Node, end: Node, came_from: Mapping[Node, Node]) -> list[Node]:
-    path = [end]
-    while path[-1] != start:
-        path.append(came_from[path[-1]])
-    return path[::-1]
-
-
-def _from_least(cycle: list[Node]) -> list[Node]:
-    at = cycle.index(min(cycle))
-    return cycle[at:] + cycle[:at]
 
 
 def cycle_text(words: Sequence[str]) -> str:

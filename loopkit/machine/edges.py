@@ -65,9 +65,7 @@ class Revision(NamedTuple):
     """A back edge as it is written; a transition to several origins is one revision for each."""
 
     id: str
-    source: str
     to: str
-    event: EdgeEvent
     path: DocPath
     written: Transition | ErrorEdge
     origin: str | None = None
@@ -155,12 +153,12 @@ def _revisions_of(
     edge_id = f"{name}[{index}]"
     path: DocPath = ("states", name, "transitions", index)
     for origin in written.origins:
-        yield Revision(f"{edge_id}.{origin}", name, origin, "done", path, written, origin)
+        yield Revision(f"{edge_id}.{origin}", origin, path, written, origin)
     if isinstance(written.revise, str):
         # Each defect of a judged artifact goes to its origin; a person can always send back.
         is_routed = bool(machine.origins) and machine.states[name].judges is not None
         to = written.revise
-        yield Revision(edge_id, name, to, "done", path, written, to if is_routed else None)
+        yield Revision(edge_id, to, path, written, to if is_routed else None)
 
 
 def _error_edge(
@@ -172,7 +170,7 @@ def _error_edge(
     emit = Emission.of(written.emit)
     if isinstance(written, ErrorExit):
         return Edge(edge_id, name, written.target, event, path, emit=emit)
-    counters = Revision(edge_id, name, written.revise, event, path, written).counters(machine)
+    counters = Revision(edge_id, written.revise, path, written).counters(machine)
     return Edge(
         edge_id, name, written.revise, event, path,
         back=True, counters=counters, feedback=written.feedback, emit=emit,
@@ -202,7 +200,7 @@ def _revisions(machine: Machine) -> Iterator[Revision]:
             if isinstance(written, ErrorEdge):
                 path = error_path(state, name, event)
                 edge_id = f"{name}.on_error.{event}"
-                yield Revision(edge_id, name, written.revise, event, path, written)
+                yield Revision(edge_id, written.revise, path, written)
 
 
 def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, Caught]]:

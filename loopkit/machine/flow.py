@@ -1,9 +1,6 @@
 """Data flow: what surely, and what possibly, exists when a state is entered or an edge taken.
 
-A forward data-flow analysis over all edges, back edges included.
-
-Readable data: typed data as templates read it.
-"""
+A forward data-flow analysis over all edges, back edges included."""
 
 from __future__ import annotations
 
@@ -128,12 +125,8 @@ class Flow:
             if origin in self._graph.origins.of_state(name):
                 step = self._step(Edge(f"{name}.done", name, name, "done", ()))
                 found &= (surely[name] & ~step.lost) | step.gained
-        return found & self._lasting
-
-    @property
-    def _lasting(self) -> int:
-        """What never ceases to exist."""
-        return self._bits(t for t in self._numbers if t[0] in ("artifact", "report"))
+        # Only these never cease to exist.
+        return found & self._bits(t for t in self._numbers if t[0] in ("artifact", "report"))
 
     def _step(self, edge: Edge, brought: int = 0) -> Step:
         gained = self._bits(self.gains(edge)) | brought
@@ -206,8 +199,11 @@ class Flow:
             whole = set() if self._may_be_faulty(name) else self._whole(name)
             gained |= {("artifact", self._artifact(name)), *whole}
         if state.judges is not None:
-            judged = self._authors_whole(state.judges) if self._refuses_faults(edge) else set()
-            gained |= {("report", name), ANY_REPORT, *judged}
+            gained |= {("report", name), ANY_REPORT}
+            if self._refuses_faults(edge):
+                authors = self._graph.artifacts.get(state.judges, ())
+                gained |= {("fields", state.judges)}
+                gained |= {("facts", authors[0])} if len(authors) == 1 else set()
         return frozenset(gained)
 
     def _losses(self, edge: Edge) -> frozenset[Token]:
@@ -233,11 +229,6 @@ class Flow:
 
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}
-
-    def _authors_whole(self, artifact: str) -> set[Token]:
-        authors = self._graph.artifacts.get(artifact, ())
-        facts: set[Token] = {("facts", authors[0])} if len(authors) == 1 else set()
-        return {("fields", artifact), *facts}
 
     def _artifact(self, name: str) -> str:
         return artifact_of(self._graph.machine, name) or name

@@ -1,19 +1,10 @@
 """The machine as a graph: every edge with its number, its counters and its place.
 
-Derived from the definition alone; the checks, the compiler, the engine and the
-diagram read this, so none of them interprets the YAML by itself.
-
-Origins: which states can have injected the defects found in an artifact.
-
-Junctions: states whose edges depend on the state from which a run came.
-
-A junction has one node for each way into it, so that the paths after one state are not mistaken
-for those after another. Every other state is one node with its own name.
-
-Sources: the names from which the author of each artifact makes it.
-
-Writers: the states of a machine that may write files that other runs see.
-"""
+Derived from the definition alone; the checks, the compiler, the engine and the diagram read this,
+so none of them interprets the YAML by itself. Origins are the states that can have injected the
+defects found in an artifact. Junctions are states whose edges depend on the state from which a run
+came: each has one node for each way into it, so that the paths after one state are not mistaken for
+those after another. Every other state is one node with its own name."""
 
 from __future__ import annotations
 
@@ -25,6 +16,7 @@ from heapq import merge
 from operator import and_, itemgetter, or_
 from typing import NamedTuple, TypeVar
 
+from loopkit.language.datatypes.datatype import value_at
 from loopkit.language.facts import CAME_FROM
 from loopkit.language.guard.grammar import Guard, GuardError, expand, readable
 from loopkit.language.guard.grammar import parse as parse_guard
@@ -40,6 +32,7 @@ from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_com
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 
 _Key = TypeVar("_Key", bound=Hashable)
+_Member = TypeVar("_Member")
 
 
 class Graph:
@@ -121,10 +114,7 @@ class Graph:
     @cached_property
     def artifacts(self) -> dict[str, tuple[str, ...]]:
         """The states that write each artifact."""
-        by: dict[str, tuple[str, ...]] = {}
-        for name, artifact in self.written.items():
-            by[artifact] = (*by.get(artifact, ()), name)
-        return by
+        return _group(self.written, self.written.__getitem__)
 
     @cached_property
     def fallbacks(self) -> frozenset[str]:
@@ -146,10 +136,7 @@ class Graph:
     @cached_property
     def judged(self) -> dict[str, tuple[str, ...]]:
         """The validate states that judge each artifact."""
-        found: dict[str, tuple[str, ...]] = {}
-        for name, state in self.judges.items():
-            found[state.validate_] = (*found.get(state.validate_, ()), name)
-        return found
+        return _group(self.judges, lambda name: self.judges[name].validate_)
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:
@@ -286,11 +273,13 @@ class Graph:
         return {self.junctions.state_of(node) for node in seen} if enters else seen
 
 
-def _group(edges: Iterable[Edge], key: Callable[[Edge], _Key]) -> dict[_Key, tuple[Edge, ...]]:
-    groups: dict[_Key, list[Edge]] = {}
-    for edge in edges:
-        groups.setdefault(key(edge), []).append(edge)
-    return {name: tuple(members) for name, members in groups.items()}
+def _group(
+    members: Iterable[_Member], key: Callable[[_Member], _Key]
+) -> dict[_Key, tuple[_Member, ...]]:
+    groups: dict[_Key, list[_Member]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return {name: tuple(grouped) for name, grouped in groups.items()}
 
 
 def artifact_of(machine: Machine, name: str) -> str | None:
@@ -304,9 +293,7 @@ def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
     """The value of a bound in a run with this input."""
     if isinstance(bound, int):
         return bound
-    value: object = inputs
-    for part in bound.split(".")[1:]:
-        value = value.get(part) if isinstance(value, Mapping) else None
+    value = value_at(inputs, bound.split(".")[1:])
     # The checks allow only bounded whole numbers here; anything else grants nothing.
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
@@ -378,14 +365,10 @@ class Origins:
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:
         """The states among `names` that may work after a state, which need not be an origin."""
-        reached = self._reachable_from(state)
-        return tuple(name for name in names if name != state and name in reached)
-
-    def _reachable_from(self, state: str) -> set[str]:
-        """The states to which forward edges lead from a state, itself included."""
         if state not in self._reachable:
             self._reachable[state] = self._graph.reachable(state, back=False)
-        return self._reachable[state]
+        reached = self._reachable[state]
+        return tuple(name for name in names if name != state and name in reached)
 
     @cached_property
     def _possible(self) -> frozenset[str]:
@@ -529,10 +512,7 @@ class Junctions:
     @cached_property
     def _exits(self) -> Mapping[str, Exits]:
         """The edges out of each junction."""
-        return {
-            name: Exits(self._exit(edge) for edge in self._graph.outgoing[name])
-            for name in self._split
-        }
+        return {name: Exits(map(self._exit, self._graph.outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
         guard = self._graph.guard_of(edge) if edge.event == "done" else None

@@ -1,7 +1,6 @@
 """The input of a run and of its children: completed with defaults, or every fault of it.
 
-Inputs of children, as far as they are known from the input of the run that starts them.
-"""
+Of the input of a child, as much is known before a run as the input of its parent tells."""
 
 from __future__ import annotations
 

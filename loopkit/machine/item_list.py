@@ -1,9 +1,6 @@
-"""The items of an `each` state, read from the data of a run, or all faults of them.
+"""The items of an `each` state: read from the data of a run, and what is known of them before.
 
-Values at paths of data: their equality, and their words in messages.
-
-Items of `each`: their types and number, as far as known before a run.
-"""
+Values at paths of data are equal, and put into words, in one way, which rules share."""
 
 from __future__ import annotations
 
@@ -162,8 +159,12 @@ class _Reading(Mutable):
 
     def _awaited_keys(self, key: str, location: str, item: object) -> tuple[str, ...]:
         keys: dict[str, None] = {}
-        waits = (_awaited_values(path, location, item) for path in self.state.after_paths)
-        for place, value in chain(*waits, self.pairs.get(key, ())):
+        waits = (
+            (_full_location(location, place), value)
+            for path in self.state.after_paths
+            for place, value in values_at(_rest(path) or None, item)
+        )
+        for place, value in chain(waits, self.pairs.get(key, ())):
             awaited = single_text(value)
             if awaited is None:
                 self.add_fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
@@ -216,11 +217,6 @@ def _value_inside(path: str, location: str, item: object) -> tuple[str, object]:
     found = select(rest, item) if rest else [("", item)]
     place, value = found[0] if found else ("", None)
     return _full_location(location, place), value
-
-
-def _awaited_values(path: str, location: str, item: object) -> Iterator[tuple[str, object]]:
-    for place, value in values_at(_rest(path) or None, item):
-        yield _full_location(location, place), value
 
 
 def _full_location(location: str, place: str) -> str:
@@ -358,8 +354,7 @@ def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[
 def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
     found = list(_roots(graph, state.each))
     for step in state.item_steps:
-        inner = (one and (one.items if step == ITEMS else one.field(step)) for one in found)
-        found = list(inner)
+        found = [one and (one.items if step == ITEMS else one.field(step)) for one in found]
     return found
 
 
@@ -383,7 +378,5 @@ def _counts_in(known: DataType | None, steps: tuple[str, ...]) -> tuple[int, int
             said = known.schema if known is not None else {}
             least *= said.get("minItems", 0)
             most = most * said["maxItems"] if most is not None and "maxItems" in said else None
-            known = known.items if known is not None else None
-        else:
-            known = known.field(step) if known is not None else None
+        known = known and (known.items if step == ITEMS else known.field(step))
     return least, most

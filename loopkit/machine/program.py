@@ -1,11 +1,7 @@
 """A machine prepared to run: its graph, its compiled guards and its templates.
 
-Plans: for each state, all that its work and the step after it look up.
-
-Requests of states: whom each state asks and how, as far as the definition alone decides it.
-
-Callees: those whom a call asks in turn, as plain records.
-"""
+For each state there is a plan: all that its work and the step after it look up, whom it asks and
+how, as far as the definition alone decides it."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ from loopkit.language.states import FinalState, State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState, ValidateState
 from loopkit.language.states.state import Output
-from loopkit.language.template.rendering import Template, parse
+from loopkit.language.template.rendering import Template
 from loopkit.language.template.rendering import parse as parse_template
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.judge import JudgeRule
@@ -405,7 +401,7 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
     """The fixed parts of a request to one of a state's agents."""
     agent = machine.agents[asked]
     datatype, output = machine.data_type(name), state.output_at(name)
-    written = [parse(text) for path, text in agent.templates if path[0] != "resume"]
+    written = [parse_template(text) for path, text in agent.templates if path[0] != "resume"]
     return AgentAsked(
         agent=agent,
         output=output,
@@ -437,7 +433,7 @@ def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
         tool=tool,
         rules=rules,
         schema=schema,
-        templates={path: parse(text) for path, text in tool.templates},
+        templates={path: parse_template(text) for path, text in tool.templates},
     )
 
 

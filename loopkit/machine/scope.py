@@ -1,21 +1,14 @@
-"""Scopes: the names that templates may use at each point of a machine, with their shapes.
+"""Scopes: the names that templates and guards may use at each point of a machine.
 
-`engine.template_values` gives the same names their values at run time.
-
-Names in guards: what the guards of each state may name, with the types of the values.
-
-Known names: a mapping that computes each value when it is read.
-
-Items of reports: their declared fields besides the parts of a finding.
-
-Reads of rules: the inputs and artifacts that they need besides the one that they judge.
-"""
+Templates know the shapes of values, guards their types; `engine.template_values` gives the same
+names their values at run time. Also here: the fields of items in reports, and what rules read
+besides the artifact that they judge."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -203,12 +196,7 @@ class Scope:
             self._shape_from_author(author, whole=whole)
             for author in self.graph.artifacts.get(name, ())
         ]
-        if not shapes:
-            return Scalar()
-        merged = shapes[0]
-        for shape in shapes[1:]:
-            merged = _merge(merged, shape)
-        return merged
+        return reduce(_merge, shapes) if shapes else Scalar()
 
     def _shape_from_author(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]
@@ -498,8 +486,11 @@ def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
         item = _item_of(machine, rule)
         if rule.tells_more:
             is_open = is_open or item is None or item.others is not None
+        message = rule.report_map.message if rule.report_map is not None else ""
+        declared = (item.fields or {}).items() if item is not None else ()
+        listed = ((name, datatype) for name, datatype in declared if name != message)
         own = ((name, TEXT) for name in rule.own_fields)
-        for name, datatype in chain(_fields(item, rule), own):
+        for name, datatype in chain(listed, own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
     maps = (rule.report_map for rule in rules if rule.report_map is not None)
@@ -516,13 +507,6 @@ def _item_of(machine: Machine, rule: Rule) -> DataType | None:
     item = listed.items if listed is not None else None
     is_known = item is not None and (item.fields is not None or item.scalar is not None)
     return item if is_known else None
-
-
-def _fields(item: DataType | None, rule: Rule) -> Iterator[tuple[str, DataType]]:
-    message = rule.report_map.message if rule.report_map is not None else ""
-    for name, datatype in (item.fields or {}).items() if item is not None else ():
-        if name != message:
-            yield name, datatype
 
 
 Path = tuple[str, ...]

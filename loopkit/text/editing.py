@@ -1,12 +1,8 @@
-"""A text that somebody edits on a page: every line that they leave alone stays exactly as it was.
+"""Edited texts: what a page changed, the lines in which two texts differ, and transcripts.
 
 A page shows lines without control characters, and browsers give back every end of a line as they
-like. So the returned text is compared, line by line, with the text that was shown.
-
-The lines in which two texts differ, in the unified form, and in time that grows with them.
-
-Transcripts in JSON, as lines or as one list: the messages of the assistant.
-"""
+like. So the returned text is compared, line by line, with the text that was shown, and every line
+that was left alone stays exactly as it was."""
 
 from __future__ import annotations
 
@@ -44,9 +40,8 @@ def apply_edit(text: str, typed: str) -> str:
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")
-    kept = {
-        block.b + at: block.a + at for block in equal_lines(shown, now) for at in range(block.size)
-    }
+    blocks = _Anchored(shown, now).get_matching_blocks()
+    kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
     ends = Counter(line.end for line in lines if line.end)
     end = ends.most_common(1)[0][0] if ends else "\n"
     made: list[str] = []
@@ -88,11 +83,6 @@ def hunks(old: str, new: str) -> Iterator[str]:
             else:
                 yield from _mark_lines("-", before[i:j])
                 yield from _mark_lines("+", after[k:m])
-
-
-def equal_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[Match]:
-    """The blocks of lines that two texts have in common, in order."""
-    return _Anchored(before, after).get_matching_blocks()
 
 
 def _split_lines(text: str) -> list[str]:

@@ -6,8 +6,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
 
 from loopkit.text import one_line, storable
 from loopkit.values import Mutable, Value
@@ -238,16 +238,24 @@ def _limit(error: ValueError | RecursionError) -> str:
 def _limit_depth(value: object) -> object | NoJson:
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in values_inside(outer)]
         if not level:
             return value
     return NoJson(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
+def values_inside(value: object) -> Iterable[object]:
+    """The values of a mapping or a list; nothing of anything else."""
+    if isinstance(value, Mapping):
         return value.values()
-    return value if isinstance(value, list) else ()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
+    """The keys of a mapping, or the indexes of a list, with their values."""
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list | tuple) else ()
 
 
 def _values_in_fences(text: str) -> list[object]:

@@ -196,15 +196,28 @@ def _outline(text: str) -> _Outline:
         lines=lines,
         headings=tuple(headings),
         labels=tuple(labels),
-        code=frozenset(at for token, a, b in placed if _is_code(token) for at in range(a, b)),
+        code=frozenset(
+            at
+            for token, a, b in placed
+            if token.type in ("fence", "code_block")
+            for at in range(a, b)
+        ),
         fenced=frozenset(
             at for token, a, b in placed if token.type == "fence" for at in range(a, b)
         ),
+        # Only the leaves have content: paragraphs, headings, code and HTML.
         written=frozenset(
-            at for token, a, b in placed if _is_text(token) for at in range(a, b) if a not in titled
+            at
+            for token, a, b in placed
+            if a not in titled and not _is_blank(token.content)
+            for at in range(a, b)
         ),
         ends=ends,
-        fences=tuple(_fence(token) for token in tokens if token.type == "fence"),
+        fences=tuple(
+            (next(iter(token.info.lower().split()), ""), token.content)
+            for token in tokens
+            if token.type == "fence"
+        ),
     )
 
 
@@ -245,19 +258,6 @@ def _labels(paragraph: str, start: int, limit: int, depth: int) -> Iterator[_Lab
     for at, line in enumerate(paragraph.split("\n"), start):
         if found := _LABEL.match(line.lstrip()):
             yield _Label(found["name"], found["rest"].strip(), at, limit, depth)
-
-
-def _is_code(token: Token) -> bool:
-    return token.type in ("fence", "code_block")
-
-
-def _is_text(token: Token) -> bool:
-    # Only the leaves have content: paragraphs, headings, code and HTML.
-    return not _is_blank(token.content)
-
-
-def _fence(token: Token) -> tuple[str, str]:
-    return next(iter(token.info.lower().split()), ""), token.content
 
 
 def _is_blank(markdown: str) -> bool:

@@ -38,16 +38,14 @@ def seconds_in(text: str) -> float | None:
         return float(text)
     total, at = 0.0, 0
     while found := _PERIOD.match(text, at):
-        total += float(found[1]) * _UNIT_S[_unit(found[2].lower())]
+        word = found[2].lower()
+        unit = "ms" if word.startswith(("ms", "milli")) else word[0]
+        total += float(found[1]) * _UNIT_S[unit]
         at = found.end()
         if at == len(text):
             return total
         at = between.end() if (between := _BETWEEN.match(text, at)) else at
     return None
-
-
-def _unit(word: str) -> str:
-    return "ms" if word == "ms" or word.startswith("milli") else word[0]
 
 
 def moment_in(text: str, now: datetime) -> datetime | None:

@@ -1,7 +1,4 @@
-"""Ids of runs, and the names of their places in a family.
-
-Command lines that people paste: every argument quoted as a shell wants it.
-"""
+"""Ids of runs, the names of their places in a family, and the command lines for them."""
 
 from __future__ import annotations
 

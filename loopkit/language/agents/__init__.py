@@ -1,11 +1,7 @@
 """Agents: the authors and judges that a machine declares, each known by the key of its kind.
 
-The agent `command`: a program.
-
-The agent `outside`: somebody else writes the artifact, and the run waits for it.
-
-Names of the providers that LiteLLM knows, read from its files: to import it takes seconds.
-"""
+Names of models are checked here as well, by those of the providers that LiteLLM knows: they are
+read from its files, because to import it takes seconds."""
 
 from __future__ import annotations
 
@@ -33,6 +29,7 @@ from loopkit.language.section import (
     Written,
     fault,
     one_of,
+    templates_of,
 )
 
 
@@ -123,9 +120,7 @@ class CommandAgent(CalledAgent):
 
     @property
     def templates(self) -> Written:
-        yield from ((("command", index), text) for index, text in enumerate(self.command))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("command", self.command, self.stdin)
         yield from ((("resume", index), text) for index, text in enumerate(self.resume))
 
 

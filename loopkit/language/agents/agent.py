@@ -84,7 +84,7 @@ class AgentBase(Noun):
     @property
     def options(self) -> Mapping[str, Any]:
         """The options that its provider gets with each call."""
-        return {}
+        return getattr(self, "params", {})
 
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
@@ -112,7 +112,7 @@ class AgentBase(Noun):
     @property
     def required_tool(self) -> str | None:
         """The tool whose last call must have found its answer clean."""
-        return None
+        return getattr(self, "require_tool", None)
 
     @property
     def most_rounds(self) -> int:
@@ -147,7 +147,7 @@ class AgentBase(Noun):
     @property
     def key_env(self) -> str | None:
         """The environment variable that holds its key, where the machine names one."""
-        return None
+        return getattr(self, "api_key_env", None)
 
     @property
     def system_prompt(self) -> str:

@@ -130,21 +130,16 @@ class ModelAgent(CalledAgent):
 
     @model_validator(mode="after")
     def _required_tool_validates(self) -> Self:
-        if self.require_tool is None:
-            return self
-        if self.require_tool not in self._validating:
+        validating = [name for name, tool in self.tools.items() if tool.validators]
+        if self.require_tool is not None and self.require_tool not in validating:
             raise fault(
                 "unknown-tool",
                 f"`{self.require_tool}` is no tool of the agent that validates",
                 ("require_tool",),
-                help=did_you_mean(self.require_tool, self._validating)
+                help=did_you_mean(self.require_tool, validating)
                 or "name one of its `tools:` that has `by:`",
             )
         return self
-
-    @property
-    def _validating(self) -> list[str]:
-        return [name for name, tool in self.tools.items() if tool.validators]
 
     kind = "model"
     front_matter = frozenset({"description", "model"})
@@ -157,14 +152,6 @@ class ModelAgent(CalledAgent):
     @property
     def models(self) -> tuple[str, ...]:
         return self.model
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return self.params
-
-    @property
-    def key_env(self) -> str | None:
-        return self.api_key_env
 
     @property
     def system_prompt(self) -> str:
@@ -187,10 +174,6 @@ class ModelAgent(CalledAgent):
             return self
         tools = {name: tool.with_paths_from(folder) for name, tool in self.tools.items()}
         return self.model_copy(update={"tools": tools})
-
-    @property
-    def required_tool(self) -> str | None:
-        return self.require_tool
 
     @property
     def without_tools(self) -> frozenset[int]:

@@ -1,7 +1,4 @@
-"""Tools: what a model agent may call while it writes, each known by the key of its kind.
-
-MCP servers: whose tools agents may call, each a program that is started or an address.
-"""
+"""Tools that a model agent may call while it writes, by the key of their kind, and MCP servers."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +26,7 @@ from loopkit.language.section import (
     Written,
     fault,
     one_of,
+    templates_of,
 )
 
 
@@ -48,7 +46,7 @@ class ToolBase(Noun):
     @property
     def validators(self) -> Sequence[str]:
         """The machine's validators that judge a draft."""
-        return ()
+        return getattr(self, "by", ())
 
     @property
     def templates(self) -> Written:
@@ -58,17 +56,18 @@ class ToolBase(Noun):
     @property
     def timeout_s(self) -> float | None:
         """Seconds after which a call of it is ended, where it says so."""
-        return None
+        return getattr(self, "timeout", None)
 
     @property
     def emits(self) -> Emission | None:
         """The event that is stored at each call that finds something."""
-        return None
+        return Emission.of(getattr(self, "emit", None))
 
     @property
     def accepts(self) -> DataType | None:
         """The type of its arguments; none if the tool does not declare it."""
-        return None
+        declared = getattr(self, "input", None)
+        return None if declared is None else parse_record(declared)
 
     def with_paths_from(self, folder: Path) -> Self:
         """The tool with its paths resolved from the folder of the machine file."""
@@ -86,14 +85,6 @@ class ValidatorTool(ToolBase):
     kind = "by"
     if_in_doubt = "retry"
     example = {"by": ["length"]}
-
-    @property
-    def validators(self) -> Sequence[str]:
-        return self.by
-
-    @property
-    def emits(self) -> Emission | None:
-        return Emission.of(self.emit)
 
 
 class CommandTool(ToolBase):
@@ -117,28 +108,14 @@ class CommandTool(ToolBase):
     example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
 
     @property
-    def timeout_s(self) -> float:
-        return self.timeout
-
-    @property
     def templates(self) -> Written:
-        yield from ((("command", index), text) for index, text in enumerate(self.command))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
-
-    @property
-    def accepts(self) -> DataType:
-        return parse_record(self.input)
-
-
-SERVER_TOOL_PATTERN = r"^[a-z][a-z0-9_]*\.\S+$"
-DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+        yield from templates_of("command", self.command, self.stdin)
 
 
 ServerTool = Annotated[
     str,
     Spelled(
-        SERVER_TOOL_PATTERN,
+        r"^[a-z][a-z0-9_]*\.\S+$",
         "bad-server-tool",
         "does not name a tool of a server",
         "write SERVER.TOOL, such as `files.read_file`",
@@ -147,7 +124,7 @@ ServerTool = Annotated[
 Digest = Annotated[
     str,
     Spelled(
-        DIGEST_PATTERN,
+        r"^sha256:[0-9a-f]{64}$",
         "bad-digest",
         "is not a digest",
         "copy the one that `loopkit mcp tools MACHINE` prints: `sha256:` and 64 digits",
@@ -181,10 +158,6 @@ class McpTool(ToolBase):
     def its_name(self) -> str:
         """The tool, as the server calls it."""
         return self.mcp.partition(".")[2]
-
-    @property
-    def timeout_s(self) -> float:
-        return self.timeout
 
 
 class PythonTool(ToolBase):
@@ -222,7 +195,9 @@ class PythonTool(ToolBase):
 
     @model_validator(mode="after")
     def _says_each_argument_once(self) -> Self:
-        for name in self.with_.keys() & self.accepts.schema.get("properties", {}).keys():
+        for name in (
+            self.with_.keys() & parse_record(self.input).schema.get("properties", {}).keys()
+        ):
             raise fault(
                 "given-twice",
                 f"`{name}` is an argument under `with` and under `input`",
@@ -230,14 +205,6 @@ class PythonTool(ToolBase):
                 help="keep the one whose value you mean: the machine's, or the model's",
             )
         return self
-
-    @property
-    def timeout_s(self) -> float:
-        return self.timeout
-
-    @property
-    def accepts(self) -> DataType:
-        return parse_record(self.input)
 
     def with_paths_from(self, folder: Path) -> Self:
         placed = (folder / (self.folder or ".")).resolve()
@@ -274,11 +241,8 @@ class McpServer(Noun):
 
     @model_validator(mode="after")
     def _is_one_of_two(self) -> Self:
-        for key, value, other in (
-            ("env", self.env, "command"),
-            ("headers", self.headers, "url"),
-        ):
-            if value and getattr(self, other) is None:
+        for key, other in (("env", "command"), ("headers", "url")):
+            if getattr(self, key) and getattr(self, other) is None:
                 raise _bad(f"`{key}` belongs to a `{other}`", (key,))
         if (self.command is None) == (self.url is None):
             raise _bad("a server has either a `command` or a `url`", ())

@@ -1,13 +1,12 @@
 """A data type: a JSON Schema for data, and what guards and templates know of it.
 
-Conformance: data checked against its type, and completed with defaults.
-"""
+Data is checked against its type, and completed with defaults."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.language.json_schema import broken_fields, schema_faults
@@ -79,7 +78,7 @@ class DataType(Value, frozen=True):
         """The type of a field; none if there is no such field or its type is unknown."""
         return (self.fields or {}).get(name, self.others)
 
-    def at(self, steps: Iterator[str] | list[str]) -> DataType | None:
+    def at(self, steps: Iterable[str]) -> DataType | None:
         """The type at the end of a path of fields."""
         found: DataType | None = self
         for step in steps:
@@ -90,12 +89,10 @@ class DataType(Value, frozen=True):
 def describe_type(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
     words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
-    words += (
-        [f"default {json.dumps(datatype.default, ensure_ascii=False)}"]
-        if datatype.has_default
-        else []
-    )
-    words += ["optional"] if datatype.optional else []
+    if datatype.has_default:
+        words.append(f"default {json.dumps(datatype.default, ensure_ascii=False)}")
+    if datatype.optional:
+        words.append("optional")
     if about := datatype.schema.get("description"):
         words.append(str(about))
     return ", ".join(words)
@@ -134,11 +131,13 @@ def single_values(datatype: DataType, prefix: str = "") -> Iterator[tuple[str, D
 
 def facts_of(data: object, datatype: DataType, prefix: str = "") -> dict[str, object]:
     """The single values of conforming data by dotted name; a missing one is none."""
-    return {f"{prefix}{name}": _at(data, name) for name, _ in single_values(datatype)}
+    names = (name for name, _ in single_values(datatype))
+    return {f"{prefix}{name}": value_at(data, name.split(".")) for name in names}
 
 
-def _at(data: object, dotted: str) -> object:
-    for step in dotted.split("."):
+def value_at(data: object, steps: Iterable[str]) -> object:
+    """The value at the end of a path of fields; none where the path leads nowhere."""
+    for step in steps:
         data = data.get(step) if isinstance(data, Mapping) else None
     return data
 
@@ -156,14 +155,12 @@ def default_fault(default: object, datatype: DataType) -> str:
         return f"`{text_or_json(default)}` is not of type {kind}"
     if datatype.values and default not in datatype.values:
         return f"`{default}` is none of {', '.join(datatype.values)}"
-    return f"{default} is outside its bounds" if _is_outside(default, datatype) else ""
-
-
-def _is_outside(number: object, datatype: DataType) -> bool:
-    if not isinstance(number, int | float):
-        return False
     low, high = datatype.minimum, datatype.maximum
-    return (low is not None and number < low) or (high is not None and number > high)
+    if isinstance(default, int | float) and (
+        (low is not None and default < low) or (high is not None and default > high)
+    ):
+        return f"{default} is outside its bounds"
+    return ""
 
 
 def conform(value: object, datatype: DataType) -> tuple[object, list[tuple[str, str]]]:

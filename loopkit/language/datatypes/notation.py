@@ -1,11 +1,8 @@
 """The notation of types: a value in a file → the data type that it means.
 
-JSON Schema as a data type: the facts that it guarantees to guards and templates.
-
-A joined schema: a part of a JSON Schema with its `$ref` and `allOf` resolved.
-
-Common types: what data has whichever of several types it is of.
-"""
+JSON Schema is read as well: the facts that it guarantees to guards and templates. A part of one is
+joined with those that its `$ref` and `allOf` lead to. Of several types there is the common one:
+what data has whichever of them it is of."""
 
 from __future__ import annotations
 
@@ -74,9 +71,9 @@ def parse_fields(notation: Mapping[str, Any]) -> DataType:
     return _root_from_json(text)
 
 
+# The same notation is parsed at every place that needs its type.
 @lru_cache(maxsize=256)
 def _root_from_json(text: str) -> DataType:
-    """Cached, because the same notation is parsed at every place that needs its type."""
     return _root(json.loads(text))
 
 
@@ -233,12 +230,16 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
 
 
 def _with_default(datatype: DataType, default: object) -> DataType:
-    fault = default_fault(default, datatype)
-    if datatype.scalar is None:
-        fault = next((message for _, message in schema_faults(default, datatype.schema)), "")
-    if fault:
+    if fault := _default_fault(default, datatype):
         raise NotationError(f"the default does not fit the type: {fault}", ("default",))
     return datatype.replace(default=default, has_default=True)
+
+
+def _default_fault(default: object, datatype: DataType) -> str:
+    """Why a default does not fit a type; raises NotJudged."""
+    if datatype.scalar is not None:
+        return default_fault(default, datatype)
+    return next((message for _, message in schema_faults(default, datatype.schema)), "")
 
 
 def _record_of(notation: Mapping[str, Any]) -> DataType:
@@ -440,10 +441,8 @@ def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float
 
 def _fit_default(found: DataType, default: object, part: Part) -> DataType:
     """The type with a default that fits; null is not a default for a type without null."""
-    fault = default_fault(default, found)
     try:
-        if found.scalar is None:
-            fault = next((message for _, message in schema_faults(default, found.schema)), "")
+        fault = _default_fault(default, found)
     except NotJudged:
         return found
     if fault and default is not None:

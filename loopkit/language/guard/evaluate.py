@@ -1,7 +1,4 @@
-"""A checked guard -> a function of the facts.
-
-Paths into data, such as `nodes[].needs[]`: their values, and the places of these.
-"""
+"""A checked guard → a function of the facts, and paths into data such as `nodes[].needs[]`."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def compile_guard(guard: Guard) -> Callable[[Mapping[str, object]], bool]:
         posonlyargs=[], args=[parameter], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
     function = set_place(ast.Lambda(facts, rebuild(guard.tree, _fact)), 0, len(guard.text))
-    # The tree can hold nothing but comparisons of facts and values: see tree.py.
+    # The tree can hold nothing but comparisons of facts and values.
     holds: Callable[[Mapping[str, object]], bool] = eval(  # noqa: S307
         compile(ast.Expression(function), "<guard>", "eval"), {"__builtins__": {}}
     )
@@ -54,12 +51,21 @@ def parse_path(text: str) -> tuple[str, ...]:
     `[]` alone stands for a list at the root. Raises GuardError for a malformed path.
     """
     if len(text) > MAX_LENGTH:
-        raise refusal(
-            MAX_LENGTH, len(text), f"the path is longer than {MAX_LENGTH:,}", "shorten it"
-        )
+        message = f"the path is longer than {MAX_LENGTH:,}"
+        raise refusal(MAX_LENGTH, len(text), message, "shorten it")
     if not text:
         raise refusal(0, 0, "the path is empty", "write it like `nodes[].id`, or `[]` for the root")
-    return tuple(_steps(text))
+    steps: list[str] = []
+    at = 0
+    while at < len(text):
+        step = _STEP.match(text, at)
+        # The first field has no dot before it, every other one has.
+        if step is None or (step["field"] and bool(step["dot"]) != (at > 0)):
+            message = f"the path is malformed at `{text[at : at + 20]}`"
+            raise refusal(at, len(text), message, "write it like `nodes[].id`")
+        steps.append(step["field"] or ITEMS)
+        at = step.end()
+    return tuple(steps)
 
 
 def select(path: str, data: object) -> list[tuple[str, object]]:
@@ -72,18 +78,6 @@ def select(path: str, data: object) -> list[tuple[str, object]]:
     for step in parse_path(path):
         found = [next_one for one in found for next_one in _take_step(*one, step)]
     return found
-
-
-def _steps(text: str) -> Iterator[str]:
-    at = 0
-    while at < len(text):
-        step = _STEP.match(text, at)
-        # The first field has no dot before it, every other one has.
-        if step is None or (step["field"] and bool(step["dot"]) != (at > 0)):
-            message = f"the path is malformed at `{text[at : at + 20]}`"
-            raise refusal(at, len(text), message, "write it like `nodes[].id`")
-        yield step["field"] or ITEMS
-        at = step.end()
 
 
 def _take_step(location: str, data: object, step: str) -> Iterator[tuple[str, object]]:

@@ -1,15 +1,9 @@
-"""Guard text -> tree, with every construct that the language does not have refused by name.
-
-A parsed guard: its tree, and the names and comparisons in it.
+"""The grammar of guards: text → tree, with every construct that the language lacks refused by name.
 
 The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
 can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted
-name is one Name with the dots in its `id`. `col_offset` counts characters.
-
-Tokens of guards, and remedies for the words that the language does not have.
-
-Guards that use named guards -> guards that use none.
-"""
+name is one Name with the dots in its `id`. `col_offset` counts characters. A guard that uses named
+guards is expanded to one that uses none."""
 
 from __future__ import annotations
 
@@ -104,10 +98,7 @@ class _Parser:
         return found
 
     def _alternatives(self) -> ast.expr:
-        return self._chain("or", ast.Or(), self._conditions)
-
-    def _conditions(self) -> ast.expr:
-        return self._chain("and", ast.And(), self._condition)
+        return self._chain("or", ast.Or(), lambda: self._chain("and", ast.And(), self._condition))
 
     def _chain(self, word: str, op: ast.boolop, part: Callable[[], ast.expr]) -> ast.expr:
         parts = [part()]
@@ -144,7 +135,9 @@ class _Parser:
         start, end = left.col_offset, end_of(right)
         sign = self._next
         if self._comparator() is not None:
-            raise self._chain_error(start, right, sign)
+            shown, first = self._text[right.col_offset : end], self._text[start:end]
+            remedy = f"write `{first} and {shown} {sign.text} …`"
+            raise refusal(sign.start, sign.end, "comparisons cannot be chained", remedy)
         return set_place(ast.Compare(left, [op], [right]), start, end)
 
     def _comparator(self) -> ast.cmpop | None:
@@ -156,12 +149,6 @@ class _Parser:
             self._at += 1
             return ast.NotIn()
         return None
-
-    def _chain_error(self, start: int, middle: ast.expr, sign: Token) -> GuardError:
-        shown = self._text[middle.col_offset : end_of(middle)]
-        first = self._text[start : end_of(middle)]
-        remedy = f"write `{first} and {shown} {sign.text} …`"
-        return refusal(sign.start, sign.end, "comparisons cannot be chained", remedy)
 
     def _operand(self) -> ast.expr:
         token = self._next
@@ -301,8 +288,7 @@ def _value(token: Token) -> Constant:
 
 def _number(token: Token) -> int | float:
     number = int(token.text) if token.text.isdigit() else float(token.text)
-    too_large = abs(number) >= 2**63 if isinstance(number, int) else math.isinf(number)
-    if too_large:
+    if abs(number) >= 2**63 if isinstance(number, int) else math.isinf(number):
         raise refusal(token.start, token.end, "the number is too large", "use a smaller one")
     return number
 
@@ -393,6 +379,12 @@ def set_place(node: _Expr, start: int, end: int) -> _Expr:
 
 def end_of(node: ast.expr) -> int:
     return node.end_col_offset or node.col_offset
+
+
+def problem_at(node: ast.expr, code: str, message: str, remedy: str) -> GuardProblem:
+    """A mistake in one part of a guard."""
+    length = max(1, end_of(node) - node.col_offset)
+    return GuardProblem(node.col_offset + 1, length, code, message, remedy)
 
 
 MAX_LENGTH = 1_000
@@ -530,19 +522,15 @@ def _foreign(text: str, at: int) -> GuardError:
     if char in "\"'":
         return refusal(at, len(text), "this quote is never closed", f"end the text with {char}")
     if char.isdigit():
-        end = _end_of_run(text, at)
-        shown = text[at:end]
-        return refusal(at, end, f"`{shown}` is not a number", "write it like 3, 0.5 or 2e6")
+        run = re.compile(r"[\w.]+").match(text, at)
+        shown = run[0] if run else char
+        message = f"`{shown}` is not a number"
+        return refusal(at, at + len(shown), message, "write it like 3, 0.5 or 2e6")
     if char == ".":
         remedy = "write a dotted name without spaces (`input.size`), a number with its 0 (`0.5`)"
         return refusal(at, at + 1, "nothing can start with `.`", remedy)
     shown = char if char.isprintable() else f"U+{ord(char):04X}"
     return refusal(at, at + 1, f"guards have no `{shown}`", "put text in quotes")
-
-
-def _end_of_run(text: str, at: int) -> int:
-    run = re.compile(r"[\w.]+").match(text, at)
-    return run.end() if run else at + 1
 
 
 MAX_EXPANDED_DEPTH = 100
@@ -603,7 +591,8 @@ class _Measure:
             raise _too_deep((*trail, node)[0])
         if isinstance(node, ast.Name) and node.id in self._named:
             return self._of_named(node, trail, level)
-        inner = [self.extent(part, trail, level + 1) for part in _parts(node)]
+        below = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        inner = [self.extent(part, trail, level + 1) for part in below]
         parts = 1 + sum(part.parts for part in inner)
         return _Extent(parts, 1 + max((part.levels for part in inner), default=0))
 
@@ -622,10 +611,6 @@ class _Measure:
         return known
 
 
-def _parts(node: ast.expr) -> list[ast.expr]:
-    return [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
-
-
 def _inline(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
     def stand_in(name: ast.Name) -> ast.expr:
         at = place or name
@@ -641,5 +626,4 @@ def _too_deep(node: ast.expr) -> GuardError:
 
 
 def _error(node: ast.expr, message: str, remedy: str) -> GuardError:
-    length = max(1, end_of(node) - node.col_offset)
-    return GuardError(GuardProblem(node.col_offset + 1, length, "named-guard", message, remedy))
+    return GuardError(problem_at(node, "named-guard", message, remedy))

@@ -1,7 +1,6 @@
-"""Three-valued truth of guards: what is known of a condition when only some facts are known.
+"""The truth of guards: three-valued where only some facts are known, and over data for `require:`.
 
-Requirements: the guard language over data of unknown fields, for `require:` rules.
-"""
+Of data every field may be missing; a requirement is total on it."""
 
 from __future__ import annotations
 
@@ -90,14 +89,7 @@ def _connective(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
 
 
 def _comparison(node: ast.Compare, facts: Mapping[str, object]) -> object:
-    match node:
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compare(_value(left, facts), op, _value(right, facts))
-        case _:
-            return UNKNOWN
-
-
-def _compare(left: object, op: ast.cmpop, right: object) -> object:
+    left, [op], right = _value(node.left, facts), node.ops, _value(node.comparators[0], facts)
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
     if isinstance(op, ast.In | ast.NotIn) and isinstance(right, list | frozenset):

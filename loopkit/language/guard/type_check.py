@@ -1,17 +1,16 @@
 """Types of guards: every mistake of names and of comparisons, found before anything runs.
 
-Narrowing: names that cannot be none after a condition was true, or false.
-"""
+A name that may be none cannot be so after a condition that was true, or false: that narrows it."""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.guard.grammar import Constant, Guard, GuardProblem, end_of
+from loopkit.language.guard.grammar import Guard, GuardProblem, problem_at
 from loopkit.values import Value
 
 Kind = Literal["bool", "int", "num", "str", "texts"]
@@ -52,7 +51,8 @@ class _Known(Value, frozen=True):
                 known = self.types.get(name) if self.types is not None else None
                 return known.replace(optional=False) if known and name in self.present else known
             case ast.Constant(value=value):
-                return _literal_type(value)
+                kind = _LITERALS.get(type(value))
+                return GuardType(kind) if kind is not None else None
             case _:
                 return GuardType("bool")
 
@@ -92,7 +92,7 @@ def _plain_truth(node: ast.expr, found: GuardType | None) -> Iterator[GuardProbl
         if is_none(node):
             yield _wrong(node, "none is neither true nor false", "compare a name with it")
     elif found.kind != "bool":
-        message = f"{_quote(node)} is {_noun(found)}, not true or false"
+        message = f"{_quote(node)} is {_NOUNS[found.kind]}, not true or false"
         yield _wrong(node, message, _condition_with(node, found))
     elif found.optional:
         name = _bare(node)
@@ -155,7 +155,7 @@ def _membership(left: ast.expr, right: ast.expr, known: _Known) -> Iterator[Guar
     if found is None:
         return
     if found.kind != "texts":
-        message = f"{_quote(right)} is {_noun(found)}, not a list"
+        message = f"{_quote(right)} is {_NOUNS[found.kind]}, not a list"
         yield _wrong(right, message, 'write a list: `in ["a", "b"]`')
     elif not isinstance(left, ast.Constant) or not isinstance(left.value, str):
         remedy = f'write `"…" in {_bare(right)}`'
@@ -198,7 +198,8 @@ def _values(
             yield _never(other, other.value, node, found)
     if first.values and second.values and set(first.values) != set(second.values):
         message = f"{_quote(left)} and {_quote(right)} have different values"
-        yield _wrong(right, message, f"{_quote(left)} is one of {_join_values(first.values)}")
+        listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in first.values)
+        yield _wrong(right, message, f"{_quote(left)} is one of {listed}")
     yield from _numbers(left, first, right, second)
 
 
@@ -231,7 +232,7 @@ def _check_orderable(
     if is_none(node):
         yield _wrong(node, "none is neither less nor more", "compare with `==` or `!=`")
     elif found is not None and _family(found) not in ordered:
-        message = f"{_quote(node)} is {_noun(found)}: it has no order"
+        message = f"{_quote(node)} is {_NOUNS[found.kind]}: it has no order"
         yield _wrong(node, message, "compare with `==`, `!=` or `in`")
     elif found is not None and found.optional:
         name = _bare(node)
@@ -239,24 +240,11 @@ def _check_orderable(
 
 
 def _unlike(left: ast.expr, first: GuardType, right: ast.expr, second: GuardType) -> GuardProblem:
-    message = f"{_quote(left)} is {_noun(first)} and {_quote(right)} is {_noun(second)}"
-    return _wrong(right, message, f"compare {_quote(left)} with {_noun(first)}")
+    message = f"{_quote(left)} is {_NOUNS[first.kind]} and {_quote(right)} is {_NOUNS[second.kind]}"
+    return _wrong(right, message, f"compare {_quote(left)} with {_NOUNS[first.kind]}")
 
 
-def _literal_type(value: object) -> GuardType | None:
-    match value:
-        case bool():
-            return GuardType("bool")
-        case int():
-            return GuardType("int")
-        case float():
-            return GuardType("num")
-        case str():
-            return GuardType("str")
-        case _:
-            return None
-
-
+_LITERALS: Mapping[type, Kind] = {bool: "bool", int: "int", float: "num", str: "str"}
 _NOUNS = {
     "bool": "true or false",
     "int": "a number",
@@ -264,10 +252,6 @@ _NOUNS = {
     "str": "a text",
     "texts": "a list",
 }
-
-
-def _noun(found: GuardType) -> str:
-    return _NOUNS[found.kind]
 
 
 def _family(found: GuardType) -> str:
@@ -278,10 +262,6 @@ def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> 
     remedy = did_you_mean(str(value), [str(allowed) for allowed in found.values])
     holds = "never has" if found.kind == "texts" else "is never"
     return _wrong(place, f"{_quote(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
-
-
-def _join_values(values: Iterable[Constant]) -> str:
-    return ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
 
 
 def _bare(node: ast.expr) -> str:
@@ -299,9 +279,7 @@ def _quote(node: ast.expr) -> str:
 
 
 def _wrong(node: ast.expr, message: str, remedy: str, code: str = "guard-type") -> GuardProblem:
-    return GuardProblem(
-        node.col_offset + 1, max(1, end_of(node) - node.col_offset), code, message, remedy
-    )
+    return problem_at(node, code, message, remedy)
 
 
 def present_if(node: ast.expr, outcome: bool) -> frozenset[str]:

@@ -1,18 +1,10 @@
-"""JSON Schema: violations of a schema in data, and mistakes in a schema itself.
+"""JSON Schema: violations of a schema in data, mistakes in a schema, and its parts.
 
 The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
-which grows with the size of the data, and nothing is fetched from anywhere.
-
-Silent schemas: parts of one that let everything pass because no word in them is a keyword.
-
-JSON Schema passes over words that it does not know, so a slip makes no mistake of it.
-
-The layout of schemas: keywords that hold schemas, and keywords that refer to one.
-
-Local schemas: every reference in one leads to a part of the schema itself.
-
-Such a schema can be understood by walking it, and providers accept it.
-"""
+which grows with the size of the data, and nothing is fetched from anywhere. A schema whose
+references all lead to parts of itself can be understood by walking it, and providers accept it.
+JSON Schema passes over words that it does not know, so a slip makes no mistake of it: a part that
+lets everything pass because no word in it is a keyword is silent."""
 
 from __future__ import annotations
 
@@ -72,11 +64,6 @@ def keywords() -> frozenset[str]:
     return KEYWORDS
 
 
-def silent_parts(schema: Mapping[str, Any]) -> Iterator[Silence]:
-    """The parts of a schema that let everything pass because they have no keyword."""
-    return silences(schema, keywords())
-
-
 def location_of(path: Sequence[str | int]) -> str:
     """`nodes[2].id` for ("nodes", 2, "id")."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
@@ -113,12 +100,12 @@ class Silence(Value, frozen=True):
     """Unknown keywords, and definitions."""
 
 
-def silences(schema: Mapping[str, Any], keywords: frozenset[str]) -> Iterator[Silence]:
+def silent_parts(schema: Mapping[str, Any]) -> Iterator[Silence]:
     """The silent schemas among those that judge data, each once.
 
     References to anchors are not followed.
     """
-    whole = with_local_references(schema)
+    whole, known = with_local_references(schema), keywords()
     waiting: list[tuple[Path, Path]] = [((), ())]
     seen: set[Path] = set()
     while waiting:
@@ -128,7 +115,7 @@ def silences(schema: Mapping[str, Any], keywords: frozenset[str]) -> Iterator[Si
             continue
         seen.add(steps)
         words = frozenset(part) - ABOUT_SCHEMA
-        if words and not words & keywords:
+        if words and not words & known:
             yield Silence(steps, origin, words)
         inner = ((*steps, *step) for step, _ in inner_schemas(part) if step[0] not in DEFINITIONS)
         waiting += [(path, path) for path in inner]
@@ -207,8 +194,10 @@ def with_local_references(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     words = {word for part in parts(schema) for word in part}
     if words.isdisjoint(ADDRESSES):
         return schema
-    places = {base: path for path, part, base in _parts(schema) if path == () or "$id" in part}
-    references = [(base, part["$ref"]) for _, part, base in _parts(schema) if "$ref" in part]
+    places = {
+        base: path for path, part, base in placed_parts(schema) if path == () or "$id" in part
+    }
+    references = [(base, part["$ref"]) for _, part, base in placed_parts(schema) if "$ref" in part]
     leading = [_local(base, reference, places) for base, reference in references]
     if words & ADDRESSES != {"$id"} or None in leading:
         return schema
@@ -224,16 +213,24 @@ def with_local_references(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def relocate(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
     """A schema rewritten to stand at this place of another schema, as a part of it."""
+    # References into a schema with its own address use that address, so they need no change.
+    if "$id" in schema or not refers(schema):
+        return dict(schema)
+    place = pointer(steps)
+    return _with_references(
+        schema, lambda old: old if steps_of(old) is None else place + old.removeprefix("#")
+    )
+
+
+def _with_references(schema: Mapping[str, Any], lead: Callable[[str], str]) -> dict[str, Any]:
+    """The schema with what `lead` gives in place of each `$ref`."""
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
         reference = part.get("$ref")
-        if not isinstance(reference, str) or steps_of(reference) is None:
-            return dict(part)
-        return {**part, "$ref": place + reference.removeprefix("#")}
+        return {**part, "$ref": lead(reference)} if isinstance(reference, str) else dict(part)
 
-    place = pointer(steps)
-    # References into a schema with its own address use that address, so they need no change.
-    return rewrite(schema, change) if refers(schema) and "$id" not in schema else dict(schema)
+    changed: dict[str, Any] = rewrite(schema, change)
+    return changed
 
 
 def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,15 +243,12 @@ def as_only_field(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if "$defs" not in field or "$id" in field:
         return whole
     place = pointer(("properties", name, "$defs"))
-
-    def change(part: Mapping[str, Any]) -> dict[str, Any]:
-        reference = part.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith(f"{place}/"):
-            return dict(part)
-        return {**part, "$ref": "#/$defs" + reference.removeprefix(place)}
-
-    hoisted: dict[str, Any] = rewrite({**whole, "$defs": field.pop("$defs")}, change)
-    return hoisted
+    return _with_references(
+        {**whole, "$defs": field.pop("$defs")},
+        lambda old: (
+            f"#/$defs/{old.removeprefix(f'{place}/')}" if old.startswith(f"{place}/") else old
+        ),
+    )
 
 
 def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
@@ -267,21 +261,20 @@ def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 def parts(schema: object) -> Iterator[Mapping[str, Any]]:
     """A schema and all schemas in it, except `true` and `false`."""
-    return (part for _, part, _ in _parts(schema))
+    return (part for _, part, _ in placed_parts(schema))
 
 
-def _parts(
-    schema: Any, path: Path = (), base: str = ""
-) -> Iterator[tuple[Path, Mapping[str, Any], str]]:
-    """A schema and all schemas in it, each with its path and base address."""
+def placed_parts(schema: Any, path: Path = (), base: str = "") -> Iterator[tuple[Path, Any, str]]:
+    """A schema and all schemas in it, except `true` and `false`: its path, itself, its address."""
     if isinstance(schema, Mapping):
-        base = _resolve(base, schema["$id"])[0] if isinstance(schema.get("$id"), str) else base
+        base = resolve(base, schema["$id"])[0] if isinstance(schema.get("$id"), str) else base
         yield path, schema, base
         for step, inner in inner_schemas(schema):
-            yield from _parts(inner, (*path, *step), base)
+            yield from placed_parts(inner, (*path, *step), base)
 
 
-def _resolve(base: str, address: str) -> tuple[str, str]:
+def resolve(base: str, address: str) -> tuple[str, str]:
+    """An address resolved against a base, and its fragment; what is none leads nowhere."""
     try:
         joined = urldefrag(urljoin(base, address))
     except ValueError:
@@ -291,14 +284,14 @@ def _resolve(base: str, address: str) -> tuple[str, str]:
 
 def _local(base: str, reference: object, places: Mapping[str, Path]) -> str | None:
     """The target of a reference as a path from the root; none if that is unknown."""
-    address, fragment = _resolve(base, reference) if isinstance(reference, str) else ("", "")
+    address, fragment = resolve(base, reference) if isinstance(reference, str) else ("", "")
     steps = steps_of(f"#{fragment}")
     known = address in places and steps is not None
     return pointer((*places[address], *(steps or ()))) if known else None
 
 
 def rewrite(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """The schema with each one in it changed, in the order of `_parts`."""
+    """The schema with each one in it changed, in the order of `placed_parts`."""
     if not isinstance(schema, Mapping):
         return schema
     made = change(schema)

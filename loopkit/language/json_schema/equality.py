@@ -1,9 +1,7 @@
-"""Equality of JSON values: 1 equals 1.0, true is not a number, keys have no order.
+"""JSON values: their equality, their words in messages, and the limits of judging them.
 
-Values in messages: never longer than a line, however large they are.
-
-One validation of data: its clock, its memory, and the reasons to give up.
-"""
+1 equals 1.0, true is not a number, keys have no order. In a message a value is never longer than a
+line, however large it is. One judging has its clock, its memory, and its reasons to give up."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 
+from loopkit.text.json_text import values_inside
 from loopkit.values import Mutable, Value, field
 
 
@@ -153,11 +152,5 @@ def sizes(value: object) -> list[int]:
     numbers, level = [], [value]
     while level:
         numbers.append(len(level))
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in values_inside(outer)]
     return numbers
-
-
-def _inside(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()

@@ -1,14 +1,9 @@
-"""Targets of `$ref`: the schema itself, its ids and anchors, and the metaschemas.
+"""Keywords of JSON Schema: those that look at a value alone, and those that lead to subschemas.
 
-Nothing is ever read or fetched here. Files that a schema refers to are parts of it already.
-
-Keywords that validate a value, or parts of it, against subschemas.
-
-The keywords that look at a value alone.
-
-In place of the library's own, which compare each item with each, search with `re` and write the
-whole value into a message.
-"""
+They stand in place of the library's own, which compare each item with each, search with `re` and
+write the whole value into a message. A `$ref` leads to the schema itself, its ids and anchors, or
+the metaschemas; nothing is ever read or fetched here, because files that a schema refers to are
+parts of it already."""
 
 from __future__ import annotations
 
@@ -106,6 +101,10 @@ def _metaschemas() -> Registry[Resource[Any]]:
     return crawled  # type: ignore[no-any-return]
 
 
+Errors = Iterator[ValidationError]
+Validator = Any
+"""The library makes its classes of validators as it runs."""
+Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
 Object = Mapping[str, Any]
 Schema = bool | Mapping[str, Any]
 Schemas = Mapping[str, Schema]
@@ -281,11 +280,6 @@ SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
     "if": _if,
 }
 
-Errors = Iterator[ValidationError]
-Validator = Any
-"""The library makes its classes of validators as it runs."""
-Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
-
 
 def is_found(pattern: str, text: str) -> bool:
     """Whether a pattern of a schema occurs in a text; raises NotJudged."""
@@ -352,9 +346,7 @@ def _at_least(kind: str, what: str) -> Keyword:
     def keyword(validator: Validator, least: int, instance: Any, _: Any) -> Errors:
         if validator.is_type(instance, kind) and len(instance) < least:
             said = "should be non-empty" if least == 1 else what
-            yield ValidationError(
-                f"{excerpt(instance)} {said}{_length_note(instance, least, 'least')}"
-            )
+            yield _wrong_length(instance, said, "least", least)
 
     return keyword
 
@@ -363,16 +355,15 @@ def _at_most(kind: str, what: str) -> Keyword:
     def keyword(validator: Validator, most: int, instance: Any, _: Any) -> Errors:
         if validator.is_type(instance, kind) and len(instance) > most:
             said = "is expected to be empty" if most == 0 else what
-            yield ValidationError(
-                f"{excerpt(instance)} {said}{_length_note(instance, most, 'most')}"
-            )
+            yield _wrong_length(instance, said, "most", most)
 
     return keyword
 
 
-def _length_note(instance: Any, bound: float, end: str) -> str:
-    """The length of the instance and its bound, as a note; "" if the bound is obvious."""
-    return f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
+def _wrong_length(instance: Any, said: str, end: str, bound: float) -> ValidationError:
+    # An obvious bound is not named.
+    note = f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
+    return ValidationError(f"{excerpt(instance)} {said}{note}")
 
 
 VALUE_KEYWORDS: Mapping[str, Keyword] = {

@@ -1,9 +1,8 @@
-"""The library's validator with our keywords, each of which looks at the clock first.
+"""Validation: data judged by a schema, and the mistakes in a schema itself.
 
-`unevaluatedProperties` and `unevaluatedItems`: parts that no keyword covered.
-
-Mistakes in a schema: its form, its patterns, and references without a target.
-"""
+It is the library's validator with our keywords, each of which looks at the clock first. A schema
+has mistakes in its form, in its patterns, and in references without a target.
+`unevaluatedProperties` and `unevaluatedItems` judge what no other keyword covered."""
 
 from __future__ import annotations
 
@@ -58,12 +57,12 @@ def errors(
         return _first(value, schema, resolver_of(schema), most)
 
 
-def metaschema_errors(schema: object, most: int) -> list[ValidationError]:
-    """The first violations of the metaschema in a schema."""
+def _metaschema_error(schema: object) -> ValidationError | None:
+    """The first violation of the metaschema in a schema."""
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
-        return _first(schema, meta, metaschema_resolver(), most)
+        return next(iter(_first(schema, meta, metaschema_resolver(), 1)), None)
 
 
 def _first(
@@ -71,11 +70,11 @@ def _first(
 ) -> list[ValidationError]:
     root = _Validator({}, registry=Registry(), _resolver=resolver)
     found: Iterator[ValidationError] = errors_in(root, value, schema, resolver=resolver)
-    return sorted(islice(found, most), key=_place)
 
+    def place(error: ValidationError) -> list[tuple[int, str]]:
+        return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
 
-def _place(error: ValidationError) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in error.absolute_path]
+    return sorted(islice(found, most), key=place)
 
 
 def _with_clock(keyword: Any) -> Keyword:
@@ -183,10 +182,10 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call]
 def flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
     """All mistakes that make a schema unusable; of those in its form only the first."""
     try:
-        for error in metaschema_errors(schema, most=1):
-            yield Flaw(error.message, tuple(error.absolute_path))
-            return
-        yield from _inner_flaws(schema)
+        if (wrong := _metaschema_error(schema)) is not None:
+            yield Flaw(wrong.message, tuple(wrong.absolute_path))
+        else:
+            yield from _inner_flaws(schema)
     except NotJudged as error:
         yield Flaw(str(error))
 
@@ -229,8 +228,8 @@ def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
     """The mistakes in the target of a reference, if no keyword holds that target."""
     if id(target.contents) in seen or is_metaschema(target.resolver):
         return
-    for error in metaschema_errors(target.contents, most=1):
-        yield Flaw(f"this leads to no schema: {error.message}", path)
+    if (wrong := _metaschema_error(target.contents)) is not None:
+        yield Flaw(f"this leads to no schema: {wrong.message}", path)
         return
     for _, inner, resolver in _standing_in(target.contents, target.resolver, seen):
         for word in REFERENCES:
@@ -239,14 +238,10 @@ def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
 
 
 def _pattern_flaws(path: Path, schema: Mapping[str, Any]) -> Iterator[Flaw]:
-    if isinstance(schema.get("pattern"), str):
-        yield from _unreadable(schema["pattern"], (*path, "pattern"))
-    for pattern in schema.get("patternProperties", ()):
-        yield from _unreadable(pattern, (*path, "patternProperties", pattern))
-
-
-def _unreadable(pattern: str, path: Path) -> Iterator[Flaw]:
-    try:
-        compile_pattern(pattern, lines=False)
-    except PatternError as error:
-        yield Flaw(str(error), path)
+    placed = [("pattern", schema["pattern"])] if isinstance(schema.get("pattern"), str) else []
+    listed = [("patternProperties", name, name) for name in schema.get("patternProperties", ())]
+    for *steps, pattern in (*placed, *listed):
+        try:
+            compile_pattern(pattern, lines=False)
+        except PatternError as error:
+            yield Flaw(str(error), (*path, *steps))

@@ -1,9 +1,7 @@
-"""States: exactly one kind of work each, known by the key that carries it.
+"""States: exactly one kind of work each, known by the key that carries it; the one table of kinds.
 
-The state `final`: the run ends.
-
-The state without a key of its own: it decides at once.
-"""
+Here are the two that do no work: `final`, and the state without a key of its own, which decides at
+once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The state `each`: another machine runs once for each item of a list.
-
-The base of the states whose work other machines do: what they run, and with which input.
-
-The state `machine`: another machine runs once, as a run of its own.
-"""
+"""States whose work other machines do: `each` runs one for each item of a list, `machine` one."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -27,6 +22,7 @@ from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import Id, Ids, Noun, Place, Written, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
+from loopkit.text.json_text import entries_of
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -63,6 +59,22 @@ class After(Noun):
     """The outcomes to wait for; any other outcome blocks the item."""
 
 
+CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
+WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
+"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
+RESULT = {
+    "outcome": "str",
+    "success": "bool",
+    "result": {"...": "any"},
+    "rounds": "int",
+    "calls": "int",
+    "cost": "optional num",
+    "findings": ["any"],
+    "duration": "num",
+}
+"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
+success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
+findings that are open, and its seconds of work."""
 EXAMPLE = """\
 loopkit: 1
 input: {text: str}
@@ -262,48 +274,6 @@ class EachState(ChildrenState):
         return {**counts, "deadlocked": BOOL}
 
 
-CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
-WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
-"""Outcomes of children that came to no final state; no final state of theirs may be called so."""
-RESULT = {
-    "outcome": "str",
-    "success": "bool",
-    "result": {"...": "any"},
-    "rounds": "int",
-    "calls": "int",
-    "cost": "optional num",
-    "findings": ["any"],
-    "duration": "num",
-}
-"""The type of what a child leaves, in the notation of the language: its outcome, whether that is a
-success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
-findings that are open, and its seconds of work."""
-
-
-def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
-    """All texts in a value, each with its place."""
-    if isinstance(value, str):
-        yield at, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from texts_in(inner, (*at, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from texts_in(inner, (*at, index))
-
-
-def _names_in(text: str) -> frozenset[str]:
-    # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
-    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
-
-    try:
-        return parse(text).names
-    except TemplateError:
-        # The checks tell of it.
-        return frozenset()
-
-
 class MachineState(ChildrenState):
     """Runs another machine once. Its result is the artifact."""
 
@@ -319,3 +289,23 @@ class MachineState(ChildrenState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"outcome": GuardType("str", values=self.outcomes)}
+
+
+def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
+    """All texts in a value, each with its place."""
+    if isinstance(value, str):
+        yield at, value
+    for step, inner in entries_of(value):
+        yield from texts_in(inner, (*at, step))
+
+
+def _names_in(text: str) -> frozenset[str]:
+    # The schema of machines is printed without the template sandbox.
+    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+
+    try:
+        return parse(text).names
+    except TemplateError:
+        # The checks tell of it.
+        return frozenset()

@@ -1,17 +1,8 @@
-"""The state `agent`: an agent writes an artifact.
-
-The state `run`: a command writes an artifact.
-
-The state `human`: a person is asked.
-
-The state `render`: a template is the artifact.
-
-The state `validate`: an artifact is judged.
-"""
+"""States that do their work themselves: `agent`, `run`, `human`, `render` and `validate`."""
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -29,6 +20,7 @@ from loopkit.language.section import (
     Text,
     Texts,
     Written,
+    templates_of,
 )
 from loopkit.language.states.state import (
     AgentChoice,
@@ -136,7 +128,7 @@ class CommandState(AuthorState):
 
     @property
     def faults(self) -> tuple[ErrorClass, ...]:
-        return ("transient", *(("content",) if self.may_leave_none else ()), "fatal")
+        return ("transient", "content", "fatal") if self.may_leave_none else ("transient", "fatal")
 
     @property
     def about(self) -> str:
@@ -144,9 +136,7 @@ class CommandState(AuthorState):
 
     @property
     def templates(self) -> Written:
-        yield from ((("run", index), text) for index, text in enumerate(self.run))
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("run", self.run, self.stdin)
         yield from super().templates
 
     @property
@@ -155,8 +145,7 @@ class CommandState(AuthorState):
 
     @property
     def may_leave_none(self) -> bool:
-        written = self.output
-        return isinstance(written, Output) and written.may_be_missing
+        return isinstance(self.output, Output) and self.output.may_be_missing
 
 
 class HumanState(WorkingState):
@@ -189,10 +178,6 @@ class HumanState(WorkingState):
     said = ("choice", "comment", "by")
 
     @property
-    def edits(self) -> str | None:
-        return self.edit
-
-    @property
     def shown(self) -> Written:
         yield from ((("show", index), name) for index, name in enumerate(self.show))
 
@@ -203,10 +188,6 @@ class HumanState(WorkingState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"choice": GuardType("str", values=self.choices)}
-
-    @property
-    def asked_form(self) -> Mapping[str, Any]:
-        return self.form
 
 
 class RenderState(TemplateState):

@@ -1,11 +1,6 @@
-"""The base of all states: their ways out, and what each kind says of itself.
+"""The base of all states, their ways out, and the artifact that one leaves behind.
 
-A kind of state is known by the key that carries its work. Its module here says what it is.
-
-Outputs: the artifact that a state leaves behind, and the fields taken out of its text.
-
-The bases of the states that write an artifact, and of those that are told how by a template.
-"""
+A kind of state is known by the key that carries its work; its class says where it differs."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -259,12 +254,12 @@ class StateBase(Noun):
     @property
     def emits(self) -> Emission | None:
         """The event that is stored when its work starts."""
-        return None
+        return Emission.of(getattr(self, "emit", None))
 
     @property
     def needed(self) -> tuple[str, ...] | None:
         """The artifacts and fields on which its work depends; none where it does not name them."""
-        return None
+        return getattr(self, "needs", None)
 
     @property
     def may_be_kept(self) -> bool:
@@ -294,7 +289,7 @@ class StateBase(Noun):
     @property
     def edits(self) -> str | None:
         """The artifact of another state that its work may change."""
-        return None
+        return getattr(self, "edit", None)
 
     @property
     def picks_best(self) -> bool:
@@ -314,8 +309,7 @@ class StateBase(Noun):
     @property
     def own_workspace(self) -> Workspace | None:
         """The folder that it works in instead of its agent's or the machine's."""
-        own: Workspace | None = getattr(self, "workspace", None)
-        return own
+        return getattr(self, "workspace", None)
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
@@ -330,7 +324,7 @@ class StateBase(Noun):
     @property
     def asked_form(self) -> Mapping[str, Any] | None:
         """The fields that somebody fills in, in the notation of the language."""
-        return None
+        return getattr(self, "form", None)
 
     @property
     def may_leave_none(self) -> bool:
@@ -353,10 +347,6 @@ class WorkingState(StateBase):
     """The state or edge to take if an error remains after all retries."""
     emit: Emit | None = None
     """The name of an event to store when the state starts its work."""
-
-    @property
-    def emits(self) -> Emission | None:
-        return Emission.of(self.emit)
 
     @model_validator(mode="after")
     def _goes_somewhere(self) -> Self:
@@ -403,13 +393,10 @@ def output_from_name(name: str) -> Output:
     return Output(name=name)
 
 
-NEED_PATTERN = r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
-
-
 Need = Annotated[
     str,
     Spelled(
-        NEED_PATTERN,
+        r"^[a-z][a-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
         "bad-path",
         "is no artifact and no field of one",
         "write it like `plan`, or `plan.interfaces`",
@@ -455,10 +442,6 @@ class TemplateState(AuthorState):
     @abstractmethod
     def work_template(self) -> str:
         """The template."""
-
-    @property
-    def needed(self) -> tuple[str, ...] | None:
-        return self.needs
 
     @property
     def may_be_kept(self) -> bool:

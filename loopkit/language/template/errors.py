@@ -1,10 +1,8 @@
-"""Template errors: the mistake, and its place in the template's text.
+"""Mistakes of templates: what is wrong and where, and the meter that ends a rendering.
 
-The meter of a rendering. It counts work, not time: the same template always ends the same way.
-
-One unit is some 30 ns, so a rendering ends within about a second. Operators and filters spend for
-what they read and twice for what they make, which bounds the memory too.
-"""
+The meter counts work, not time: the same template always ends the same way. One unit is some 30 ns,
+so a rendering ends within about a second. Operators and filters spend for what they read and twice
+for what they make, which bounds the memory too."""
 
 from __future__ import annotations
 
@@ -55,8 +53,9 @@ def error_at(what: Refusal, text: str, line: int, words: str = "") -> TemplateEr
 
 
 def _columns(row: str, words: str) -> tuple[int, int]:
+    regions = [*(match.span() for match in _INSIDE.finditer(row)), (0, len(row))]
     for pattern in _patterns(words):
-        for start, end in _regions(row):
+        for start, end in regions:
             match = pattern.search(row, start, end)
             if match:
                 return match.start(1) + 1, max(1, match.end(1) - match.start(1))
@@ -73,11 +72,6 @@ def _patterns(words: str) -> Iterator[re.Pattern[str]]:
     yield re.compile(rf"(?<![\w.]){path}({re.escape(last)})(?!\w)")
     yield re.compile(rf"(?:\.\s*|[\[=(]\s*[\"'])({re.escape(last)})(?!\w)")
     yield re.compile(rf"({re.escape(last)})")
-
-
-def _regions(row: str) -> Iterator[tuple[int, int]]:
-    yield from (match.span() for match in _INSIDE.finditer(row))
-    yield 0, len(row)
 
 
 MAX_ITERATIONS = 100_000

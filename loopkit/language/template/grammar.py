@@ -1,15 +1,14 @@
-"""The grammar of templates: text -> tree, refusing by name what templates can't do.
+"""The grammar of templates: text → tree, refusing by name what templates can't do.
 
-Names and fields that a template reads, and those among them that do not exist.
-
-Shapes: what is known of a template's data before it is rendered.
-"""
+Shapes are what is known of a template's data before it is rendered; by them the names and fields
+that it reads are followed, and those found that do not exist."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 
 from jinja2 import TemplateSyntaxError, nodes
 
@@ -92,14 +91,8 @@ def tree_of(text: str) -> nodes.Template:
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
         raise TemplateError("template-limit", message, help="move text into an input")
-    tree = _parse(text)
-    _refuse_foreign(tree, text)
-    return tree
-
-
-def _parse(text: str) -> nodes.Template:
     try:
-        return SANDBOX.parse(text)
+        tree = SANDBOX.parse(text)
     except TemplateSyntaxError as error:
         raise _syntax_error(error, text) from error
     except RecursionError as error:
@@ -107,6 +100,8 @@ def _parse(text: str) -> nodes.Template:
     except ValueError as error:  # Python reads no number of thousands of digits
         too_long = Refusal("a number has too many digits", code="template-syntax")
         raise error_at(too_long, text, 1) from error
+    _refuse_foreign(tree, text)
+    return tree
 
 
 def _syntax_error(error: TemplateSyntaxError, text: str) -> TemplateError:
@@ -403,10 +398,7 @@ class Survey:
         local: dict[str, Shape] = {}
         for name in {name for end in ends for name in end.local}:
             shapes = [self._shape_of(name, end) or Anything(optional=True) for end in ends]
-            shape = shapes[0]
-            for other in shapes[1:]:
-                shape = either(shape, other)
-            local[name] = shape
+            local[name] = reduce(either, shapes)
         return Scope(local, frozenset.intersection(*(end.sure for end in ends)))
 
     def _shape_of(self, name: str, scope: Scope) -> Shape | None:
@@ -537,16 +529,15 @@ class Survey:
                 return Anything()
             here = path[:end]
             if shape.optional and not asking and here not in scope.sure:
-                self._missing(here, node)
+                shown = ".".join(here)
+                remedy = f'put `{{% if {shown} %}}` around it, or `{shown} | default("")`'
+                self._problem(
+                    "may-be-missing", f"`{shown}` may be missing here", remedy, node, here
+                )
                 return Anything()
             if end < len(path):
                 shape = self._field(shape, path[: end + 1], node)
         return present(shape) if shape and path in scope.sure else shape or Anything()
-
-    def _missing(self, path: Path, node: nodes.Node) -> None:
-        shown = ".".join(path)
-        remedy = f'put `{{% if {shown} %}}` around it, or `{shown} | default("")`'
-        self._problem("may-be-missing", f"`{shown}` may be missing here", remedy, node, path)
 
     def _field(self, holder: Shape, path: Path, node: nodes.Node) -> Shape | None:
         """Return the shape of the last step of `path` in its holder; None after a problem."""

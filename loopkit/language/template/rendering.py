@@ -1,7 +1,6 @@
 """A template: its text, what it reads, and what it prints.
 
-Parts: a template that is nothing but texts and `{{ paths }}`, as most are.
-"""
+Most are nothing but texts and `{{ paths }}`; these parts are filled in without Jinja."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
-"""The one Jinja environment, and the sandbox around the data of a template.
+"""The one Jinja environment: its sandbox around data, its filters, tests and operators.
 
-The filters and tests that templates have, each made to stop at the rendering's budget.
-
-The operators of templates, bounded. Jinja's own are not: see rewriting.py.
-
-Rewriting: a checked template -> the same one, counting all that can grow or loop.
-
-Operators become filters, which are ours; each round of a loop takes a step first. Nothing is left
-in the tree that calls a function of Python or an object's method.
-"""
+All are bounded: each filter and test stops at the rendering's budget. Jinja's own operators are
+not, so a checked template is rewritten: operators become filters, which are ours; each round of a
+loop takes a step first. Nothing is left in the tree that calls a function of Python or an object's
+method."""
 
 from __future__ import annotations
 
@@ -308,16 +303,12 @@ def of_text(function: Function) -> Function:
     return call
 
 
+def _times(factor: int, units: Cost) -> Cost:
+    return lambda value: factor * units(value)
+
+
 def _least_cost(_: object) -> int:
     return NODE
-
-
-def _cost_of_reading(value: object) -> int:
-    return 2 * shallow_units(value)
-
-
-def _cost_of_slow_reading(value: object) -> int:
-    return 8 * shallow_units(value)
 
 
 def _cost_of_items(value: object) -> int:
@@ -329,9 +320,9 @@ def _cost_of_sorting(value: object) -> int:
     return _cost_of_items(value) + 4 * deep_units(value)
 
 
-def _cost_of_comparing(value: object) -> int:
-    return 4 * deep_units(value)
-
+_cost_of_reading = _times(2, shallow_units)
+_cost_of_slow_reading = _times(8, shallow_units)
+_cost_of_comparing = _times(4, deep_units)
 
 _TEXT_FILTERS: Mapping[str, Function] = {
     "capitalize": str.capitalize,
@@ -431,10 +422,6 @@ def _multiply(left: Any, right: Any) -> Any:
     return _numbers_only("*", operator.mul)(left, right)
 
 
-def _concatenate(values: list[object]) -> str:
-    return "".join(map(to_text, values))
-
-
 _COMPARISONS: Mapping[object, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -456,23 +443,11 @@ def _holds(left: object, *rest: object) -> bool:
     return True
 
 
-def _slice(value: Any, start: object, stop: object, step_: object) -> Any:
-    return value[slice(start, stop, step_)]
-
-
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers) > MAX_RANGE:
         raise Refusal(f"`range` gives at most {MAX_RANGE:,} numbers", "loop over less")
     return numbers
-
-
-def _itself(value: object) -> object:
-    return value
-
-
-def _cost_of_new(value: object) -> int:
-    return 2 * deep_units(value)
 
 
 OPERATORS: Mapping[str, Callable[..., Any]] = {
@@ -482,12 +457,12 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "/": with_cost(_numbers_only("/", operator.truediv), shallow_units),
     "//": with_cost(_numbers_only("//", operator.floordiv), shallow_units),
     "%": with_cost(_numbers_only("%", operator.mod), shallow_units),
-    "~": with_cost(_concatenate, deep_units),
+    "~": with_cost(lambda values: "".join(map(to_text, values)), deep_units),
     "compare": with_cost(_holds, deep_units),
-    "[:]": with_cost(_slice, shallow_units),
+    "[:]": with_cost(lambda value, *bounds: value[slice(*bounds)], shallow_units),
     "range()": with_cost(_range, shallow_units),
     # A list written in a template may hold another one many times, in many levels.
-    "new": with_cost(_itself, _cost_of_new),
+    "new": with_cost(lambda value: value, _times(2, deep_units)),
     "step": step,
 }
 

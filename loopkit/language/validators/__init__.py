@@ -1,21 +1,6 @@
 """Validators: lists of rules, or one judge. A rule is known by the key it carries.
 
-The `matches` and `not_matches` rules: a pattern in a text.
-
-The `section` rule: a named part of a Markdown text.
-
-The `min_chars` and `max_chars` rules: the length of a text.
-
-The `schema` rule: data of a shape.
-
-The `require` rule: a condition on data.
-
-The `lookup` rule: values that have to be known.
-
-The `acyclic` rule: a graph in data.
-
-The `python` rule: a function of a plug-in judges.
-"""
+Here are the rules that judge by themselves, but for `command`, and the one table of all."""
 
 from __future__ import annotations
 
@@ -80,12 +65,9 @@ class MatchesRule(FixedRule):
     """How many times the pattern must match."""
 
     kind = "matches"
+    finds_one = True
     sees_only_artifact = True
     example = Example({"matches": "(?i)tea"}, passes="Some tea.", fails="Some water.")
-
-    @property
-    def most_findings(self) -> float:
-        return 1
 
     @property
     def patterns(self) -> Written:
@@ -122,12 +104,9 @@ class SectionRule(Section, FixedRule):
     """Checks that the Markdown has a heading or bold label of this name, with text under it."""
 
     kind = "section"
+    finds_one = True
     sees_only_artifact = True
     example = Example({"section": "Goal"}, passes="# Goal\n\nTea.", fails="# Goal\n")
-
-    @property
-    def most_findings(self) -> float:
-        return 1
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         title = " or a title" if self.or_title else ""
@@ -141,12 +120,9 @@ class MinCharsRule(FixedRule):
     """The minimum number of characters, without surrounding white space."""
 
     kind = "min_chars"
+    finds_one = True
     sees_only_artifact = True
     example = Example({"min_chars": 20}, passes="Long enough, at last.", fails="No.")
-
-    @property
-    def most_findings(self) -> float:
-        return 1
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at least {plural(self.min_chars, 'character')}"
@@ -159,12 +135,9 @@ class MaxCharsRule(FixedRule):
     """The maximum number of characters, without surrounding white space."""
 
     kind = "max_chars"
+    finds_one = True
     sees_only_artifact = True
     example = Example({"max_chars": 20}, passes="Yes.", fails="Far too long, alas, by a lot.")
-
-    @property
-    def most_findings(self) -> float:
-        return 1
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"at most {plural(self.max_chars, 'character')}"
@@ -228,6 +201,8 @@ class RequireRule(FixedRule):
 
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*(\.[^\s.]+)*$"
+LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")
+SOURCE_HELP = "name an input (`input.known`), an artifact, or a file: `{file: known.yaml}`"
 
 
 class DataFile(Noun):
@@ -418,13 +393,10 @@ class AcyclicRule(FixedRule):
         return f"no cycle in `{self.acyclic.edges}`, which lead to `{self.acyclic.nodes}`"
 
 
-PLUGIN_PATTERN = rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$"
-
-
 PluginName = Annotated[
     str,
     Spelled(
-        PLUGIN_PATTERN,
+        rf"^({FUNCTION_PATTERN}|[A-Za-z_][\w.-]*)$",
         "bad-plugin",
         "names no function",
         "write `package.module:function`, without `.py`, or an installed plug-in's name",
@@ -544,9 +516,3 @@ def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 def _outside(is_outside: bool) -> str:
     return " outside of code" if is_outside else ""
-
-
-LOOKS_LIKE_FILE = re.compile(r"/|\.(ya?ml|json)$")
-
-
-SOURCE_HELP = "name an input (`input.known`), an artifact, or a file: `{file: known.yaml}`"

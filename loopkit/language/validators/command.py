@@ -15,6 +15,7 @@ from loopkit.language.section import (
     Texts,
     Written,
     fault,
+    templates_of,
 )
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
 from loopkit.language.validators.rule import Example, FixedRule
@@ -105,10 +106,7 @@ class CommandRule(FixedRule):
 
     @property
     def templates(self) -> Written:
-        for index, argument in enumerate(self.command):
-            yield ("command", index), argument
-        if self.stdin is not None:
-            yield ("stdin",), self.stdin
+        yield from templates_of("command", self.command, self.stdin)
         if self.file is not None:
             yield ("file",), self.file
 

@@ -1,7 +1,6 @@
-"""The `map` key: reads a report of another shape, beside `judge` or `command`.
+"""How a report is read that is not in our form, beside `judge` or `command`.
 
-The `verdict` key: reads a verdict out of text, beside `judge` or `command`.
-"""
+The key `map` reads a report of another shape, the key `verdict` a verdict out of text."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The base of all rules: the keys that every rule may have, and the facts that each kind states.
 
-A kind of rule is known by one key. Its module here says what it is; the module of the same name in
-`loopkit.validators` judges by it.
-"""
+A kind of rule is known by one key. Its class says what it is; `loopkit.validators` judges by it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
@@ -52,6 +50,8 @@ class RuleBase(Noun):
     """Whether what it finds hangs on nothing but the artifact."""
     explains_unreadable: ClassVar[bool] = False
     """Whether that the artifact can't be read is its own finding, told in its `message`."""
+    finds_one: ClassVar[bool] = False
+    """Whether it never gives several findings."""
     keeps_output: ClassVar[bool] = False
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
@@ -108,7 +108,7 @@ class RuleBase(Noun):
     @property
     def most_findings(self) -> float:
         """The maximum number of findings that it gives."""
-        return inf
+        return 1 if self.finds_one else inf
 
     @property
     def shown(self) -> tuple[str, ...]:
