@@ -1,10 +1,7 @@
 """Players: who plays the agents, the commands and the person of a run, prepared once.
 
-The agents of a machine, by name: a scenario, a function, a program or a model plays each.
-
-Function agents: functions of the program that uses loopkit as a library.
-
-Refusals: why a machine can't be started with its players, or with those of its children.
+A scenario, a function, a program or a model plays an agent. A machine whose calls would be
+unexpected, or whose limits could not be kept, is refused before it starts.
 """
 
 from __future__ import annotations

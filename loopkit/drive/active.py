@@ -1,13 +1,4 @@
-"""The active run: its state, changed only by appending events.
-
-The line of a run: calls that wait, in order, until calls that hold room are settled.
-
-Occupied workspaces: runs of two processes never write into one folder at once.
-
-The gate of an `each` state: which of its children's states may work at the same time.
-
-The default surroundings of a run: the system's time, and nobody to ask.
-"""
+"""The active run, whose state only appended events change, and what it waits for or shares."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
-`advance` goes on until the run is over, waits for a person, is suspended, or
-is asked to stop. Each turn is one completed piece of work, one macrostep of
-the engine and one durable append.
-
-The end of a run with trees of its own: a success is merged, a failure is left where it is.
+It goes on until the run is over, waits for a person, is suspended, or is asked to stop. Each turn
+is one completed piece of work, one macrostep of the engine and one durable append. At the end, the
+run's own trees are merged after a success, and left where they are after a failure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Questions to people, and their answers: of a human state, and about calls in doubt.
 
 An answer is checked by completing the work with it.
-
-The refusal of what a person answers, or somebody outside delivers.
 """
 
 from __future__ import annotations

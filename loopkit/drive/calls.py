@@ -1,13 +1,8 @@
 """One call to an agent: reserved, intended, made, and its reply or failure appended.
 
 A call that an earlier process got an answer to is not made again; one that may have been made is in
-doubt, and its policy decides.
-
-Turns: which callee has the next try for a piece of work, given the tries before.
-
-Only the run's events count, so that a resumed run continues with the same callee.
-
-Deadlines: of calls, and of rules by the time that the run has left.
+doubt, and its policy decides. Which callee has the next try follows from the run's events alone, so
+that a resumed run goes on with the same one.
 """
 
 from __future__ import annotations

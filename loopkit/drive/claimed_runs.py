@@ -1,6 +1,6 @@
 """Claimed runs: those that this process begins or resumes, with their players.
 
-A validator run by itself: a machine of two states around it, driven by the code of any run.
+A validator run by itself is one of them: a machine of two states around it.
 """
 
 from __future__ import annotations

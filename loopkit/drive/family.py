@@ -1,12 +1,6 @@
 """Families: a run, and the runs of other machines that one of its states has begun.
 
-Re-entry of an `each` state: which items keep their results, and the feedback for the others.
-
-Results of children: the entry of each in the artifact of the state that began them.
-
-The schedule of an `each` state: which items can begin now, and which never can.
-
-Children that stopped before their end: why their parent stops with them.
+A state that is entered again keeps the results that no finding names.
 """
 
 from __future__ import annotations

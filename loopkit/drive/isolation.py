@@ -1,8 +1,7 @@
-"""Trees of a run's own: made before its first work there, merged when it succeeds, else left.
+"""The files of a state: its workspace or a tree of the run's own, and its output there.
 
-Folders that are artifacts: kept before and after each attempt, and the difference as text.
-
-The files of a state: its workspace, its output file, the environment of its commands.
+A tree is made before the first work in it, merged when the run succeeds, and else left. An output
+is kept as it was before each attempt, so that only what the attempt wrote counts.
 """
 
 from __future__ import annotations

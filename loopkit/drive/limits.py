@@ -1,12 +1,7 @@
-"""Limits and reservations: refuses a call whose maximum does not fit into what is left.
+"""Limits: a call is refused if its maximum does not fit into what is left.
 
-Accounts: what several runs may spend together.
-
-Sizes of prompts: how much a call sends, part by part.
-
-Room for a call in the limits: now, after other calls are settled, or for a shorter answer.
-
-Size limits: how much of a text from outside is kept, so that it can be stored and printed.
+An account holds for several runs together. What comes from outside is limited too: a text is kept
+only as far as it can be stored and printed.
 """
 
 from __future__ import annotations

@@ -1,20 +1,7 @@
-"""What a resume changes: a machine file, models, prices, options; and the new definition.
+"""A resume with another definition: what changes, and whether what the run has done fits into it.
 
-Fitting what a run has done into another definition, or everything that does not fit there.
-
-Edges of two definitions: which of them are the same, and what a route has spent by them.
-
-Judges of a state in two definitions: the judge that each answer belongs to now.
-
-Places in a machine file of what a run has taken and spent, and an edge in words.
-
-Facts that guards read of states whose earlier work left something else.
-
-Baselines that another definition wants, and that can't be taken any more.
-
-Limits and caps of a run below what it has used already.
-
-What a run refuses: going on when it is over, limits that are too low, a child's own end.
+Everything that does not fit is reported at once. Also refused are limits below what is used, and
+to go on with a run that is over.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Replies as they are stored: without secrets, no longer than a record may be.
+"""Replies: as they are stored, as artifacts with their fields and faults, and as messages.
 
-A reply → an artifact: its text or data, its fields, and its faults.
-
-Fields of a text: the artifact in a reply, and its sections, matches and counts.
-
-Conversations: the exchanges so far as messages for a model.
+What is stored has no secrets in it and is no longer than a record may be.
 """
 
 from __future__ import annotations

@@ -1,20 +1,6 @@
-"""Stored runs: what a journal keeps of them, by their ids.
-
-An event of a run with what the journal adds to it.
-
-Stored runs read back from a journal: events, state and definitions, checked on the way.
+"""Stored runs: events, state and definitions, read from a journal and checked on the way.
 
 A run that can't be read raises RunUnreadable, which names the run, the place and a remedy.
-
-Files of a stored definition that have changed since it was stored.
-
-Lost time: seconds in which children worked before their parent's process was killed.
-
-Nobody was left to record them for the parent. What is known of them is in the records of the
-children: each process that drove one left its first record there when it began, and its last one
-before it was killed.
-
-Differences of two definitions: values changed, added and removed, with places.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Going back to an earlier version: which one, what it takes back, and the state after it.
-
-The changes that events of folders make: what was captured, isolated, merged and restored.
-
-Versions of artifacts: the number of each in its run, and why the run came to it.
+"""Versions of artifacts: their numbers, why a run came to one, and going back to an earlier one.
 
 Versions by authors, fallbacks and persons who edit are all counted. An attempt is the work of an
 author, so neither a fallback nor an edit is one.

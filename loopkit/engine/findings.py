@@ -1,8 +1,7 @@
 """Findings, a validator's answer, and the report that a validate state leaves behind.
 
-Diagnostics: findings as data for a model or a program that corrects what was judged.
-
-Identity of findings: which are the same defect, over rounds and rewordings.
+A finding has an id by which it is the same defect over rounds and rewordings. As diagnostics,
+findings are data for a model or a program that corrects what was judged.
 """
 
 from __future__ import annotations

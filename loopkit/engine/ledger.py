@@ -1,22 +1,9 @@
-"""The findings ledger: new, recurring, resolved, regressed, and when revising has stalled.
+"""The findings ledger: the answers of validators become one report, compared with those before.
 
 Everything is computed from the rounds of one validate state: one entry for each attempt that it
-judged, judging one attempt again replaces its entry.
-
-Answers of validators -> the findings, the verdict and the reason of one report.
-
-The version of an attempt: one digest of its content, to tell whether two are the same.
-
-Statuses of findings since the last round: new, recurring, regressed, resolved, unseen.
-
-Attribution: the states that have to fix each finding, by what its reviewer says.
-
-Stalls: revising made no progress if the work is the same or the findings repeat.
-
-Several answers of one judge about one artifact -> the answer that counts.
-
-A missing answer never helps the artifact: a fail counts as soon as no missing answer could change
-it, an approval only if every answer that was asked for is there.
+judged; judging an attempt again replaces its entry. A missing answer never helps the artifact: a
+fail counts as soon as no missing answer could change it, an approval only if every answer that was
+asked for is there.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """The pure step: (run state, completed work) → the events of one macrostep.
 
-It computes what the guards read and one bit for each edge, lets the compiled
-machine choose, and writes down the choice. It reads no clock, no file and no
-network, so that the same work always gives the same events.
-
-Kept artifacts: what work was made from, and whether it has to be repeated.
-
-Events that the machine's author declares: what each says about its version.
-
-That is the version that the state writes or judges, and in every other state the one that was
-judged last. A version that is still being written has its number already.
+It computes what the guards read and one bit for each edge, lets the compiled machine choose, and
+writes down the choice. It reads no clock, no file and no network, so that the same work always
+gives the same events.
 """
 
 from __future__ import annotations

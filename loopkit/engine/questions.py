@@ -1,6 +1,6 @@
 """Questions to a person: their text, and which of the choices are closed and why.
 
-Reclassification: a person says which states have to fix the last findings.
+An answer may also say which states have to fix the last findings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The caps of a run's counters, and how many revisions are left.
-
-The facts that guards read in the active state of a run.
-
-What a repair changes in the state of a run: names of edges, tasks, and what was spent.
-"""
+"""Revisions: the caps of a run's counters, the facts that its guards read, and a repair of both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The state of a run: changed by its events in order, and by nothing else.
-
-Tasks: what a run knows about the calls for one piece of work, and about its children.
-"""
+"""The state of a run, with its tasks and children: changed by its events in order alone."""
 
 from __future__ import annotations
 

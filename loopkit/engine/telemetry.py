@@ -1,19 +1,9 @@
-"""Figures of a run that goes on, computed on demand from where they were last.
+"""The figures of a run's defects: where each was made, found and corrected, and what that cost.
 
-The state of a run only keeps the events that its figures need. So a run whose machine never asks
-for them pays nothing, and one that asks in every round pays for each event once.
-
-Figures of a run: a fold over its events, one at a time, that never looks back.
-
-It takes all events of a run, or only those of `Figures.TAKEN`, with the same result.
-
-Corrections: what the works behind a revise edge cost, divided among the defects that they mend.
-
-Each work counts in equal parts for every defect that is being corrected while it is done. The
-parts are sums that only grow; a defect remembers where they stood when its correction began, so
-that a work costs the same however many defects there are.
-
-What the events of a run say of its defects: where each was made, found and corrected.
+They are a fold over the run's events that never looks back, and takes all of them or only those of
+`Figures.TAKEN` with the same result. A run keeps these events, and `Counting` goes on from where it
+was last: a machine that never asks for figures pays nothing, and one that asks in every round pays
+for each event once.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
-Each of its fallbacks is called like an agent of its own.
-
-A request of the driver → the arguments of one LiteLLM call.
-
-JSON Schemas of answers, in the form that providers accept.
-
-The messages of a conversation in the form of OpenAI's chat, with the calls of tools.
-
-Calls that another provider's model made, and all calls for a model without tools, are put into
-words: a provider refuses the ids and the signed thoughts of another.
+Each of its fallbacks is called like an agent of its own. Schemas and messages are sent in the form
+that its provider accepts. Calls that another provider's model made, and all calls for a model
+without tools, are put into words: a provider refuses the ids and the signed thoughts of another.
 """
 
 from __future__ import annotations

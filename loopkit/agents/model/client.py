@@ -1,13 +1,7 @@
 """The one place that knows LiteLLM: imported late, kept quiet, closed at the end.
 
-The import takes more than a second, so it begins in a thread as soon as a run
-is known to need it, and the first call waits for the rest of it.
-
-Availability: whether a model is unavailable for now, so that another try would not help.
-
-No quota is left, the provider has no such model, or its region is closed or down.
-
-The time from which a provider accepts calls again, read from its answer.
+The import takes more than a second, so it begins in a thread as soon as a run is known to need it,
+and the first call waits for the rest of it.
 """
 
 from __future__ import annotations

@@ -1,21 +1,11 @@
-"""Prices of a model call: the most that it can cost, and what it did cost.
+"""Prices of model calls: the most that one can cost, and what it did cost.
 
-Answer caps: how long answers can get, and the caps that loopkit sets where a limit needs one.
-
-List prices and limits of models, known before a model is called.
-
-Read from the table that LiteLLM ships, as a file: importing LiteLLM takes more
-than a second, and planning a run has to know prices without it.
-
-Rates of a model: the prices of a token in LiteLLM's table, and those that a call can reach.
-
-A rate counts where it can apply: one for long prompts from that length on, one of a service tier,
-of a cache for an hour or of a region if the options of the agent ask for it.
-
-Names of models: the keys under which LiteLLM's table may list a name that people write.
-
-Its documentation has them write `bedrock/…`, `vertex_ai/…` or `cohere/…`; the table divides these
-providers further. A version that is not listed has the price of the model without a version.
+List prices are read from the table that LiteLLM ships, as a file: importing LiteLLM takes more than
+a second, and planning a run has to know prices without it. A rate counts where it can apply: one
+for long prompts from that length on, one of a service tier, of a cache for an hour or of a region
+if the options of the agent ask for it. LiteLLM's documentation has people write `bedrock/…`,
+`vertex_ai/…` or `cohere/…`; the table divides these providers further. A version that is not
+listed has the price of the model without a version.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""LiteLLM's response → a reply: its text, its usage and its cost.
-
-An answer in the form of OpenAI's chat, without the parts that LiteLLM may fail on.
+"""LiteLLM's response → a reply: its text, its tool calls, its usage and its cost.
 
 LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
-missing, a role that it does not know, a text that comes in parts.
-
-Tool support: the tools that a model is offered, and a schema beside them.
-
-The calls of tools in LiteLLM's message → the calls of a reply.
-
-Kept thoughts: those of a model that its provider wants back while it calls tools.
-
-Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
-does DeepSeek without the plain ones. Only their sender can read them.
+missing, a role that it does not know, a text that comes in parts. So an answer is also read without
+these. Anthropic refuses the results of tools without the signed thoughts that came before the
+calls, as does DeepSeek without the plain ones. Only their sender can read them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One judge at work on one artifact: asked, and asked again if its answer can't be read.
-
-Sampling: the judges of a validate state, each asked as often as its rule says, concurrently.
-"""
+"""Judges at work: each is asked as often as its rule says, and again if it can't be read."""
 
 from __future__ import annotations
 

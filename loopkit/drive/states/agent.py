@@ -1,7 +1,4 @@
-"""An agent state: the prompt, the call, the artifact.
-
-The callees of a piece of work: the rung of an agent's models, then its fallbacks.
-"""
+"""An agent state: the prompt, the callees, the call, the artifact."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""The work of each kind of state, in the module that is named like that of its noun.
-
-A state without work: its transitions choose by what is known already.
-
-A `run` state: a command, whose stdout is the artifact and whose exit code guards may read.
-
-A render state: a template filled in, and written to a file if one is named.
-
-A validate state: deterministic rules, then judges if nothing blocks, then one report.
-"""
+"""The work of each kind of state. That of agents and of children stands in modules of its own."""
 
 from __future__ import annotations
 

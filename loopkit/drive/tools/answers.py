@@ -1,13 +1,8 @@
-"""Whether the reply of an agent with tools is its answer, and the next message if it is not.
-
-The calls that a model asks for: each is made once, and answered even if it fails.
-
-The tools of an agent as they are described to a model, and by their servers.
-
-The conversation of an agent with its tools: rounds of calls and results, until it answers.
+"""The conversation of an agent with its tools: rounds of calls and results, until it answers.
 
 Its position is read from the run's events alone, so that a resumed run goes on from the last reply
-that is stored: no model is asked for it again, and no tool is called twice.
+that is stored: no model is asked for it again, and no tool is called twice. Each call is answered
+even if it fails.
 """
 
 from __future__ import annotations

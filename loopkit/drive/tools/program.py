@@ -1,10 +1,8 @@
-"""The tool `command`: a program, whose output is shown to the model.
+"""What the tools of each kind do.
 
-The tool `mcp`: a tool of an MCP server, which must stay as the run first saw it.
-
-The tool `by`: validators look at a draft, as they look at an answer in a validate state.
-
-The tool `python`: a function, in a process of its own that can be ended.
+A program's output is shown to the model. A tool of an MCP server must stay as the run first saw it.
+Validators look at a draft as they look at an answer in a validate state. A Python function runs in
+a process of its own that can be ended.
 """
 
 from __future__ import annotations
