@@ -122,19 +122,12 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
     """
     for name, artifact in then.items():
         if (now := run.artifacts.get(name)) != artifact:
-            _forget_sessions(run, {artifact.author, now.author if now else artifact.author})
+            authors = {artifact.author, now.author if now else artifact.author}
+            conversations = run.conversations.items()
+            run.conversations = {k: said for k, said in conversations if k[0] not in authors}
     run.artifacts = {**run.artifacts, **then}
     folders = {name: artifact for name, artifact in then.items() if artifact.tree}
     run.unrestored = {**run.unrestored, **folders}
-
-
-def _forget_sessions(run: RunState, authors: set[str]) -> None:
-    conversations = run.conversations.items()
-    run.conversations = {
-        with_whom: exchanges
-        for with_whom, exchanges in conversations
-        if with_whom[0] not in authors
-    }
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:

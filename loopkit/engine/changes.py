@@ -334,18 +334,14 @@ def _suspend(state: RunState, event: Suspended) -> None:
 
 
 def _resume(state: RunState, event: Resumed) -> None:
+    # Exchanges no longer count: all if they were unusable, else only the earlier ones.
+    unusable = state.suspended is not None and state.suspended.reason == "content"
     for key, task in state.tasks.items():
-        state.tasks[key] = task.after_resume(_exchanges_to_renew(state, task))
+        state.tasks[key] = task.after_resume(len(task.exchanges) if unusable else task.renewed)
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()
     state.limits = {**state.limits, **event.limits}
-
-
-def _exchanges_to_renew(state: RunState, task: Task) -> int:
-    """How many exchanges no longer count: all if they were unusable, else only the earlier ones."""
-    unusable = state.suspended is not None and state.suspended.reason == "content"
-    return len(task.exchanges) if unusable else task.renewed
 
 
 def _finish(state: RunState, event: Finished) -> None:

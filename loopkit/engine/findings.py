@@ -121,11 +121,7 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
     """When it is worth asking again for all of them, where one says so."""
-    latest: float | None = None
-    for answer in answers:
-        if answer.resume_at is not None:
-            latest = answer.resume_at if latest is None else max(latest, answer.resume_at)
-    return latest
+    return max((a.resume_at for a in answers if a.resume_at is not None), default=None)
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:

@@ -79,7 +79,7 @@ def complete(
         made_from=made_from,
         answers=answers,
         findings=findings,
-        score=_lowest_score(panel.judges) if panel.judges else None,
+        score=min((a.score for a in panel.judges if a.score is not None), default=None),
         work=version.digest,
     )
     if verdict in UNANSWERED:
@@ -94,14 +94,6 @@ def complete(
         report = replace(report, origin=earliest(findings, origins))
     is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
     return replace(report, stalled=True) if is_stall else report
-
-
-def _lowest_score(answers: Iterable[Answer]) -> float | None:
-    lowest: float | None = None
-    for answer in answers:
-        if answer.score is not None:
-            lowest = answer.score if lowest is None else min(lowest, answer.score)
-    return lowest
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
@@ -417,13 +409,8 @@ def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> 
     last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
     if last.count(blocked_by) == stall - 1:
         return True
-    return _repeats([blocked_by, *(entry.blocked_by for entry in reversed(earlier))], stall)
-
-
-def _repeats(sets: Sequence[object], stall: int) -> bool:
-    """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
-    common = _common(sets)
-    return bool([p for p in range(1, len(sets) // stall + 1) if common[p] >= (stall - 1) * p])
+    common = _common([blocked_by, *(entry.blocked_by for entry in reversed(earlier))])
+    return any(common[p] >= (stall - 1) * p for p in range(1, len(common) // stall + 1))
 
 
 def _common(sets: Sequence[object]) -> list[int]:

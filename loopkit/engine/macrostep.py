@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from loopkit.engine.best_version import (
@@ -350,14 +350,7 @@ def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitt
     report = run.last_report
     if report is not None and (report.artifact == name or not report.valid):
         found = (*found, *concerning(program, report.warnings, run.state))
-    return _about_work(program, run, emission, found)
-
-
-def event_of_draft(
-    program: Program, run: RunState, emission: Emission, findings: Iterable[Finding]
-) -> Emitted:
-    """The event of a draft in the active state, with the findings in it."""
-    return _about_work(program, run, emission, tuple(findings))
+    return event_of_work(program, run, emission, found)
 
 
 def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
@@ -366,10 +359,10 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     name = _in_hand(program, run)
     if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
         # The artifact of the work never came.
-        return _about_work(program, run, emission, (), {}, work.error)
+        return event_of_work(program, run, emission, (), {}, work.error)
     current = run.artifacts.get(name)
     if current is None:
-        return _about_work(program, run, emission, (), answer, work.error)
+        return event_of_work(program, run, emission, (), answer, work.error)
     found, reason = _findings_in(program, run, current, work)
     return Emitted(
         name=emission.name,
@@ -385,7 +378,7 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     )
 
 
-def _about_work(
+def event_of_work(
     program: Program,
     run: RunState,
     emission: Emission,
@@ -393,16 +386,15 @@ def _about_work(
     names: Mapping[str, object] = NO_NAMES,
     reason: str = "",
 ) -> Emitted:
-    """The event of the active state's unfinished work."""
-    name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
-    writes = run.state in program.graph.written
+    """The event of the active state's unfinished work, such as a draft with its findings."""
+    name = _in_hand(program, run)
+    current = None if run.state in program.graph.written else run.artifacts.get(name)
     lost = run.state in program.graph.fallbacks
-    if writes or current is None:
-        attempt = attempts_at(program, run, name)
+    if current is None:
+        attempt, by = attempts_at(program, run, name), run.state
         version = run.versions.get(name, 0) + 1 if name else 0
     else:
-        attempt, version = current.attempts, current.version
-    by = run.state if writes or current is None else current.author
+        attempt, version, by = current.attempts, current.version, current.author
     return Emitted(
         name=emission.name,
         state=run.state,

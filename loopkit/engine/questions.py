@@ -98,7 +98,9 @@ class Questions:
             if self._is_for_another(run, edge):
                 missed += [edge] if holds else []
                 continue
-            takes_comment = takes_comment or self._takes_comment(edge)
+            if edge.back:
+                feedback = self.program.template(self.program.feedback_of(edge))
+                takes_comment = takes_comment or "comment" in feedback.names
             needs_comment = needs_comment or self._needs_comment(edge)
             closed = self._why_closed(run, edge, missed)
             # A guard that reads the form may hold or not: the choice is open if it may lead on.
@@ -107,10 +109,6 @@ class Questions:
         return Choice(
             name=name, closed=closed, takes_comment=takes_comment, needs_comment=needs_comment
         )
-
-    def _takes_comment(self, edge: Edge) -> bool:
-        template = self.program.template(self.program.feedback_of(edge))
-        return edge.back and "comment" in template.names
 
     def _needs_comment(self, edge: Edge) -> bool:
         """Whether the feedback uses the comment outside `{% if comment %}`."""
@@ -187,7 +185,8 @@ def _find_finding(report: Report, name: str) -> str:
     matching = {
         finding.id
         for finding in report.findings
-        if name in (finding.code, finding.key) or _is_id(finding.id, name)
+        if name in (finding.code, finding.key)
+        or (len(name) >= SHORTEST and finding.id.startswith(name.lower()))
     } - {""}
     if len(matching) == 1 and name:
         return matching.pop()
@@ -197,10 +196,6 @@ def _find_finding(report: Report, name: str) -> str:
     words = [w for f in report.findings for w in (short[f.id], f.code, f.key) if w]
     help_ = did_you_mean(name, dict.fromkeys(words))
     raise NotReclassified(f"the last report has no finding `{name}`; {help_}")
-
-
-def _is_id(whole: str, name: str) -> bool:
-    return len(name) >= SHORTEST and whole.startswith(name.lower())
 
 
 def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Report) -> None:

@@ -32,8 +32,6 @@ from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import NOTHING, Mutable, Value
 
 _TEXT = attrgetter("text")
-
-
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")
 """The statuses in which no more events can come."""
@@ -368,12 +366,5 @@ def is_of_program(task: str) -> bool:
 
 
 _TOOL = ":tool:"
-
-
-_FRESH: dict[str, Any] = {
-    "given_up": (),
-    "tries": 0,
-    "unread": 0,
-    "failed": None,
-}
+_FRESH: dict[str, Any] = {"given_up": (), "tries": 0, "unread": 0, "failed": None}
 """The fields of a task whose tries are reset."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from loopkit.engine.events import (
@@ -65,7 +65,6 @@ class Counting:
         return 0
 
 
-"""The verdicts of reports that have looked at everything."""
 USD_DIGITS, SECONDS_DIGITS = 9, 6
 """The digits of a share: further ones are left over from dividing."""
 
@@ -146,7 +145,7 @@ class Figures:
         """The result of every version that was judged: by state, author and attempt."""
         self._answer: tuple[HumanAnswer, float] | None = None
         """A person's answer whose edge is not known yet, and its time."""
-        self._overrides: list[Override] = []
+        self.overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Count the next event, which was stored at the Unix time `at`."""
@@ -175,10 +174,6 @@ class Figures:
                 for state in known.missed:
                     tallies[state].missed += 1
         return [tally.phase(state) for state, tally in tallies.items()]
-
-    @property
-    def overrides(self) -> list[Override]:
-        return list(self._overrides)
 
     # -- events ----------------------------------------------------------------------------
 
@@ -277,7 +272,7 @@ class Figures:
     def _override(
         self, event: Decided, answer: HumanAnswer, at: float, blocking: Iterable[Known]
     ) -> None:
-        self._overrides.append(
+        self.overrides.append(
             Override(
                 state=event.source,
                 choice=answer.choice,
@@ -291,15 +286,13 @@ class Figures:
 
     def _finish(self, event: Finished, _: float) -> None:
         # An answer that gives up is not an override.
-        if not event.success and self._overrides and self._overrides[-1].target == event.outcome:
-            del self._overrides[-1]
+        if not event.success and self.overrides and self.overrides[-1].target == event.outcome:
+            del self.overrides[-1]
 
     # -- figures ---------------------------------------------------------------------------
 
     def _phase(self, state: str) -> Tally:
-        if (known := self._phases.get(state)) is None:
-            known = self._phases[state] = Tally()
-        return known
+        return self._phases.setdefault(state, Tally())
 
     def _defect(self, known: Known) -> Defect:
         attempts, sums = self._corrections.so_far(known)
@@ -500,23 +493,11 @@ class Tally:
 
     def add(self, phase: Phase) -> None:
         """Count what the same state did in another run."""
-        self.works += phase.works
-        self.corrections += phase.corrections
-        self.characters += phase.characters
-        self.injected += phase.injected
-        self.found += phase.found
-        self.missed += phase.missed
+        for name, count in asdict(self).items():
+            setattr(self, name, count + getattr(phase, name))
 
     def phase(self, state: str) -> Phase:
-        return Phase(
-            state=state,
-            works=self.works,
-            corrections=self.corrections,
-            characters=self.characters,
-            injected=self.injected,
-            found=self.found,
-            missed=self.missed,
-        )
+        return Phase(state=state, **asdict(self))
 
 
 class Override(Record, frozen=True, kw_only=True):
