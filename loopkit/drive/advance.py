@@ -182,7 +182,7 @@ async def run_turn(active: ActiveRun) -> None:
     name = active.state.state
     plan = active.engine.plans[name]
     if plan.final is not None:
-        await end(active, name, plan.final)
+        await end(active, plan.final)
         return
     work: Worked | Kept | None
     try:
@@ -308,16 +308,14 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 def _policy(machine: Machine, call: Intended) -> Policy:
     """The `on_in_doubt` of the callee's definition, else the default of its kind."""
-    called = _definition_of(machine, call)
+    called: State | Agent | Tool
+    if call.role == "run":
+        called = machine.states[call.state]
+    else:
+        agent, _, tool = call.agent.partition(".")
+        called = machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
-
-
-def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
-    if call.role == "run":
-        return machine.states[call.state]
-    agent, _, tool = call.agent.partition(".")
-    return machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
 
 
 async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
@@ -337,7 +335,7 @@ async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
     )
 
 
-async def end(active: ActiveRun, name: str, state: FinalState) -> None:
+async def end(active: ActiveRun, state: FinalState) -> None:
     """Merge or leave the trees, then finish the run; it is suspended if that fails."""
     run = active.state
     try:
@@ -345,12 +343,12 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
         ended = active.engine.finish(active.state)
     except MergeConflict as conflict:
         if run.isolate == "none":
-            await _suspend(active, name, conflict)
+            await _stop(active, _work_with_failure(active, conflict.failure))
             return
         # Its parent decides what becomes of it.
         ended = _in_conflict(active, conflict)
     except CallFailed as failed:
-        await _suspend(active, name, failed)
+        await _stop(active, _work_with_failure(active, failed.failure))
         return
     before = active.mark()
     active.take(ended)
@@ -361,12 +359,6 @@ def may_end(active: ActiveRun) -> bool:
     """Whether a run with trees of its own may end here, or has to let others merge first."""
     state = active.program.machine.states.get(active.state.state)
     return state is None or not state.succeeds or active.may_merge()
-
-
-async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
-    work = Worked.with_failure(name, active.state.visit, failed.failure)
-    active.take(suspend(active.state, work))
-    await active.append()
 
 
 def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:

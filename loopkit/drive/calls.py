@@ -36,6 +36,8 @@ from loopkit.language.agents.calls import Retry
 from loopkit.machine.program import Callee
 from loopkit.values import NOTHING, Value, replace
 
+T = TypeVar("T")
+
 
 class CallSeries(Value, frozen=True):
     """What all calls for one piece of work have in common."""
@@ -251,11 +253,10 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
     )
     if work.goes_on:
         intent = replace(intent, prompt="", goes_on=True)
-    return replace(intent, offered=_newly_offered(run, work.digests)) if work.digests else intent
-
-
-def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in digests.items() if name not in run.offered}
+    if work.digests:
+        new = {name: digest for name, digest in work.digests.items() if name not in run.offered}
+        intent = replace(intent, offered=new)
+    return intent
 
 
 def number_call(run: RunState, work: CallSeries, task: Task | None, request: Request) -> None:
@@ -359,7 +360,9 @@ async def take_turn(
     if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
-    if is_last or not _may_help(known):
+    failed = known.failed
+    may_help = failed is None or failed.error_class == "transient" or failed.unavailable
+    if is_last or not may_help:
         raise nobody_left(known, callees, passed)
     return index + 1
 
@@ -374,12 +377,6 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
     is_awaited = failed is not None and failed.retry_at is not None
     return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
-
-
-def _may_help(task: Task) -> bool:
-    """Whether another callee may answer after the last one failed."""
-    failed = task.failed
-    return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
 def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
@@ -417,9 +414,6 @@ def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     if lost.tries > 1 and (failed is None or failed.error_class == "transient"):
         message = f"{message} ({lost.tries} tries)"
     return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
-
-
-T = TypeVar("T")
 
 
 def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:

@@ -109,7 +109,8 @@ class Family:
         if self._is_halted:
             await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
         if self._stopped:
-            raise ChildrenStopped(self._suspension())
+            stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+            raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
         return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
 
     def _require_time(self) -> None:
@@ -183,7 +184,7 @@ class Family:
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 self._collect()
-                if self._must_stop():
+                if self._active.stopping or self._account.reached is not None:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
@@ -222,9 +223,6 @@ class Family:
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
             task.result()
-
-    def _must_stop(self) -> bool:
-        return self._active.stopping or self._account.reached is not None
 
     async def _is_to_be_cancelled(self) -> bool:
         """Whether somebody has asked for the end of this run."""
@@ -321,12 +319,6 @@ class Family:
         if ended.result["outcome"] in self._stop_on:
             self._halt()
         await self._active.append()
-
-    # -- what stopped ----------------------------------------------------------------------
-
-    def _suspension(self) -> Suspended:
-        stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
-        return suspension(self._name, stopped, self._account.take_time())
 
 
 @dataclass(frozen=True)

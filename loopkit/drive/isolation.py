@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -57,6 +57,8 @@ from loopkit.text import plural
 
 MOST_NAMED = 20
 """Files that a conflict names."""
+_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
+_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 LOOK_AGAIN_S = 0.02
 """How often a run that waits to merge tries the lock."""
 
@@ -140,17 +142,21 @@ def trees_of(active: ActiveRun) -> Path:
     return _trees(active) / active.state.run
 
 
-async def _keep_tree(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
-    """The files of a folder as they are now; raises CallFailed."""
+async def _keep_tree(
+    active: ActiveRun, folder: Path, origin: Path | None = None, output: str | None = None
+) -> Tree:
+    """The files of a folder as they are now; raises CallFailed.
+
+    `output` is the relative path of the folder, if it is an output and not a whole workspace.
+    """
+    named = repr(str(folder)) if output is None else f"folder {output!r}"
     try:
         return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
     except TooLarge as error:
-        most = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
-        remedy = "name a smaller workspace, or let git ignore what is not part of the work"
-        raise CallFailed("fatal", f"{str(folder)!r} has {most}; {remedy}") from error
+        remedy = _SMALLER if output is not None else _SMALLER.replace("folder", "workspace")
+        raise CallFailed("fatal", f"{named} has {_MOST}; {remedy}") from error
     except OSError as error:
-        message = f"{str(folder)!r} can't be read: {error}; make it readable"
-        raise CallFailed("fatal", message) from error
+        raise CallFailed("fatal", f"{named} can't be read: {error}; make it readable") from error
 
 
 async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
@@ -237,8 +243,6 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
-_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 MOST_CHANGED = 1_000
 """Paths of changed files that are kept with an artifact."""
 
@@ -273,17 +277,9 @@ async def _capture(
     active: ActiveRun, place: Path, relative: str, artifact: str, task: str
 ) -> Captured:
     """Store the folder as it is, before the work begins."""
-    origin = origin_of(active, place)
     # Contents are only kept for a run that is stored.
     await active.append()
-    try:
-        tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
-    except TooLarge as error:
-        message = f"folder {relative!r} has {_MOST}; {_SMALLER}"
-        raise CallFailed("fatal", message) from error
-    except OSError as error:
-        message = f"folder {relative!r} can't be read: {error}; make it readable"
-        raise CallFailed("fatal", message) from error
+    tree = await _keep_tree(active, place, origin_of(active, place), relative)
     captured = Captured(
         task=task,
         state=active.state.state,
@@ -361,11 +357,9 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
-    try:
+    with _as_failed_call():
         known = active.folder if relative == "." else resolve_inside(active.folder, relative)
         folder = prepare(in_tree_above(active, known))
-    except (OutsideWorkspace, UnusableWorkspace) as error:
-        raise CallFailed("fatal", str(error)) from error
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
@@ -379,7 +373,8 @@ async def watch_output(
     """A function that reads the output file or folder if the work has changed it."""
     if output.folder is not None:
         relative = render(active.program, active.state, output.folder).strip()
-        place = _inside(folder, relative)
+        with _as_failed_call():
+            place = prepare(resolve_inside(folder, relative))
         return await watch_folder(active, place, relative, output.name, task)
     if output.file is None:
         return None
@@ -392,28 +387,20 @@ async def watch_output(
     return read
 
 
-def _inside(folder: Path, relative: str) -> Path:
-    """A folder of the workspace, made if it is missing."""
+@contextmanager
+def _as_failed_call() -> Iterator[None]:
+    """Raise CallFailed for a path that leads out of the workspace, or can't be used as a folder."""
     try:
-        return prepare(_resolve(folder, relative))
-    except UnusableWorkspace as error:
-        raise CallFailed("fatal", str(error)) from error
-
-
-def _resolve(folder: Path, relative: str) -> Path:
-    try:
-        return resolve_inside(folder, relative)
-    except OutsideWorkspace as error:
+        yield
+    except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
 
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
-    path = _resolve(folder, relative)
-    try:
+    with _as_failed_call():
+        path = resolve_inside(folder, relative)
         prepare(path.parent)
-    except UnusableWorkspace as error:
-        raise CallFailed("fatal", str(error)) from error
     return path
 
 
@@ -448,8 +435,9 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     """
     written = None
     if output.file is not None:
-        written = _resolve(folder, render(active.program, active.state, output.file).strip())
-
+        relative = render(active.program, active.state, output.file).strip()
+        with _as_failed_call():
+            written = resolve_inside(folder, relative)
     origin = origin_of(active, folder)
 
     async def read() -> str:

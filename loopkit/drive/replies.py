@@ -349,12 +349,8 @@ def conversation(
 
 def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
     for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
-        output = (
-            RECEIVED if tasks is None else _tool_output(tasks, tool_task(exchange.task, number))
-        )
+        output = RECEIVED
+        if tasks is not None:
+            task = tasks.get(tool_task(exchange.task, number))
+            output = task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS
         yield Message("tool", output, tool_call_id=call.id)
-
-
-def _tool_output(tasks: Mapping[str, Task], name: str) -> str:
-    task = tasks.get(name)
-    return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

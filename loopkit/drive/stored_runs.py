@@ -17,6 +17,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,
+    ChildStarted,
     Decided,
     Emitted,
     Entered,
@@ -115,11 +116,10 @@ class StoredRuns:
     async def usage_of(self, state: RunState) -> Usage:
         """The usage of a run and of its open children, which it does not count yet."""
         total = state.usage
-        for child in open_children(state):
-            if await self.journal.has(child.started.child):
-                inner = await self.usage_of(await self.state_of(child.started.child))
-                # Which part of the time of children counts is known only at their end.
-                total = total.plus(inner.replace(time_s=0.0))
+        async for _, child in self._open_children(state):
+            inner = await self.usage_of(child)
+            # Which part of the time of children counts is known only at their end.
+            total = total.plus(inner.replace(time_s=0.0))
         return total
 
     async def questions(
@@ -130,29 +130,22 @@ class StoredRuns:
         `is_for_artifact` selects the requests for artifacts, or else the questions to a person. If
         there are none of that kind, those of the other kind are returned.
         """
-        every = [asked async for asked in self._questions(run, "")]
+        has_begun = await self.journal.has(run)
+        every = await self.questions_of(await self.state_of(run)) if has_begun else []
         if is_for_artifact is None:
             return every
         return [
             asked for asked in every if (asked.question.wanted is not None) == is_for_artifact
         ] or every
 
-    async def questions_of(self, state: RunState) -> list[OpenQuestion]:
+    async def questions_of(self, state: RunState, place: str = "") -> list[OpenQuestion]:
         """The open questions of a run in this state and of its children."""
-        return [asked async for asked in self._questions_of(state, "")]
-
-    async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
-        if await self.journal.has(run):
-            async for asked in self._questions_of(await self.state_of(run), place):
-                yield asked
-
-    async def _questions_of(self, state: RunState, place: str) -> AsyncIterator[OpenQuestion]:
+        asked: list[OpenQuestion] = []
         if state.status == "waiting" and state.question is not None:
-            yield OpenQuestion(place, state, state.question)
-        for child in open_children(state):
-            inner = place_of(child.started.state, child.started.key, place)
-            async for asked in self._questions(child.started.child, inner):
-                yield asked
+            asked.append(OpenQuestion(place, state, state.question))
+        async for begun, child in self._open_children(state):
+            asked += await self.questions_of(child, place_of(begun.state, begun.key, place))
+        return asked
 
     async def commitment(self, run: str) -> Usage:
         """The committed usage of a run and all its children; zero if the run has not begun."""
@@ -163,9 +156,15 @@ class StoredRuns:
     async def commitment_of(self, state: RunState) -> Usage:
         """The committed usage of a run in this state and of all its children."""
         total = state.committed
-        for child in open_children(state):
-            total = total.plus(await self.commitment(child.started.child))
+        async for _, child in self._open_children(state):
+            total = total.plus(await self.commitment_of(child))
         return total
+
+    async def _open_children(self, state: RunState) -> AsyncIterator[tuple[ChildStarted, RunState]]:
+        """The open children of a run that are stored, in order, each with its state."""
+        for child in open_children(state):
+            if await self.journal.has(child.started.child):
+                yield child.started, await self.state_of(child.started.child)
 
     async def lost_time(self, state: RunState) -> float:
         """The seconds in which open children of a run worked and which it has not counted.

@@ -130,21 +130,17 @@ class Judge:
 
     def message(self, prompt: str, misread: Misread | None) -> str:
         """The next message: the question, or why the answer to it could not be used."""
-        if self.rule.submit:
-            return f"{self._message(prompt, misread).rstrip()}\n\n{INSTEAD}\n"
-        return self._message(prompt, misread)
-
-    def _message(self, prompt: str, misread: Misread | None) -> str:
-        if misread is None:
-            return with_nonce(prompt, self.form)
-        again = with_nonce(reask_prompt(misread.reason, self.form), self.form)
-        # A program starts anew each time, and has not seen the question.
-        is_new = not self.agent.is_sent_turns
-        return f"{prompt.rstrip()}\n\n{again}" if is_new else again
+        text = prompt if misread is None else reask_prompt(misread.reason, self.form)
+        text = with_nonce(text, self.form)
+        if misread is not None and not self.agent.is_sent_turns:
+            # A program starts anew each time, and has not seen the question.
+            text = f"{prompt.rstrip()}\n\n{text}"
+        return f"{text.rstrip()}\n\n{INSTEAD}\n" if self.rule.submit else text
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
         exchanges = exchanges_of(self.active, self.work)
+        schema = self.form.schema or {"type": "object"}
         request = Request(
             agent=self.rule.judge,
             place=self.validator,
@@ -154,16 +150,11 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
-            tools=self._tools,
+            # With it, the judge submits its report instead of writing that as its answer.
+            tools=(Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else (),
             folder=await workspace(self.active, self.agent.workspace),
         )
         return await call(self.active, self.work, request)
-
-    @property
-    def _tools(self) -> Sequence[Tool]:
-        """The tool with which it submits its report, if it does not write that as its answer."""
-        schema = self.form.schema or {"type": "object"}
-        return (Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else ()
 
     def read(self, replied: Replied) -> Answer | Misread:
         asked = [exchange.prompt for exchange in exchanges_of(self.active, self.work)]

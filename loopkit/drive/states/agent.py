@@ -192,13 +192,17 @@ def _prepare(
             return Answered(final)
     turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(turns))
+    names: dict[str, object] = {}
+    for template in asked.templates:
+        # One that continues a session sees only its id.
+        names |= template_names(active.program, active.state, template)
     request = Request(
         agent=chosen,
         place=name,
         role=asked.role,
         messages=conversation(turns, prompt, active.state.tasks),
         prompt=prompt,
-        names=_template_values(active, asked) if asked.templates else {},
+        names=names,
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
@@ -316,14 +320,6 @@ def _version_name(active: ActiveRun, last: Artifact | None) -> str:
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"
     return "best version so far"
-
-
-def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
-    """The values for the agent's templates; one that continues a session sees only its id."""
-    names: dict[str, object] = {}
-    for template in asked.templates:
-        names |= template_names(active.program, active.state, template)
-    return names
 
 
 def callees(active: ActiveRun, agent: Agent, author: str) -> tuple[Callee, ...]:

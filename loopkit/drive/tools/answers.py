@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
@@ -26,7 +25,7 @@ from loopkit.drive.tools.call import (
     arguments_of,
 )
 from loopkit.engine.events import Replied
-from loopkit.engine.macrostep import event_of_draft
+from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, tool_task
@@ -195,6 +194,9 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
             commands=result.commands,
         )
 
+    async def ready() -> None:
+        await fetch_tools(talk, [called.name])
+
     timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
     work = CallSeries(
         task=tool_task(talk.work.task, number),
@@ -204,24 +206,19 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
         callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
         ask=ask,
-        ready=partial(_ready, talk, called.name),
+        ready=ready,
     )
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and found and (findings := found[-1].findings):
-        active.stage(event_of_draft(active.program, active.state, emit, findings))
+        active.stage(event_of_work(active.program, active.state, emit, findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
     """The retries of a call: a server that fails is asked again if the call may be made twice."""
     may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
     return talk.definition.retry if may_come_twice else ONCE
-
-
-async def _ready(talk: Conversation, tool: str) -> None:
-    """Wait until the server of a tool can be asked."""
-    await fetch_tools(talk, [tool])
 
 
 async def _result(

@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -50,7 +49,6 @@ from loopkit.outside.processes import (
     command_environment,
     run_command,
 )
-from loopkit.outside.redaction import Redact
 from loopkit.validators.command import tail
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -81,13 +79,9 @@ async def run_program(called: ToolCalled) -> ToolResult:
         except CommandTimeout:
             return timeout_result(called, tool.timeout)
     did = run_records(called, result.exit_code, result.stdout, result.stderr)
-    return ToolResult(_result_text(result, active.redact), exit_code=result.exit_code, commands=did)
-
-
-def _result_text(result: CommandResult, redact: Redact) -> str:
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
-    printed = output_of(result)
-    return f"{ended}{as_data('It printed', printed, redact)}"
+    text = f"{ended}{as_data('It printed', output_of(result), active.redact)}"
+    return ToolResult(text, exit_code=result.exit_code, commands=did)
 
 
 async def run_server_tool(called: ToolCalled) -> ToolResult:
@@ -104,7 +98,10 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
             f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
             "add it under `commands:`"
         )
-    _refuse_unsendable(called.arguments)
+    try:
+        json.dumps(called.arguments)
+    except RecursionError as error:
+        raise BadArguments("the arguments are nested too deep") from error
     digest = tool.digest or active.state.offered.get(tool.mcp, "")
     try:
         connection = _connection(active, tool.server, folder)
@@ -112,13 +109,6 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
     except ServerFailed as failed:
         raise AgentError("transient" if failed.transient else "fatal", failed.message) from failed
     return _result(called, given.text, given.left_out, is_error=given.is_error)
-
-
-def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
-    try:
-        json.dumps(arguments)
-    except RecursionError as error:
-        raise BadArguments("the arguments are nested too deep") from error
 
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
