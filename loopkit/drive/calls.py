@@ -439,14 +439,15 @@ async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s
     try:
         async with deadline:
             judged = await judging
-    except TimeoutError as error:
+    except TimeoutError:
         if not deadline.expired():
             raise
-        raise _time_limit_reached(active, active.clock.monotonic() - started) from error
     spent_s = active.clock.monotonic() - started
-    if spent_s >= left_s:
-        raise _time_limit_reached(active, spent_s)
-    return judged
+    if not deadline.expired() and spent_s < left_s:
+        return judged
+    reached = out_of_time(active, spent_s)
+    reached.time_s = spent_s
+    raise reached
 
 
 class Begun(Value, Generic[T], frozen=True):
@@ -484,9 +485,3 @@ def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[An
         except StopIteration as ended:
             answer: T = ended.value
             return answer
-
-
-def _time_limit_reached(active: ActiveRun, spent_s: float) -> LimitReached:
-    reached = out_of_time(active, spent_s)
-    reached.time_s = spent_s
-    return reached

@@ -260,13 +260,44 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _facts(fitting: Fitting) -> Iterator[Misfit]:
-    for path, name, owner, why in unknown_facts(fitting.run, fitting.graphs[1]):
-        message = f"the guard reads `{name}`, and `{owner}` left {why} in this run"
-        yield Misfit(path, message, f"read it only in `{owner}` itself, or in a new run")
+    """Facts that guards read of states whose earlier work left something else.
+
+    The state that is at work now is left out: it will leave new facts.
+    """
+    run, graph = fitting.run, fitting.graphs[1]
+    program = Program(graph.machine, "")
+    left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}
+    for edge in graph.edges:
+        for read in sorted(program.guard_names.get(edge.id, ())):
+            owner, _, name = read.partition(".")
+            if owner not in left or owner == edge.source:
+                continue
+            if why := _misfit(left[owner], name, program.type_from(owner)):
+                message = f"the guard reads `{read}`, and `{owner}` left {why} in this run"
+                remedy = f"read it only in `{owner}` itself, or in a new run"
+                yield Misfit((*edge.path, "guard"), message, remedy)
+
+
+def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
+    if name not in left:
+        return "nothing of that name"
+    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
+    if known is None or (value is None and (known.optional or not known.required)):
+        return ""
+    return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
 
 
 def _baselines(fitting: Fitting) -> Iterator[Misfit]:
-    for path in new_baselines(fitting.run, fitting.old, fitting.new):
+    """Baselines that a run that has begun does not have."""
+    run, new = fitting.run, fitting.new
+    # One that the old machine has as well is not taken because the input rules it out.
+    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
+    known |= set(_baseline_places(fitting.old))
+    wanted = set(_baseline_places(new)) - known if run.state else ()
+    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
+        path: DocPath = ("validators", validator)
+        if validator not in new.validators:
+            path = ("states", state, "by", int(validator.removeprefix("by[").removesuffix("]")))
         message = "a baseline is taken before the first work, and the run has begun"
         yield Misfit(path, message, "delete `baseline`, or start a new run")
 
@@ -446,47 +477,7 @@ def in_words(edge: Edge) -> str:
     return f"`- {{{guard}{way}: {edge.target}}}` out of `{edge.source}`{event}"
 
 
-def unknown_facts(run: RunState, graph: Graph) -> Iterator[tuple[DocPath, str, str, str]]:
-    """The place of each guard, the fact, its state, and what that left instead.
-
-    The state that is at work now is left out: it will leave new facts.
-    """
-    program = Program(graph.machine, "")
-    left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}
-    for edge in graph.edges:
-        for read in sorted(program.guard_names.get(edge.id, ())):
-            owner, _, name = read.partition(".")
-            if owner in left and owner != edge.source:
-                why = _misfit(left[owner], name, program.type_from(owner))
-                if why:
-                    yield (*edge.path, "guard"), read, owner, why
-
-
-def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
-    if name not in left:
-        return "nothing of that name"
-    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
-    if known is None or (value is None and (known.optional or not known.required)):
-        return ""
-    return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
-
-
-_Place = tuple[str, str, str]
-
-
-def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath]:
-    """The place of each validator whose baseline a run that has begun does not have."""
-    # One that the old machine has as well is not taken because the input rules it out.
-    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
-    wanted = set(_baseline_places(new)) - known - set(_baseline_places(old)) if run.state else ()
-    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
-        if validator in new.validators:
-            yield "validators", validator
-        else:
-            yield "states", state, "by", int(validator.removeprefix("by[").removesuffix("]"))
-
-
-def _baseline_places(machine: Machine) -> Iterator[_Place]:
+def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
     for name, state in Graph(machine).judges.items():
         for validator, rules in validators_of(machine, state).items():
             for place, rule in with_places(rules):

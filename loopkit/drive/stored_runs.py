@@ -97,7 +97,9 @@ class StoredRuns:
 
     async def machine_file_of(self, state: RunState) -> Path | None:
         """The file that the run's machine was read from, found from here or the project folder."""
-        return find_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+        named = await self.machine_name_of(state)
+        paths = (Path() / named, Path(state.folder) / named)
+        return next((path for path in paths if path.is_file()), None)
 
     async def machine_file_if_changed(self, run: str) -> Path | None:
         """The run's machine file, if it no longer matches the run's definition."""
@@ -292,11 +294,6 @@ async def definition(journal: Journal, run: str, digest: str, read: Callable[[st
         raise RunOfOtherVersion(run, cause) from error
 
 
-def find_file(named: Path, folders: Iterable[Path]) -> Path | None:
-    """The file of this name in the first folder that has it."""
-    return next((path for folder in folders if (path := folder / named).is_file()), None)
-
-
 def file_if_changed(resolved: str, path: Path | None) -> Path | None:
     """The machine file of a definition, if it says something else by now.
 
@@ -391,13 +388,7 @@ def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def _excerpts(old: Any, new: Any) -> Sequence[str]:
     """Both values on one line, beginning shortly before the first difference."""
-    before, after = _text(old), _text(new)
+    before, after = ("" if one is None else text_or_json(one) for one in (old, new))
     common = _common_length(before, after)
     skipped = common - _BEFORE if common > WIDTH // 2 else 0
     return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return text_or_json(value)

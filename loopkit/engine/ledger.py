@@ -173,7 +173,7 @@ def settle(
     """
     if state.settle_after is None or len(earlier) < state.settle_after:
         return tuple(answers)
-    known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
+    known = {found for entry in islice(earlier, state.settle_after) for found in entry.ids}
 
     def settle_finding(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, takewhile
+from itertools import takewhile
 from operator import attrgetter
 
 from loopkit.engine.findings import OF_JUDGE, Finding, Report
@@ -232,9 +232,6 @@ class Earlier(Value, frozen=True, eq=False):
 
     def __reversed__(self) -> Iterator[Round]:
         return self._others(reversed(self.index.by_attempt.values()))
-
-    def first(self, count: int) -> Iterator[Round]:
-        return islice(self, count)
 
     @property
     def open(self) -> tuple[Finding, ...]:

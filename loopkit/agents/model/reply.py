@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.errors import error_of
-from loopkit.agents.model.failure_cause import MOST_TOKENS
+from loopkit.agents.model.failure_cause import is_count
 from loopkit.agents.model.pricing import (
     OUTPUT_CAPS,
     Used,
@@ -54,11 +54,14 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     used = _tokens_used(getattr(response, "usage", None), is_silent=not text and not calls)
     if used is None:
         most = quote(agent, request)
-        tokens, usd = most.tokens, most.cost_usd
+        tokens, usd, counted = most.tokens, most.cost_usd, None
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
+        counted = TokenUse(
+            input=used.input, output=used.output, cached=used.cached, written=used.written
+        )
     if record := _error_inside(choice):
         raise error_of(record, tokens=tokens, cost_usd=usd)
     if not calls and (miscall := _native_finish(choice)) in MISCALLS:
@@ -85,7 +88,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
-        counted=None if used is None else _token_use(used),
+        counted=counted,
         cost_usd=usd,
         held=used is None,
     )
@@ -168,16 +171,10 @@ def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
     return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
-def _token_use(used: Used) -> TokenUse:
-    return TokenUse(input=used.input, output=used.output, cached=used.cached, written=used.written)
-
-
 def _count(record: Any, name: str) -> int | None:
     """A token count of the provider; None where it gives no plausible one."""
     value = getattr(record, name, None)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= MOST_TOKENS else None
+    return value if is_count(value) else None
 
 
 def text_of_content(content: object) -> str:
@@ -257,7 +254,7 @@ def _counts(usage: object) -> dict[str, Any]:
 
 def _numbers(record: object) -> dict[str, int]:
     numbers = record.items() if isinstance(record, Mapping) else ()
-    return {name: n for name, n in numbers if type(n) is int and 0 <= n <= MOST_TOKENS}
+    return {name: number for name, number in numbers if is_count(number)}
 
 
 NO_TOOLS = frozenset({"ollama", "replicate"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,6 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.rounds import Round
 from loopkit.engine.state import Exchange, last_turns
 from loopkit.engine.template_values import (
     choose_agent,
@@ -178,7 +177,8 @@ def _prepare(
         place=name,
         role=asked.role,
         callees=asked.callees or callees(active, agent, name),
-        quote=port.quote if asked.role == "author" else _no_cost,
+        # Somebody outside costs nothing, also if a scenario or a function plays them.
+        quote=port.quote if asked.role == "author" else lambda _: Usage(),
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
@@ -188,7 +188,9 @@ def _prepare(
         talk = Conversation(
             active, name, chosen, asked, work, partial(_artifact_of, active, name, asked)
         )
-        if (final := _final_reply(talk)) is not None:
+        final = find_stored_reply(active, work, partial(_is_usable, talk))
+        ends = not (talk.has_called or (talk.goes_on and talk.rounds))
+        if final is not None and ends:
             return Answered(final)
     turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(turns))
@@ -210,17 +212,6 @@ def _prepare(
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
-
-
-def _final_reply(talk: Conversation) -> Replied | None:
-    """The reply that an earlier process stored, if it ends the conversation."""
-    reply = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
-    return None if talk.has_called or (talk.goes_on and talk.rounds) else reply
-
-
-def _no_cost(_: Request) -> Usage:
-    """The cost of somebody outside, also if a scenario or a function plays them."""
-    return Usage()
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
@@ -333,11 +324,6 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
         return agent.model[0]
     if agent.climb == "revision":
         return agent.model_after(active.state.revised.get(author, 0))
-    most = agent.rung * (len(agent.model) - 1)
-    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
-
-
-def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
-    """The rounds in which the author made no progress."""
-    rounds = reversed(active.state.rounds)
-    return (r for r in rounds if r.report.stalled and r.judged.author == author)
+    most, rounds = agent.rung * (len(agent.model) - 1), reversed(active.state.rounds)
+    stalls = (r for r in rounds if r.report.stalled and r.judged.author == author)
+    return agent.model_after(sum(1 for _ in islice(stalls, most)))
