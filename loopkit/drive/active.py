@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
 _path = lru_cache(maxsize=64)(Path)
 """Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
+FOLDER = "workspaces"
+_LONGEST_ID = 1_000
+_LET_GO_S = 2.0
+"""How long a workspace may stay locked after its process is gone."""
 
 
 class Clock(Protocol):
@@ -58,6 +62,14 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+class RealClock:
+    """The system's time."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
 
 
 Listener = Callable[[Stored], None]
@@ -95,6 +107,10 @@ class ChildrenStopped(Exception):
     def __init__(self, suspended: Suspended) -> None:
         super().__init__(suspended.message)
         self.suspended = suspended
+
+
+class WorkspaceTaken(CallFailed):
+    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
 
 
 class ChildRuns(StoredRuns, ABC):
@@ -210,6 +226,25 @@ class Occupancy:
             if not runs:
                 del self._runs[workspace]
                 os.close(self._locks.pop(workspace))
+
+
+def _lock(state: Path, workspace: Path, run: str) -> int:
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
+        os.close(descriptor)
+        raise WorkspaceTaken(
+            "transient",
+            f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
+            "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    return descriptor
 
 
 class Gate:
@@ -430,43 +465,6 @@ def _as_texts(events: Iterable[Event]) -> list[str]:
             refuse_text(f"the record `{event.type}`", data.decode())
         written.append(data.decode())
     return written
-
-
-FOLDER = "workspaces"
-_LONGEST_ID = 1_000
-_LET_GO_S = 2.0
-"""How long a workspace may stay locked after its process is gone."""
-
-
-class WorkspaceTaken(CallFailed):
-    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
-
-
-def _lock(state: Path, workspace: Path, run: str) -> int:
-    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
-        os.close(descriptor)
-        raise WorkspaceTaken(
-            "transient",
-            f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
-            "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
-        ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
-    return descriptor
-
-
-class RealClock:
-    """The system's time."""
-
-    now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
-    sleep = staticmethod(asyncio.sleep)
 
 
 class NobodyThere:

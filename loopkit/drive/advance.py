@@ -77,7 +77,7 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state and not await _begin(active):
-        return None
+        return
     # An append of nothing would store what is staged: a commit more for each new run.
     if active.state.open_calls and (found := doubts(active.program.machine, active.state)):
         await active.append(*found)
@@ -87,23 +87,28 @@ async def _advance(active: ActiveRun) -> None:
             await consume(active)
             looked_at = active.clock.monotonic()
         if active.stopping:
-            return await interrupt(active)
+            await interrupt(active)
+            return
         if active.state.status == "waiting" and not await take_answer(active):
-            return None
+            return
         if active.state.isolated and not may_end(active):
-            return None
+            return
         if active.state.doubts:
             await answers.ask_about_doubt(active)
         if active.state.status == "running":
             await run_turn(active)
-    return None
 
 
 async def _begin(active: ActiveRun) -> bool:
     """Enter the initial state; False if the run stopped before."""
     if active.program.has_baselines and not await _take_baselines(active):
         return False
-    before, step = active.mark(), first_macrostep(active)
+    before = active.mark()
+    try:
+        step = active.engine.begin(active.state, active.clock.now())
+    except TemplateError as error:
+        work = _work_with_template_error(active, error)
+        step = suspend(active.state, work.replace(state=active.program.machine.start))
     active.take(step)
     if not step.begins_call:
         await store(active, before, ())
@@ -275,15 +280,6 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     return step
 
 
-def first_macrostep(active: ActiveRun) -> Macrostep:
-    """The macrostep into the initial state, or a suspension before it."""
-    try:
-        return active.engine.begin(active.state, active.clock.now())
-    except TemplateError as error:
-        start = active.program.machine.start
-        return suspend(active.state, _work_with_template_error(active, error).replace(state=start))
-
-
 def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
     message = f"a template could not be filled in: {error}"
@@ -346,7 +342,9 @@ async def end(active: ActiveRun, state: FinalState) -> None:
             await _stop(active, _work_with_failure(active, conflict.failure))
             return
         # Its parent decides what becomes of it.
-        ended = _in_conflict(active, conflict)
+        ended, paths = Macrostep(run.copy()), conflict.paths
+        left = tuple(isolated.place for isolated in run.isolated.values())
+        ended.add(Finished(outcome=CONFLICT, success=False, conflicts=paths, left=left))
     except CallFailed as failed:
         await _stop(active, _work_with_failure(active, failed.failure))
         return
@@ -359,13 +357,6 @@ def may_end(active: ActiveRun) -> bool:
     """Whether a run with trees of its own may end here, or has to let others merge first."""
     state = active.program.machine.states.get(active.state.state)
     return state is None or not state.succeeds or active.may_merge()
-
-
-def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
-    step = Macrostep(active.state.copy())
-    left = tuple(isolated.place for isolated in active.state.isolated.values())
-    step.add(Finished(outcome=CONFLICT, success=False, conflicts=conflict.paths, left=left))
-    return step
 
 
 async def _merge_trees(active: ActiveRun, state: FinalState) -> None:

@@ -39,6 +39,24 @@ DOUBT = "doubt:"
 DOUBT_CHOICES = ("retry", "fail")
 
 
+class AnswerRefused(Exception):
+    """An answer that does not fit the question; the message says why and what would."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
+        super().__init__(message)
+        self.at = at
+
+
+class AnsweredTwice(AnswerRefused):
+    """The question before this one was given the same, so it may be meant for that one."""
+
+    def __init__(self, message: str, again: str) -> None:
+        """`again` says what to do if it is meant for this one: `answer the same`."""
+        super().__init__(message)
+        self.again = again
+
+
 async def take(active: ActiveRun, answer: HumanAnswer, to_all: bool) -> Sequence[Event]:
     """Take an answer to the open question; `to_all` settles all calls in doubt, if it does one."""
     asked = active.state.question
@@ -219,24 +237,6 @@ async def ask_about_doubt(active: ActiveRun) -> None:
             call=key,
         )
     )
-
-
-class AnswerRefused(Exception):
-    """An answer that does not fit the question; the message says why and what would."""
-
-    def __init__(self, message: str, at: str = "") -> None:
-        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
-        super().__init__(message)
-        self.at = at
-
-
-class AnsweredTwice(AnswerRefused):
-    """The question before this one was given the same, so it may be meant for that one."""
-
-    def __init__(self, message: str, again: str) -> None:
-        """`again` says what to do if it is meant for this one: `answer the same`."""
-        super().__init__(message)
-        self.again = again
 
 
 def refuse_broken(given: Record, noun: str) -> None:

@@ -102,7 +102,8 @@ class Family:
             raise Stopped(self.time_s)
         if self._account.reached is not None:
             reached = self._account.reached.as_own
-            if self._goes_on_at_a_limit:
+            goes_on = self._active.program.graph.on(self._name, "limit")
+            if goes_on and not self._active.state.then_used:
                 await self._cancel(str(reached))
             reached.time_s = self.time_s
             raise reached
@@ -156,11 +157,6 @@ class Family:
         for key in self._keys:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
-
-    @property
-    def _goes_on_at_a_limit(self) -> bool:
-        state = self._active.state
-        return not state.then_used and bool(self._active.program.graph.on(self._name, "limit"))
 
     def _without_run(self, key: str) -> Result:
         on, became = self._schedule.blocked[key]

@@ -257,7 +257,10 @@ async def watch_folder(
     """
     origin, before = origin_of(active, place), active.state.captured.get(task)
     if before is None or not before.tree or before.place != str(place):
-        before = await _capture(active, place, relative, artifact, task)
+        # Contents are only kept for a run that is stored.
+        await active.append()
+        tree = await _keep_tree(active, place, origin, relative)
+        before = _capture(active, task, artifact, place, tree.times, tree.digest)
 
     async def read() -> Written:
         try:
@@ -273,20 +276,17 @@ async def watch_folder(
     return read
 
 
-async def _capture(
-    active: ActiveRun, place: Path, relative: str, artifact: str, task: str
+def _capture(
+    active: ActiveRun, task: str, artifact: str, place: Path, times: str, tree: str = ""
 ) -> Captured:
-    """Store the folder as it is, before the work begins."""
-    # Contents are only kept for a run that is stored.
-    await active.append()
-    tree = await _keep_tree(active, place, origin_of(active, place), relative)
+    """Stage what the output of a task was before the work began."""
     captured = Captured(
         task=task,
         state=active.state.state,
         artifact=artifact,
         place=str(place),
-        tree=tree.digest,
-        times=tree.times,
+        tree=tree,
+        times=times,
     )
     active.stage(captured)
     return captured
@@ -408,12 +408,10 @@ async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
 ) -> FileMark:
     """The mark of an output file before the work began, also after tries that were lost."""
-    place, known = str(folder / relative), active.state.captured.get(task)
-    if known is None or known.tree or known.place != place:
+    place, known = folder / relative, active.state.captured.get(task)
+    if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
-        state, times = active.state.state, before.to_text()
-        known = Captured(task=task, state=state, artifact=artifact, place=place, times=times)
-        active.stage(known)
+        known = _capture(active, task, artifact, place, before.to_text())
     return FileMark.of_text(known.times)
 
 

@@ -400,10 +400,8 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
         if _may_have_room(active, least):
             return None
-        if (
-            caps is not None
-            and (room := _room_for_shorter(active, quote, request, caps)) is not None
-        ):
+        room = None if caps is None else _room_for_shorter(active, quote, request, caps)
+        if room is not None:
             return room
         reached.reserved = reserved
         if isinstance(reached, SharedLimitReached):

@@ -91,6 +91,10 @@ class Mend:
         return Definition(machine, with_definition(resolved, machine), source)
 
 
+AS_IT_IS = Mend()
+"""Nothing is to change."""
+
+
 def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
     """The event with which a run goes on with a definition; raises ProblemsFound.
 
@@ -110,10 +114,6 @@ class Misfit:
     """Where in the other definition."""
     message: str
     help: str = ""
-
-
-AS_IT_IS = Mend()
-"""Nothing is to change."""
 
 
 class NotFitting(Exception):
@@ -302,6 +302,14 @@ def _baselines(fitting: Fitting) -> Iterator[Misfit]:
         yield Misfit(path, message, "delete `baseline`, or start a new run")
 
 
+def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
+    for name, state in Graph(machine).judges.items():
+        for validator, rules in validators_of(machine, state).items():
+            for place, rule in with_places(rules):
+                if rule.has_baseline:
+                    yield name, validator, place
+
+
 def _caps(fitting: Fitting) -> Iterator[Misfit]:
     caps = {**fitting.graphs[1].caps, TOTAL: fitting.limits["total_revisions"]}
     for counter, spent in fitting.counters.items():
@@ -475,14 +483,6 @@ def in_words(edge: Edge) -> str:
     way = "revise" if edge.back else "target"
     event = "" if edge.event == "done" else f" on `{edge.event}`"
     return f"`- {{{guard}{way}: {edge.target}}}` out of `{edge.source}`{event}"
-
-
-def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
-    for name, state in Graph(machine).judges.items():
-        for validator, rules in validators_of(machine, state).items():
-            for place, rule in with_places(rules):
-                if rule.has_baseline:
-                    yield name, validator, place
 
 
 def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -46,6 +46,17 @@ from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
 """How many runs are named if an id is ambiguous."""
+T = TypeVar("T")
+
+
+class Stored(NamedTuple):
+    """An event as the journal keeps it."""
+
+    seq: int
+    epoch: int
+    at: float
+    """Unix time."""
+    event: Event
 
 
 class OpenQuestion(NamedTuple):
@@ -194,19 +205,6 @@ def open_children(state: RunState) -> list[Child]:
     begun = (child for children in state.children.values() for child in children.values())
     open_ones = [child for child in begun if child.ended is None]
     return sorted(open_ones, key=lambda child: child.started.index)
-
-
-class Stored(NamedTuple):
-    """An event as the journal keeps it."""
-
-    seq: int
-    epoch: int
-    at: float
-    """Unix time."""
-    event: Event
-
-
-T = TypeVar("T")
 
 
 def read_stored(run: str, record: Record) -> Stored:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored, Worked
+from loopkit.engine.events import Worked
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Best
 from loopkit.engine.revisions import Facts
@@ -138,31 +138,6 @@ def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
             if finding.id not in left:
                 left.add(finding.id)
                 yield finding.replace(status="withdrawn")
-
-
-def capture(state: RunState, event: Captured) -> None:
-    state.captured[event.task] = event
-    if event.tree:
-        state.originals = {(event.artifact, event.place): event.tree, **state.originals}
-
-
-def end_restore(state: RunState, event: Restored) -> None:
-    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
-    state.unrestored = left
-    state.restored_in = state.state
-
-
-def isolate(state: RunState, event: Isolated) -> None:
-    state.isolated = {**state.isolated, event.source: event}
-
-
-def merge(state: RunState, event: Merging) -> None:
-    state.merging = {**state.merging, event.source: event}
-
-
-def end_merge(state: RunState, event: Merged) -> None:
-    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
-    state.merged |= {event.source}
 
 
 REASONS = {

@@ -105,6 +105,7 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
 
 MISSING = ("error", "unparsed")
 _VERDICT = attrgetter("verdict")
+_ID = attrgetter("id")
 
 
 class Panel(Value, frozen=True):
@@ -306,9 +307,6 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             authors.append(source.author)
             if program.machine.states[source.author].asks:
                 yield source
-
-
-_ID = attrgetter("id")
 
 
 def with_status(

@@ -112,7 +112,9 @@ class Engine:
         plan, step = self.plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
             step.add(work)
-            work = last_work(run, work)
+            # It goes on with the facts of its last work.
+            known = dict(run.facts[work.state])
+            work = Worked(state=work.state, visit=work.visit, outcome="done", facts=known)
         else:
             if work.artifact is not None:
                 work = with_version(self.program, run, work, work.artifact)
@@ -328,12 +330,6 @@ def _is_last_work(run: RunState, artifact: Artifact) -> bool:
     has_begun = f"{run.state}:{run.visit}:author" in run.tasks
     is_last = (artifact.author, artifact.attempt) == (by, run.attempts.get(by))
     return by == run.state and is_last and not has_begun
-
-
-def last_work(run: RunState, kept: Kept) -> Worked:
-    """The work with which a kept state goes on: the facts of its last work."""
-    facts = dict(run.facts[kept.state])
-    return Worked(state=kept.state, visit=kept.visit, outcome="done", facts=facts)
 
 
 LONGEST_LABEL = 200

@@ -174,10 +174,6 @@ class Rounds(Mutable, eq=False):
     def __hash__(self) -> int:
         return hash(self.length)
 
-    def best(self) -> Round | None:
-        """The round with the best work."""
-        return best_of(self)
-
     @property
     def since_valid(self) -> list[Round]:
         """The rounds after the last valid one, newest first."""

@@ -31,40 +31,6 @@ from loopkit.engine.records import Record, Usage
 from loopkit.language.facts import COMPLETE
 from loopkit.values import Value
 
-
-class Counting:
-    """The figures of the first events of a log, which logs that go on from it share."""
-
-    __slots__ = ("_count", "_figures", "_last")
-
-    def __init__(self) -> None:
-        self._figures: Figures | None = None
-        self._count = 0
-        self._last: Event | None = None
-
-    def figures(self, events: Log[Event]) -> Figures:
-        """The figures after these events."""
-        figures = self._figures
-        # A step may be discarded after it had been counted, because a template failed.
-        if figures is None or (self._count and not self._begins(events)):
-            figures, self._count = Figures(), 0
-        for place in range(self._count, len(events)):
-            figures.take(events[place])
-        self._count, self._last = len(events), events[-1] if events else None
-        self._figures = figures
-        return figures
-
-    def _begins(self, events: Log[Event]) -> bool:
-        return self._count <= len(events) and events[self._count - 1] is self._last
-
-    def __eq__(self, other: object) -> bool:
-        # The events determine it.
-        return isinstance(other, Counting)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 USD_DIGITS, SECONDS_DIGITS = 9, 6
 """The digits of a share: further ones are left over from dividing."""
 
@@ -329,6 +295,39 @@ class Figures:
         "finished": _finish,
     }
     """The change for each type of event; the others don't affect defects."""
+
+
+class Counting:
+    """The figures of the first events of a log, which logs that go on from it share."""
+
+    __slots__ = ("_count", "_figures", "_last")
+
+    def __init__(self) -> None:
+        self._figures: Figures | None = None
+        self._count = 0
+        self._last: Event | None = None
+
+    def figures(self, events: Log[Event]) -> Figures:
+        """The figures after these events."""
+        figures = self._figures
+        # A step may be discarded after it had been counted, because a template failed.
+        if figures is None or (self._count and not self._begins(events)):
+            figures, self._count = Figures(), 0
+        for place in range(self._count, len(events)):
+            figures.take(events[place])
+        self._count, self._last = len(events), events[-1] if events else None
+        self._figures = figures
+        return figures
+
+    def _begins(self, events: Log[Event]) -> bool:
+        return self._count <= len(events) and events[self._count - 1] is self._last
+
+    def __eq__(self, other: object) -> bool:
+        # The events determine it.
+        return isinstance(other, Counting)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def round_usd(usd: float | None) -> float | None:

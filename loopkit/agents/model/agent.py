@@ -124,7 +124,9 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
     if agent.api_key_env is not None:
         keywords["api_key"] = os.environ.get(agent.api_key_env)
     if (schema := native_schema(agent, request)) is not None:
-        keywords["response_format"] = _response_format(strict_form(schema))
+        schema = strict_form(schema)
+        form = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
+        keywords["response_format"] = {"type": "json_schema", "json_schema": form}
     is_claude = "claude" in request.model.lower()
     if request.is_sent_again and is_claude and provider_of(request.model) in MARKED:
         # Writing it to the cache costs a quarter more; reading it there costs a tenth.
@@ -154,13 +156,6 @@ def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     if first.role == "system":
         return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
     return [Message("system", instruction), first, *rest]
-
-
-def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": schema, "strict": is_closed(schema)},
-    }
 
 
 def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:

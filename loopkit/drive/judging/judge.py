@@ -201,18 +201,15 @@ async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
         misread = read
         if read.last_resort is not None and read.last_resort.verdict == "fail":
             rejection = read.last_resort
-    return rejection or _answer_from_misread(judge.validator, misread)
-
-
-def _answer_from_misread(validator: str, misread: Misread | None) -> Answer:
-    if misread is not None and misread.last_resort is not None:
-        return misread.last_resort
-    reason = misread.reason if misread else "it was never asked"
-    return Answer(
-        validator=validator,
+    if rejection is not None:
+        return rejection
+    # It was asked at least once.
+    assert misread is not None
+    return misread.last_resort or Answer(
+        validator=judge.validator,
         verdict="unparsed",
         error_class="content",
-        reason=f"no verdict could be read: {reason}",
+        reason=f"no verdict could be read: {misread.reason}",
     )
 
 
