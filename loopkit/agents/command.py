@@ -103,10 +103,9 @@ class CommandAgentPort:
 
     def _spent(self, stdout: str) -> tuple[float | None, int]:
         """The cost and the tokens of a failed run: as it reports them, or else at its price."""
-        is_reported = self._definition.reply == "stream_json"
-        cost_usd, tokens = (
-            _reported(result_of(list(events_of(stdout)))) if is_reported else (None, 0)
-        )
+        cost_usd, tokens = None, 0
+        if self._definition.reply == "stream_json":
+            cost_usd, tokens = _reported(result_of(list(events_of(stdout))))
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
     def _read(self, stdout: str) -> Reply:

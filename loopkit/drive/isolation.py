@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -95,18 +95,21 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
 
 def in_tree_above(active: ActiveRun, folder: Path) -> Path:
     """A folder, or its counterpart in the tree in which an ancestor of this run works."""
-    for source, place in active.trees_above.items():
-        if folder.is_relative_to(source):
-            return Path(place) / folder.relative_to(source)
-    return folder
+    return counterpart(folder, active.trees_above.items()) or folder
 
 
 def origin_of(active: ActiveRun, folder: Path) -> Path | None:
     """The folder of the workspace that a folder in a tree of the run's own is a copy of."""
     own = {each.source: each.place for each in active.state.isolated.values()}
-    for source, place in {**active.trees_above, **own}.items():
-        if folder.is_relative_to(place):
-            return Path(source) / folder.relative_to(place)
+    trees = {**active.trees_above, **own}.items()
+    return counterpart(folder, ((place, source) for source, place in trees))
+
+
+def counterpart(folder: Path, trees: Iterable[tuple[str, str]]) -> Path | None:
+    """The place of a folder in the second of a pair of trees, if it is in the first."""
+    for first, second in trees:
+        if folder.is_relative_to(first):
+            return Path(second) / folder.relative_to(first)
     return None
 
 

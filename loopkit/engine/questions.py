@@ -5,6 +5,7 @@ An answer may also say which states have to fix the last findings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.document.problems import did_you_mean
@@ -239,15 +240,12 @@ def consider(origins: Origins, report: Report | None, named: By) -> Considered |
     if report is None:
         return None
     findings = list(_reclassify(report.findings, by))
-    counts: dict[str, int] = {}
-    for finding in findings:
-        counts[finding.severity] = counts.get(finding.severity, 0) + 1
     return Considered(
         state=report.state,
         artifact=report.artifact,
         attempt=report.attempt,
         verdict=report.verdict,
-        findings=counts,
+        findings=dict(Counter(finding.severity for finding in findings)),
         blocking=sum(finding.blocking for finding in findings),
         origins=by,
         origin=earliest(findings, origins),

@@ -68,16 +68,14 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         raise AgentError(
             "content", f"the model called a tool wrongly: {miscall}", cost_usd=usd, tokens=tokens
         )
-    if finish == "length" and _is_capped(request, used):
-        reason = _cap_message(request)
+    if finish == "length" and (reason := _cap_message(request, used)):
         is_charged = used is None
         raise AgentError(
             "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
         )
-    may_be_thought = finish == "length" and not calls
-    thought = (
-        _all_thought_message(agent, request.agent, message, text, used) if may_be_thought else ""
-    )
+    thought = ""
+    if finish == "length" and not calls:
+        thought = _all_thought_message(agent, request.agent, message, text, used)
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
@@ -120,17 +118,15 @@ def _refusal(message: Any, finish: object) -> str:
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 
-def _is_capped(request: Request, used: Used | None) -> bool:
-    """Whether a cut-off answer ended at our cap, not at the longest answer of the model."""
-    if request.cap is None or request.caps is None:
-        return False
-    most = request.caps.most
-    return most is None or request.cap < most or used is None or used.output < most
-
-
-def _cap_message(request: Request) -> str:
-    start = f"{CUT_OFF} {plural(request.cap or 0, 'token', ',')}, the longest that "
-    if request.caps is not None and request.cap == request.caps.usual:
+def _cap_message(request: Request, used: Used | None) -> str:
+    """Where a cut-off answer ended at our cap; empty if at the longest answer of the model."""
+    cap, caps = request.cap, request.caps
+    if cap is None or caps is None:
+        return ""
+    if caps.most is not None and used is not None and caps.most <= min(cap, used.output):
+        return ""
+    start = f"{CUT_OFF} {plural(cap, 'token', ',')}, the longest that "
+    if cap == caps.usual:
         return start + "is asked for where a limit is set and `params:` has no `max_tokens`"
     return start + "the limits of the run left room for"
 
@@ -403,8 +399,7 @@ def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
         parts = _plain_list(getattr(message, name, None))
         if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
             yield name, sealed
-    own = getattr(message, "provider_specific_fields", None)
-    if isinstance(own, Mapping) and (details := _plain_list(own.get(DETAILS))):
+    if details := _plain_list(_own_fields(message).get(DETAILS)):
         yield DETAILS, details
     thought = getattr(message, PLAIN, None)
     if provider in WANT_PLAIN and isinstance(thought, str):
