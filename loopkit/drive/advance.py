@@ -19,7 +19,7 @@ from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.performers import work_of
+from loopkit.drive.states.performers import PERFORMERS
 from loopkit.engine.events import (
     Finished,
     InDoubt,
@@ -199,7 +199,7 @@ async def run_turn(active: ActiveRun) -> None:
             if plan.human is not None:
                 reason = f"`{name}` is active and has no work to do"
                 raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
-            doing = work_of(type(plan.state))
+            doing = PERFORMERS[type(plan.state)]
             if active.gate is None:
                 work = await doing(active, name, plan.state)
             else:

@@ -224,13 +224,6 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
     return with_findings(answer, findings)
 
 
-async def ask_all(
-    judges: Sequence[Judge], subject: JudgedArtifact, setting: Setting
-) -> list[Answer]:
-    """The answers of all judges, asked concurrently; raises LimitReached."""
-    return await _gather_answers(ask(judge, subject, setting) for judge in judges)
-
-
 async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
     """One judge's answer: its samples combined, with a second opinion if its rule wants one.
 
@@ -245,15 +238,15 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
         one = replace(judge, number=number)
         return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
 
-    samples = await _gather_answers(map(give_opinion, range(1, rule.samples + 1)))
+    samples = await gather_answers(map(give_opinion, range(1, rule.samples + 1)))
     answer = combine_samples(samples, rule.combine, levels)
     if rule.confirm is None or answer.verdict != "fail":
         return answer
     return confirm(answer, await give_opinion(rule.samples + 1), levels)
 
 
-async def _gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """All answers, asked for concurrently.
+async def gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    """All answers, asked for concurrently; raises LimitReached.
 
     If one raises, the others finish first: they are paid for.
     """
