@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from loopkit.agents.port import AgentError, Reply, Request
-from loopkit.engine.events import Role
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import CommandAgent, JsonReply
 from loopkit.language.section import INPUT_FILE
@@ -46,7 +45,8 @@ class CommandAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
-        with input_file(INPUT_FILE, request.input, self._template_names()) as own:
+        templates = [parse(text).names for _, text in self._definition.templates]
+        with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
             result = await self._run(request, own)
         try:
             self._refuse_errors(result)
@@ -54,7 +54,8 @@ class CommandAgentPort:
         except AgentError as error:
             error.cost_usd, error.tokens = self._spent(result.stdout)
             raise
-        is_too_long = _is_too_long(read.said, request.role)
+        # A part of a judge's messages that is left out could hold the verdict.
+        is_too_long = request.role == "judge" and sum(map(len, read.said)) > MAX_JUDGE_CHARS
         reply = read.replace(
             # For any other role, only the reply counts.
             said=() if is_too_long or request.role != "judge" else read.said,
@@ -68,7 +69,8 @@ class CommandAgentPort:
     async def _run(self, request: Request, own: Mapping[str, str]) -> CommandResult:
         names = {**request.names, **own, **self._definition.own_names}
         names |= {"prompt": request.prompt, "session": request.session or ""}
-        argv = [parse(element).render(names) for element in self._argv(request)]
+        resumed = self._definition.resume if request.session else ()
+        argv = [parse(part).render(names) for part in (*self._definition.command, *resumed)]
         with as_agent_errors():
             result = await run_command(
                 argv,
@@ -79,14 +81,6 @@ class CommandAgentPort:
             )
         stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
         return replace(result, stdout=stdout, stderr=stderr)
-
-    def _template_names(self) -> frozenset[str]:
-        """The names in all templates of the agent."""
-        return frozenset[str]().union(*(parse(t).names for _, t in self._definition.templates))
-
-    def _argv(self, request: Request) -> Sequence[str]:
-        resumed = self._definition.resume if request.session else ()
-        return (*self._definition.command, *resumed)
 
     def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:
         if self._definition.stdin is not None:
@@ -99,23 +93,19 @@ class CommandAgentPort:
             ending = ending_of(self._definition.errors, result)
         except PatternTimeout as error:
             raise AgentError("fatal", str(error)) from error
-        if ending is not None or result.exit_code != 0:
-            raise self._error(ending or Ending("fatal"), result)
-
-    def _error(self, ending: Ending, result: CommandResult) -> AgentError:
-        program = self._definition.command[0]
+        if ending is None and result.exit_code == 0:
+            return
+        ending = ending or Ending("fatal")
         said = _tail(result.stderr) or _tail(result.stdout)
-        message = f"`{program}` ended with exit code {result.exit_code}" + (
-            f": {said}" if said else ""
-        )
-        return AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
+        message = f"`{self._definition.command[0]}` ended with exit code {result.exit_code}"
+        message += f": {said}" if said else ""
+        raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
 
     def _spent(self, stdout: str) -> tuple[float | None, int]:
         """The cost and the tokens of a failed run: as it reports them, or else at its price."""
-        is_reported = self._definition.reply == "stream_json"
-        cost_usd, tokens = (
-            _reported(result_of(list(events_of(stdout)))) if is_reported else (None, 0)
-        )
+        cost_usd, tokens = None, 0
+        if self._definition.reply == "stream_json":
+            cost_usd, tokens = _reported(result_of(list(events_of(stdout))))
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
     def _read(self, stdout: str) -> Reply:
@@ -168,14 +158,6 @@ def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
     """The cost and the tokens that the last line of a transcript reports."""
     usage = result.get("usage")
     return _cost(result.get("total_cost_usd")), _tokens(usage if isinstance(usage, dict) else {})
-
-
-def _is_too_long(said: tuple[str, ...], role: Role) -> bool:
-    """Whether the messages of a judge are too long to search for a verdict.
-
-    They count as cut off: a part that is left out could hold the verdict.
-    """
-    return role == "judge" and sum(map(len, said)) > MAX_JUDGE_CHARS
 
 
 def _cost(value: object) -> float | None:

@@ -1,10 +1,7 @@
 """Players: who plays the agents, the commands and the person of a run, prepared once.
 
-The agents of a machine, by name: a scenario, a function, a program or a model plays each.
-
-Function agents: functions of the program that uses loopkit as a library.
-
-Refusals: why a machine can't be started with its players, or with those of its children.
+A scenario, a function, a program or a model plays an agent. A machine whose calls would be
+unexpected, or whose limits could not be kept, is refused before it starts.
 """
 
 from __future__ import annotations
@@ -74,12 +71,13 @@ def players_of(
     """The players of a run: a scenario, or else functions, programs, models and a person."""
     sleep = clock.sleep if scenario else asyncio.sleep
     agents = assign_agents(machine, scenario, functions, sleep)
+    asks_model = any(isinstance(port, ModelAgentPort) for port in agents.values())
     return Players(
         agents=agents,
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
         scenario=scenario,
-        calls_models=can_call_models(agents) or (not scenario and _asks_below(machine, functions)),
+        calls_models=asks_model or (not scenario and _asks_below(machine, functions)),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),
     )
@@ -133,11 +131,6 @@ def assign_agents(
         else:
             ports[name] = PORTS[agent.kind](agent)
     return ports
-
-
-def can_call_models(ports: Mapping[str, AgentPort]) -> bool:
-    """Whether a run can ask a real model."""
-    return any(isinstance(port, ModelAgentPort) for port in ports.values())
 
 
 def with_models(

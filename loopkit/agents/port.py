@@ -1,9 +1,4 @@
-"""The port to agents: requests, replies, errors, and command results that a scenario prepares.
-
-The error of machines and runs that can't go on with what they were given.
-
-Outside agents: they can't be called; the run waits until their artifact is delivered.
-"""
+"""The port to agents: requests, replies, errors, and command results that a scenario prepares."""
 
 from __future__ import annotations
 

@@ -147,7 +147,10 @@ class ScriptedAgent:
     def _next(self, request: Request) -> Played:
         attempts, index = self._attempts(request)
         if index >= len(attempts):
-            raise Unprepared(self._missing_message(request, index, len(attempts)))
+            raise Unprepared(
+                f"the scenario has {plural(len(attempts), 'attempt')} for agent `{self._name}` "
+                f"at `{request.place}`, and attempt {index + 1} was asked for"
+            )
         calls = attempts[index]
         position = call_at(calls, request.call_index, request.lost_index)
         if position >= len(calls):
@@ -161,12 +164,6 @@ class ScriptedAgent:
         if isinstance(self._part, Mapping):
             return self._part.get(request.place, ()), request.place_index
         return self._part, request.task_index
-
-    def _missing_message(self, request: Request, index: int, known: int) -> str:
-        return (
-            f"the scenario has {plural(known, 'attempt')} for agent `{self._name}` "
-            f"at `{request.place}`, and attempt {index + 1} was asked for"
-        )
 
 
 def _failure(played: Played, fault: str) -> AgentError:

@@ -1,13 +1,4 @@
-"""The active run: its state, changed only by appending events.
-
-The line of a run: calls that wait, in order, until calls that hold room are settled.
-
-Occupied workspaces: runs of two processes never write into one folder at once.
-
-The gate of an `each` state: which of its children's states may work at the same time.
-
-The default surroundings of a run: the system's time, and nobody to ask.
-"""
+"""The active run, whose state only appended events change, and what it waits for or shares."""
 
 from __future__ import annotations
 
@@ -16,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -34,12 +26,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.retries import Breakers, CallFailed
 from loopkit.drive.servers import Servers
-from loopkit.drive.stored_runs import OpenQuestion, Stored
+from loopkit.drive.stored_runs import Stored, StoredRuns
 from loopkit.engine.changes import apply
 from loopkit.engine.events import ChildStarted, Event, Suspended
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
-from loopkit.engine.records import Usage, encode
+from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import MessageWaits
@@ -54,6 +46,10 @@ if TYPE_CHECKING:
 
 _path = lru_cache(maxsize=64)(Path)
 """Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
+FOLDER = "workspaces"
+_LONGEST_ID = 1_000
+_LET_GO_S = 2.0
+"""How long a workspace may stay locked after its process is gone."""
 
 
 class Clock(Protocol):
@@ -68,7 +64,16 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+class RealClock:
+    """The system's time."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
+
+
 Listener = Callable[[Stored], None]
+WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 Mark: TypeAlias = tuple[RunState, int]
 """A state, and how many events had been staged then."""
 History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
@@ -104,44 +109,28 @@ class ChildrenStopped(Exception):
         self.suspended = suspended
 
 
-class ChildRuns(Protocol):
+class WorkspaceTaken(CallFailed):
+    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
+
+
+class ChildRuns(StoredRuns, ABC):
     """The runs of other machines that runs begin: their children."""
 
+    @abstractmethod
     async def ready(self, parent: ActiveRun, state: str) -> None:
         """Wait for what the children of a state need to call models, if they do."""
-        ...
 
+    @abstractmethod
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         """Begin or resume a child; returns the run to drive, or its state if it is over."""
-        ...
 
+    @abstractmethod
     async def drive(self, active: ActiveRun) -> RunState:
         """Advance a run, release it, and return the state in which it stopped."""
-        ...
 
-    async def commitment(self, run: str) -> Usage:
-        """The committed usage of a run and all its children; zero if the run has not begun."""
-        ...
-
-    async def commitment_of(self, state: RunState) -> Usage:
-        """The committed usage of a run in this state and of all its children."""
-        ...
-
-    async def usage_of(self, state: RunState) -> Usage:
-        """The usage of a run and of its open children, which it does not count yet."""
-        ...
-
-    async def lost_time(self, state: RunState) -> float:
-        """The seconds in which open children of a run worked and which it has not counted."""
-        ...
-
-    async def questions(self, run: str) -> list[OpenQuestion]:
-        """The open questions of a run and its children, in the order of their lists."""
-        ...
-
+    @abstractmethod
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         """Cancel a child and its own children; returns its state, or None if it has not begun."""
-        ...
 
 
 class Alarm(Protocol):
@@ -239,6 +228,25 @@ class Occupancy:
                 os.close(self._locks.pop(workspace))
 
 
+def _lock(state: Path, workspace: Path, run: str) -> int:
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
+        os.close(descriptor)
+        raise WorkspaceTaken(
+            "transient",
+            f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
+            "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    return descriptor
+
+
 class Gate:
     """Lets in one of the `serial` states at a time, and no other state beside an `alone` one."""
 
@@ -318,6 +326,8 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
+    _stops: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with it, for whoever waits."""
     line: Line = field(default_factory=Line)
     """The calls of this run that are in flight or wait for room."""
     contents: Contents = field(default_factory=Contents)
@@ -334,9 +344,8 @@ class ActiveRun:
     """By workspace: the trees of its ancestors, in which it works too."""
     gate: Gate | None = None
     """Decides which of its states and its siblings' states may work at the same time."""
-    _stops: asyncio.Event | None = None
-    """Set when the run is asked to stop, from the first pause on."""
-    _isolating: asyncio.Lock | None = None
+    isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a tree of the run's own is made."""
     keeps_texts: bool = True
     """Whether its journal keeps records as texts."""
     _staged: list[Event] = field(default_factory=list)
@@ -350,12 +359,6 @@ class ActiveRun:
         return _path(self.state.folder)
 
     @property
-    def isolating(self) -> asyncio.Lock:
-        """The lock that is held while a tree of the run's own is made."""
-        self._isolating = self._isolating or asyncio.Lock()
-        return self._isolating
-
-    @property
     def limits(self) -> Mapping[str, Any]:
         """The limits in force: those of the machine, and those raised since."""
         raised = self.state.limits
@@ -364,13 +367,11 @@ class ActiveRun:
     def stop(self) -> None:
         """Stop after the current step, or at once if the run only waits for its next try."""
         self.stopping = True
-        if self._stops is not None:
-            self._stops.set()
+        self._stops.set()
 
     async def wait_for_stop(self) -> None:
         """Wait until the run is asked to stop."""
         if not self.stopping:
-            self._stops = self._stops or asyncio.Event()
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
@@ -381,7 +382,6 @@ class ActiveRun:
         """Wait with nothing in flight; raises Stopped as soon as the run is asked to stop."""
         if self.stopping:
             raise Stopped
-        self._stops = self._stops or asyncio.Event()
         waits = {asyncio.ensure_future(wait()), asyncio.ensure_future(self._stops.wait())}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -447,12 +447,9 @@ class ActiveRun:
             raise
         if self.listeners:
             for number, event in enumerate(batch, seq - len(batch) + 1):
-                self.tell_listeners(Stored(number, self.claim.epoch, at, event))
-
-    def tell_listeners(self, stored: Stored) -> None:
-        """Pass an event that is durable to all listeners."""
-        for listen in self.listeners:
-            listen(stored)
+                stored = Stored(number, self.claim.epoch, at, event)
+                for listen in self.listeners:
+                    listen(stored)
 
 
 def _as_texts(events: Iterable[Event]) -> list[str]:
@@ -468,45 +465,6 @@ def _as_texts(events: Iterable[Event]) -> list[str]:
             refuse_text(f"the record `{event.type}`", data.decode())
         written.append(data.decode())
     return written
-
-
-WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
-
-FOLDER = "workspaces"
-_LONGEST_ID = 1_000
-_LET_GO_S = 2.0
-"""How long a workspace may stay locked after its process is gone."""
-
-
-class WorkspaceTaken(CallFailed):
-    """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
-
-
-def _lock(state: Path, workspace: Path, run: str) -> int:
-    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
-        os.close(descriptor)
-        raise WorkspaceTaken(
-            "transient",
-            f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
-            "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
-        ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
-    return descriptor
-
-
-class RealClock:
-    """The system's time."""
-
-    now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
-    sleep = staticmethod(asyncio.sleep)
 
 
 class NobodyThere:

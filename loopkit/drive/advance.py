@@ -1,10 +1,8 @@
 """`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
-`advance` goes on until the run is over, waits for a person, is suspended, or
-is asked to stop. Each turn is one completed piece of work, one macrostep of
-the engine and one durable append.
-
-The end of a run with trees of its own: a success is merged, a failure is left where it is.
+It goes on until the run is over, waits for a person, is suspended, or is asked to stop. Each turn
+is one completed piece of work, one macrostep of the engine and one durable append. At the end, the
+run's own trees are merged after a success, and left where they are after a failure.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.performers import work_of
+from loopkit.drive.states.performers import PERFORMERS
 from loopkit.engine.events import (
     Finished,
     InDoubt,
@@ -79,7 +77,7 @@ async def advance(active: ActiveRun) -> None:
 
 async def _advance(active: ActiveRun) -> None:
     if not active.state.state and not await _begin(active):
-        return None
+        return
     # An append of nothing would store what is staged: a commit more for each new run.
     if active.state.open_calls and (found := doubts(active.program.machine, active.state)):
         await active.append(*found)
@@ -89,23 +87,28 @@ async def _advance(active: ActiveRun) -> None:
             await consume(active)
             looked_at = active.clock.monotonic()
         if active.stopping:
-            return await interrupt(active)
+            await interrupt(active)
+            return
         if active.state.status == "waiting" and not await take_answer(active):
-            return None
+            return
         if active.state.isolated and not may_end(active):
-            return None
+            return
         if active.state.doubts:
             await answers.ask_about_doubt(active)
         if active.state.status == "running":
             await run_turn(active)
-    return None
 
 
 async def _begin(active: ActiveRun) -> bool:
     """Enter the initial state; False if the run stopped before."""
     if active.program.has_baselines and not await _take_baselines(active):
         return False
-    before, step = active.mark(), first_macrostep(active)
+    before = active.mark()
+    try:
+        step = active.engine.begin(active.state, active.clock.now())
+    except TemplateError as error:
+        work = _work_with_template_error(active, error)
+        step = suspend(active.state, work.replace(state=active.program.machine.start))
     active.take(step)
     if not step.begins_call:
         await store(active, before, ())
@@ -184,7 +187,7 @@ async def run_turn(active: ActiveRun) -> None:
     name = active.state.state
     plan = active.engine.plans[name]
     if plan.final is not None:
-        await end(active, name, plan.final)
+        await end(active, plan.final)
         return
     work: Worked | Kept | None
     try:
@@ -196,7 +199,7 @@ async def run_turn(active: ActiveRun) -> None:
             if plan.human is not None:
                 reason = f"`{name}` is active and has no work to do"
                 raise CallFailed("fatal", reason, remedy="restore the journal from a copy")
-            doing = work_of(type(plan.state))
+            doing = PERFORMERS[type(plan.state)]
             if active.gate is None:
                 work = await doing(active, name, plan.state)
             else:
@@ -277,15 +280,6 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     return step
 
 
-def first_macrostep(active: ActiveRun) -> Macrostep:
-    """The macrostep into the initial state, or a suspension before it."""
-    try:
-        return active.engine.begin(active.state, active.clock.now())
-    except TemplateError as error:
-        start = active.program.machine.start
-        return suspend(active.state, _work_with_template_error(active, error).replace(state=start))
-
-
 def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
     message = f"a template could not be filled in: {error}"
@@ -310,16 +304,14 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
 
 def _policy(machine: Machine, call: Intended) -> Policy:
     """The `on_in_doubt` of the callee's definition, else the default of its kind."""
-    called = _definition_of(machine, call)
+    called: State | Agent | Tool
+    if call.role == "run":
+        called = machine.states[call.state]
+    else:
+        agent, _, tool = call.agent.partition(".")
+        called = machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
-
-
-def _definition_of(machine: Machine, call: Intended) -> State | Agent | Tool:
-    if call.role == "run":
-        return machine.states[call.state]
-    agent, _, tool = call.agent.partition(".")
-    return machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
 
 
 async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
@@ -339,7 +331,7 @@ async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
     )
 
 
-async def end(active: ActiveRun, name: str, state: FinalState) -> None:
+async def end(active: ActiveRun, state: FinalState) -> None:
     """Merge or leave the trees, then finish the run; it is suspended if that fails."""
     run = active.state
     try:
@@ -347,12 +339,14 @@ async def end(active: ActiveRun, name: str, state: FinalState) -> None:
         ended = active.engine.finish(active.state)
     except MergeConflict as conflict:
         if run.isolate == "none":
-            await _suspend(active, name, conflict)
+            await _stop(active, _work_with_failure(active, conflict.failure))
             return
         # Its parent decides what becomes of it.
-        ended = _in_conflict(active, conflict)
+        ended, paths = Macrostep(run.copy()), conflict.paths
+        left = tuple(isolated.place for isolated in run.isolated.values())
+        ended.add(Finished(outcome=CONFLICT, success=False, conflicts=paths, left=left))
     except CallFailed as failed:
-        await _suspend(active, name, failed)
+        await _stop(active, _work_with_failure(active, failed.failure))
         return
     before = active.mark()
     active.take(ended)
@@ -363,19 +357,6 @@ def may_end(active: ActiveRun) -> bool:
     """Whether a run with trees of its own may end here, or has to let others merge first."""
     state = active.program.machine.states.get(active.state.state)
     return state is None or not state.succeeds or active.may_merge()
-
-
-async def _suspend(active: ActiveRun, name: str, failed: CallFailed) -> None:
-    work = Worked.with_failure(name, active.state.visit, failed.failure)
-    active.take(suspend(active.state, work))
-    await active.append()
-
-
-def _in_conflict(active: ActiveRun, conflict: MergeConflict) -> Macrostep:
-    step = Macrostep(active.state.copy())
-    left = tuple(isolated.place for isolated in active.state.isolated.values())
-    step.add(Finished(outcome=CONFLICT, success=False, conflicts=conflict.paths, left=left))
-    return step
 
 
 async def _merge_trees(active: ActiveRun, state: FinalState) -> None:

@@ -1,8 +1,6 @@
 """Questions to people, and their answers: of a human state, and about calls in doubt.
 
 An answer is checked by completing the work with it.
-
-The refusal of what a person answers, or somebody outside delivers.
 """
 
 from __future__ import annotations
@@ -39,6 +37,24 @@ MOST_SHOWN = 200
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
+
+
+class AnswerRefused(Exception):
+    """An answer that does not fit the question; the message says why and what would."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
+        super().__init__(message)
+        self.at = at
+
+
+class AnsweredTwice(AnswerRefused):
+    """The question before this one was given the same, so it may be meant for that one."""
+
+    def __init__(self, message: str, again: str) -> None:
+        """`again` says what to do if it is meant for this one: `answer the same`."""
+        super().__init__(message)
+        self.again = again
 
 
 async def take(active: ActiveRun, answer: HumanAnswer, to_all: bool) -> Sequence[Event]:
@@ -117,8 +133,8 @@ def consider_answer(
 
     Raises AnswerRefused.
     """
-    if answer.limits:
-        _refuse_limits(engine, run, answer.limits)
+    if answer.limits and (fault := _limits_fault(engine, run, answer.limits)):
+        raise AnswerRefused(fault, "limits")
     try:
         about = consider(engine.program.graph.origins, run.last_report, answer.origins)
     except NotReclassified as error:
@@ -128,24 +144,22 @@ def consider_answer(
     return about, ahead
 
 
-def _refuse_limits(engine: Engine, run: RunState, limits: Mapping[str, object]) -> None:
-    """Refuse everything but a raised revision total with which the run can't get stuck."""
+def _limits_fault(engine: Engine, run: RunState, limits: Mapping[str, object]) -> str:
+    """Why limits are anything but a raised revision total with which the run can't get stuck."""
     program, total = engine.program, limits.get(TOTAL_LIMIT)
     if others := sorted(limits.keys() - {TOTAL_LIMIT}):
         named = ", ".join(f"`limits.{name}`" for name in others)
-        message = f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {named}"
-        raise AnswerRefused(message, "limits")
+        return f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {named}"
     if TOTAL not in program.graph.caps:
-        message = f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised"
-        raise AnswerRefused(message, "limits")
+        return f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised"
     now = cap_of(program, run, TOTAL)
     if not isinstance(total, int) or total <= now:
-        message = f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
-        raise AnswerRefused(message, "limits")
+        return f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
     try:
         refuse_limits(program.machine, run, limits)
     except NotRunnable as error:
-        raise AnswerRefused(str(error), "limits") from error
+        return str(error)
+    return ""
 
 
 def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> None:
@@ -193,10 +207,10 @@ def _artifact_with_edit(
 
 def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:
     """The question of the active state under another definition, if it asks; raises NotRunnable."""
+    plan = engine.program.plans.get(run.state)
+    if plan is None or plan.human is None:
+        return ()
     try:
-        plan = engine.program.plans.get(run.state)
-        if plan is None or plan.human is None:
-            return ()
         return (engine.questions.question(run, plan.human, now),)
     except TemplateError as error:
         raise NotRunnable(
@@ -223,24 +237,6 @@ async def ask_about_doubt(active: ActiveRun) -> None:
             call=key,
         )
     )
-
-
-class AnswerRefused(Exception):
-    """An answer that does not fit the question; the message says why and what would."""
-
-    def __init__(self, message: str, at: str = "") -> None:
-        """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
-        super().__init__(message)
-        self.at = at
-
-
-class AnsweredTwice(AnswerRefused):
-    """The question before this one was given the same, so it may be meant for that one."""
-
-    def __init__(self, message: str, again: str) -> None:
-        """`again` says what to do if it is meant for this one: `answer the same`."""
-        super().__init__(message)
-        self.again = again
 
 
 def refuse_broken(given: Record, noun: str) -> None:

@@ -1,15 +1,8 @@
 """One call to an agent: reserved, intended, made, and its reply or failure appended.
 
 A call that an earlier process got an answer to is not made again; one that may have been made is in
-doubt, and its policy decides.
-
-Callees of a piece of work: the rung of an agent's models, then its fallbacks.
-
-Turns: which callee has the next try for a piece of work, given the tries before.
-
-Only the run's events count, so that a resumed run continues with the same callee.
-
-Deadlines: of calls, and of rules by the time that the run has left.
+doubt, and its policy decides. Which callee has the next try follows from the run's events alone, so
+that a resumed run goes on with the same one.
 """
 
 from __future__ import annotations
@@ -21,7 +14,6 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -48,13 +40,14 @@ from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storabl
 from loopkit.drive.retries import PROBE_S, CallFailed, TryFailed, has_try_left, seconds_to_next_try
 from loopkit.engine.events import Failed, Held, Intended, Replied, Role
 from loopkit.engine.records import RefusedCall, Usage
-from loopkit.engine.rounds import Round
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
 from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace
+
+T = TypeVar("T")
 
 
 class CallSeries(Value, frozen=True):
@@ -271,11 +264,10 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
     )
     if work.goes_on:
         intent = replace(intent, prompt="", goes_on=True)
-    return replace(intent, offered=_newly_offered(run, work.digests)) if work.digests else intent
-
-
-def _newly_offered(run: RunState, digests: Mapping[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in digests.items() if name not in run.offered}
+    if work.digests:
+        new = {name: digest for name, digest in work.digests.items() if name not in run.offered}
+        intent = replace(intent, offered=new)
+    return intent
 
 
 def number_call(run: RunState, work: CallSeries, task: Task | None, request: Request) -> None:
@@ -365,14 +357,9 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
         return agent.model[0]
     if agent.climb == "revision":
         return agent.model_after(active.state.revised.get(author, 0))
-    most = agent.rung * (len(agent.model) - 1)
-    return agent.model_after(sum(1 for _ in islice(_stalls(active, author), most)))
-
-
-def _stalls(active: ActiveRun, author: str) -> Iterator[Round]:
-    """The rounds in which the author made no progress."""
-    rounds = reversed(active.state.rounds)
-    return (r for r in rounds if r.report.stalled and r.judged.author == author)
+    most, rounds = agent.rung * (len(agent.model) - 1), reversed(active.state.rounds)
+    stalls = (r for r in rounds if r.report.stalled and r.judged.author == author)
+    return agent.model_after(sum(1 for _ in islice(stalls, most)))
 
 
 async def take_turn(
@@ -400,7 +387,9 @@ async def take_turn(
     if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
-    if is_last or not _may_help(known):
+    failed = known.failed
+    may_help = failed is None or failed.error_class == "transient" or failed.unavailable
+    if is_last or not may_help:
         raise nobody_left(known, callees, passed)
     return index + 1
 
@@ -415,12 +404,6 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
     until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
     is_awaited = failed is not None and failed.retry_at is not None
     return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
-
-
-def _may_help(task: Task) -> bool:
-    """Whether another callee may answer after the last one failed."""
-    failed = task.failed
-    return failed is None or failed.error_class == "transient" or failed.unavailable
 
 
 def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
@@ -460,9 +443,6 @@ def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
 
 
-T = TypeVar("T")
-
-
 def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
     """The result of rules, which are cancelled when the time is over; raises LimitReached.
 
@@ -486,14 +466,15 @@ async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s
     try:
         async with deadline:
             judged = await judging
-    except TimeoutError as error:
+    except TimeoutError:
         if not deadline.expired():
             raise
-        raise _time_limit_reached(active, active.clock.monotonic() - started) from error
     spent_s = active.clock.monotonic() - started
-    if spent_s >= left_s:
-        raise _time_limit_reached(active, spent_s)
-    return judged
+    if not deadline.expired() and spent_s < left_s:
+        return judged
+    reached = out_of_time(active, spent_s)
+    reached.time_s = spent_s
+    raise reached
 
 
 class Begun(Value, Generic[T], frozen=True):
@@ -531,9 +512,3 @@ def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[An
         except StopIteration as ended:
             answer: T = ended.value
             return answer
-
-
-def _time_limit_reached(active: ActiveRun, spent_s: float) -> LimitReached:
-    reached = out_of_time(active, spent_s)
-    reached.time_s = spent_s
-    return reached

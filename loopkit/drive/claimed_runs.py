@@ -1,6 +1,6 @@
 """Claimed runs: those that this process begins or resumes, with their players.
 
-A validator run by itself: a machine of two states around it, driven by the code of any run.
+A validator run by itself is one of them: a machine of two states around it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from loopkit.agents.players import Functions, Players, players_of
 from loopkit.agents.port import Person
 from loopkit.drive.active import (
     ActiveRun,
+    ChildRuns,
     Clock,
     Listener,
     NobodyThere,
@@ -30,7 +31,7 @@ from loopkit.drive.judging.commands import answer_without_rules
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import Breakers
-from loopkit.drive.stored_runs import Stored, StoredRuns, open_children
+from loopkit.drive.stored_runs import Stored, open_children
 from loopkit.engine.events import Cancelled, ChildStarted, Replied, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.macrostep import Engine
@@ -53,7 +54,7 @@ from loopkit.scenario.cases import Scenario
 from loopkit.text.run_ids import is_child
 
 
-class ClaimedRuns(StoredRuns):
+class ClaimedRuns(ChildRuns):
     """The runs of one journal, to be driven."""
 
     def __init__(
@@ -119,14 +120,12 @@ class ClaimedRuns(StoredRuns):
         return active
 
     async def ready(self, parent: ActiveRun, state: str) -> None:
-        """Wait for what the children of a state need to call models, if they do."""
         if parent.scenario is None:
             child = parent.program.children[state]
             if self._players(child.machine, child.digest, None).calls_models:
                 await client.ready()
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        """Begin or resume a child; returns the run to drive, or its state if it is over."""
         child = await self._child(parent, started)
         if isinstance(child, ActiveRun):
             child.trees_above = await _trees_for_children(parent)
@@ -165,7 +164,6 @@ class ClaimedRuns(StoredRuns):
         return active
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
-        """Cancel a child and its own children; returns its state, or None if it has not begun."""
         if not await self.journal.has(run):
             return None
         state = await self.state_of(run)
@@ -184,7 +182,6 @@ class ClaimedRuns(StoredRuns):
             await self.cancel_child(child.started.child, reason)
 
     async def drive(self, active: ActiveRun) -> RunState:
-        """Advance a run, release it, and return the state in which it stopped."""
         try:
             await advance(active)
         finally:

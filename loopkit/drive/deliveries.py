@@ -17,6 +17,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused, refuse_broken
 from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.isolation import (
+    counterpart,
     files_reader,
     read_written,
     watch_folder,
@@ -143,11 +144,8 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
             path = resolve_inside(Path(wanted.workspace), wanted.path)
             return was_written_since(path, FileMark.of_text(wanted.before))
         captured = run.captured[run.open_calls[wanted.call].task]
-        place, origin = Path(captured.place), None
-        for own in run.isolated.values():
-            if place.is_relative_to(own.place):
-                origin = Path(own.source) / place.relative_to(own.place)
-        tree = read_tree(place, origin)
+        place, own = Path(captured.place), run.isolated.values()
+        tree = read_tree(place, counterpart(place, ((one.place, one.source) for one in own)))
     except (KeyError, OutsideWorkspace, TooLarge, OSError):
         return True
     return (tree.digest, tree.times) != (captured.tree, captured.times)

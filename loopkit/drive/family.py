@@ -1,12 +1,6 @@
 """Families: a run, and the runs of other machines that one of its states has begun.
 
-Re-entry of an `each` state: which items keep their results, and the feedback for the others.
-
-Results of children: the entry of each in the artifact of the state that began them.
-
-The schedule of an `each` state: which items can begin now, and which never can.
-
-Children that stopped before their end: why their parent stops with them.
+A state that is entered again keeps the results that no finding names.
 """
 
 from __future__ import annotations
@@ -108,14 +102,16 @@ class Family:
             raise Stopped(self.time_s)
         if self._account.reached is not None:
             reached = self._account.reached.as_own
-            if self._goes_on_at_a_limit:
+            goes_on = self._active.program.graph.on(self._name, "limit")
+            if goes_on and not self._active.state.then_used:
                 await self._cancel(str(reached))
             reached.time_s = self.time_s
             raise reached
         if self._is_halted:
             await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
         if self._stopped:
-            raise ChildrenStopped(self._suspension())
+            stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+            raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
         return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
 
     def _require_time(self) -> None:
@@ -162,11 +158,6 @@ class Family:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
 
-    @property
-    def _goes_on_at_a_limit(self) -> bool:
-        state = self._active.state
-        return not state.then_used and bool(self._active.program.graph.on(self._name, "limit"))
-
     def _without_run(self, key: str) -> Result:
         on, became = self._schedule.blocked[key]
         return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
@@ -189,7 +180,7 @@ class Family:
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 self._collect()
-                if self._must_stop():
+                if self._active.stopping or self._account.reached is not None:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
@@ -228,9 +219,6 @@ class Family:
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
             task.result()
-
-    def _must_stop(self) -> bool:
-        return self._active.stopping or self._account.reached is not None
 
     async def _is_to_be_cancelled(self) -> bool:
         """Whether somebody has asked for the end of this run."""
@@ -327,12 +315,6 @@ class Family:
         if ended.result["outcome"] in self._stop_on:
             self._halt()
         await self._active.append()
-
-    # -- what stopped ----------------------------------------------------------------------
-
-    def _suspension(self) -> Suspended:
-        stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
-        return suspension(self._name, stopped, self._account.take_time())
 
 
 @dataclass(frozen=True)

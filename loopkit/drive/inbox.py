@@ -70,10 +70,9 @@ class Kind(NamedTuple):
 
 ANSWER = Kind("answer", "question", "answer", answers.step_of_answer, answers.take)
 DELIVERY = Kind(
-    *("delivery", "request", "deliver", deliveries.judge, deliveries.take),
-    as_stored=deliveries.without_secrets,
-    may_differ=deliveries.may_differ,
-)
+    "delivery", "request", "deliver", deliveries.judge, deliveries.take,
+    deliveries.without_secrets, deliveries.may_differ,
+)  # fmt: skip
 KINDS: Mapping[type[AnyAnswer], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
 
 
@@ -117,7 +116,8 @@ async def post(
     given = kind.as_stored(given, run.engine.program.machine)
     by_question, by_state = given_before(run.history)
     if named in by_question and (question is None or named != question.question):
-        _refuse_another(kind, state, named, by_question[named], given)
+        if not is_same(by_question[named], given):
+            raise _late(kind, state, named, by_question[named])
         return False
     lately = by_state.values() if named is None and state.status != "waiting" else ()
     if await _is_repeated(kind, state, lately, given):
@@ -137,8 +137,8 @@ async def post(
     content: dict[str, Any] = {kind.name: given}
     posted = Posting(question=question.question, to_all=to_all, **content)
     first = await _post(run, kind.name, posted, now)
-    if first is not None:
-        _refuse_another(kind, state, question.question, first.given, given)
+    if first is not None and not is_same(first.given, given):
+        raise _late(kind, state, question.question, first.given)
     return first is None
 
 
@@ -148,14 +148,6 @@ async def _is_repeated(
     """Whether the same was given before, as far as that can be known."""
     same = any(is_same(one, given) for one in before)
     return same and not await asyncio.to_thread(kind.may_differ, state, given)
-
-
-def _refuse_another(
-    kind: Kind, state: RunState, question: str, before: AnyAnswer, given: AnyAnswer
-) -> None:
-    """Raise AnswerRefused if a question that is over was given another one."""
-    if not is_same(before, given):
-        raise _late(kind, state, question, before)
 
 
 def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[str, AnyAnswer]]:

@@ -1,8 +1,7 @@
-"""Trees of a run's own: made before its first work there, merged when it succeeds, else left.
+"""The files of a state: its workspace or a tree of the run's own, and its output there.
 
-Folders that are artifacts: kept before and after each attempt, and the difference as text.
-
-The files of a state: its workspace, its output file, the environment of its commands.
+A tree is made before the first work in it, merged when the run succeeds, and else left. An output
+is kept as it was before each attempt, so that only what the attempt wrote counts.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -58,6 +57,8 @@ from loopkit.text import plural
 
 MOST_NAMED = 20
 """Files that a conflict names."""
+_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
+_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 LOOK_AGAIN_S = 0.02
 """How often a run that waits to merge tries the lock."""
 
@@ -94,18 +95,21 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
 
 def in_tree_above(active: ActiveRun, folder: Path) -> Path:
     """A folder, or its counterpart in the tree in which an ancestor of this run works."""
-    for source, place in active.trees_above.items():
-        if folder.is_relative_to(source):
-            return Path(place) / folder.relative_to(source)
-    return folder
+    return counterpart(folder, active.trees_above.items()) or folder
 
 
 def origin_of(active: ActiveRun, folder: Path) -> Path | None:
     """The folder of the workspace that a folder in a tree of the run's own is a copy of."""
     own = {each.source: each.place for each in active.state.isolated.values()}
-    for source, place in {**active.trees_above, **own}.items():
-        if folder.is_relative_to(place):
-            return Path(source) / folder.relative_to(place)
+    trees = {**active.trees_above, **own}.items()
+    return counterpart(folder, ((place, source) for source, place in trees))
+
+
+def counterpart(folder: Path, trees: Iterable[tuple[str, str]]) -> Path | None:
+    """The place of a folder in the second of a pair of trees, if it is in the first."""
+    for first, second in trees:
+        if folder.is_relative_to(first):
+            return Path(second) / folder.relative_to(first)
     return None
 
 
@@ -141,17 +145,21 @@ def trees_of(active: ActiveRun) -> Path:
     return _trees(active) / active.state.run
 
 
-async def _keep_tree(active: ActiveRun, folder: Path, origin: Path | None = None) -> Tree:
-    """The files of a folder as they are now; raises CallFailed."""
+async def _keep_tree(
+    active: ActiveRun, folder: Path, origin: Path | None = None, output: str | None = None
+) -> Tree:
+    """The files of a folder as they are now; raises CallFailed.
+
+    `output` is the relative path of the folder, if it is an output and not a whole workspace.
+    """
+    named = repr(str(folder)) if output is None else f"folder {output!r}"
     try:
         return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
     except TooLarge as error:
-        most = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
-        remedy = "name a smaller workspace, or let git ignore what is not part of the work"
-        raise CallFailed("fatal", f"{str(folder)!r} has {most}; {remedy}") from error
+        remedy = _SMALLER if output is not None else _SMALLER.replace("folder", "workspace")
+        raise CallFailed("fatal", f"{named} has {_MOST}; {remedy}") from error
     except OSError as error:
-        message = f"{str(folder)!r} can't be read: {error}; make it readable"
-        raise CallFailed("fatal", message) from error
+        raise CallFailed("fatal", f"{named} can't be read: {error}; make it readable") from error
 
 
 async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
@@ -238,8 +246,6 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
-_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 MOST_CHANGED = 1_000
 """Paths of changed files that are kept with an artifact."""
 
@@ -254,7 +260,10 @@ async def watch_folder(
     """
     origin, before = origin_of(active, place), active.state.captured.get(task)
     if before is None or not before.tree or before.place != str(place):
-        before = await _capture(active, place, relative, artifact, task)
+        # Contents are only kept for a run that is stored.
+        await active.append()
+        tree = await _keep_tree(active, place, origin, relative)
+        before = _capture(active, task, artifact, place, tree.times, tree.digest)
 
     async def read() -> Written:
         try:
@@ -270,28 +279,17 @@ async def watch_folder(
     return read
 
 
-async def _capture(
-    active: ActiveRun, place: Path, relative: str, artifact: str, task: str
+def _capture(
+    active: ActiveRun, task: str, artifact: str, place: Path, times: str, tree: str = ""
 ) -> Captured:
-    """Store the folder as it is, before the work begins."""
-    origin = origin_of(active, place)
-    # Contents are only kept for a run that is stored.
-    await active.append()
-    try:
-        tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
-    except TooLarge as error:
-        message = f"folder {relative!r} has {_MOST}; {_SMALLER}"
-        raise CallFailed("fatal", message) from error
-    except OSError as error:
-        message = f"folder {relative!r} can't be read: {error}; make it readable"
-        raise CallFailed("fatal", message) from error
+    """Stage what the output of a task was before the work began."""
     captured = Captured(
         task=task,
         state=active.state.state,
         artifact=artifact,
         place=str(place),
-        tree=tree.digest,
-        times=tree.times,
+        tree=tree,
+        times=times,
     )
     active.stage(captured)
     return captured
@@ -362,11 +360,9 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
-    try:
+    with _as_failed_call():
         known = active.folder if relative == "." else resolve_inside(active.folder, relative)
         folder = prepare(in_tree_above(active, known))
-    except (OutsideWorkspace, UnusableWorkspace) as error:
-        raise CallFailed("fatal", str(error)) from error
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
@@ -380,7 +376,8 @@ async def watch_output(
     """A function that reads the output file or folder if the work has changed it."""
     if output.folder is not None:
         relative = render(active.program, active.state, output.folder).strip()
-        place = _inside(folder, relative)
+        with _as_failed_call():
+            place = prepare(resolve_inside(folder, relative))
         return await watch_folder(active, place, relative, output.name, task)
     if output.file is None:
         return None
@@ -393,28 +390,20 @@ async def watch_output(
     return read
 
 
-def _inside(folder: Path, relative: str) -> Path:
-    """A folder of the workspace, made if it is missing."""
+@contextmanager
+def _as_failed_call() -> Iterator[None]:
+    """Raise CallFailed for a path that leads out of the workspace, or can't be used as a folder."""
     try:
-        return prepare(_resolve(folder, relative))
-    except UnusableWorkspace as error:
-        raise CallFailed("fatal", str(error)) from error
-
-
-def _resolve(folder: Path, relative: str) -> Path:
-    try:
-        return resolve_inside(folder, relative)
-    except OutsideWorkspace as error:
+        yield
+    except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
 
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
-    path = _resolve(folder, relative)
-    try:
+    with _as_failed_call():
+        path = resolve_inside(folder, relative)
         prepare(path.parent)
-    except UnusableWorkspace as error:
-        raise CallFailed("fatal", str(error)) from error
     return path
 
 
@@ -422,12 +411,10 @@ async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
 ) -> FileMark:
     """The mark of an output file before the work began, also after tries that were lost."""
-    place, known = str(folder / relative), active.state.captured.get(task)
-    if known is None or known.tree or known.place != place:
+    place, known = folder / relative, active.state.captured.get(task)
+    if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
-        state, times = active.state.state, before.to_text()
-        known = Captured(task=task, state=state, artifact=artifact, place=place, times=times)
-        active.stage(known)
+        known = _capture(active, task, artifact, place, before.to_text())
     return FileMark.of_text(known.times)
 
 
@@ -449,8 +436,9 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     """
     written = None
     if output.file is not None:
-        written = _resolve(folder, render(active.program, active.state, output.file).strip())
-
+        relative = render(active.program, active.state, output.file).strip()
+        with _as_failed_call():
+            written = resolve_inside(folder, relative)
     origin = origin_of(active, folder)
 
     async def read() -> str:

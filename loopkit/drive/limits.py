@@ -1,12 +1,7 @@
-"""Limits and reservations: refuses a call whose maximum does not fit into what is left.
+"""Limits: a call is refused if its maximum does not fit into what is left.
 
-Accounts: what several runs may spend together.
-
-Sizes of prompts: how much a call sends, part by part.
-
-Room for a call in the limits: now, after other calls are settled, or for a shorter answer.
-
-Size limits: how much of a text from outside is kept, so that it can be stored and printed.
+An account holds for several runs together. What comes from outside is limited too: a text is kept
+only as far as it can be stored and printed.
 """
 
 from __future__ import annotations
@@ -122,8 +117,12 @@ def may_fit(
     limits: Mapping[str, Any], run: RunState, in_flight: Collection[str], most: Usage
 ) -> bool:
     """Whether a call that does not fit now can, once the calls in flight are settled."""
+    return _has_room(limits, least_usage(run, in_flight), most)
+
+
+def _has_room(limits: Mapping[str, Any], used: Usage, most: Usage) -> bool:
     try:
-        room_for(limits, least_usage(run, in_flight), most)
+        room_for(limits, used, most)
     except LimitReached:
         return False
     return True
@@ -156,19 +155,12 @@ def time_left(limits: Mapping[str, Any], committed: Usage) -> float | None:
 
 def option_to_raise(reached: LimitReached) -> tuple[str, str]:
     """The option that raises a limit, so that the next call fits."""
-    enough = _sufficient_limit(reached)
-    if reached.name == "cost_usd":
-        return "--max-cost", enough
-    amount = f"{enough}s" if reached.name == "time" else enough
-    return "--set", f"limits.{reached.name}={amount}"
-
-
-def _sufficient_limit(reached: LimitReached) -> str:
-    """A new limit in which the next call fits: twice the old one, or more."""
+    # Twice the old limit, or more.
     needed = max(2 * reached.limit, reached.spent + (reached.asked or 0.0))
-    if reached.name != "cost_usd":
-        return str(max(ceil(needed), 1))
-    return f"{max(ceil(needed * 100), 1) / 100:.2f}"
+    if reached.name == "cost_usd":
+        return "--max-cost", f"{max(ceil(needed * 100), 1) / 100:.2f}"
+    unit = "s" if reached.name == "time" else ""
+    return "--set", f"limits.{reached.name}={max(ceil(needed), 1)}{unit}"
 
 
 def _amount(name: str, number: float) -> str:
@@ -285,18 +277,14 @@ class Account:
             here = room_for(self.limits, self._with_driven(committed), reserved)
         except LimitReached as reached:
             raise SharedLimitReached(self, reached) from reached
-        return min((each for each in (left, here) if each is not None), default=None)
+        return _smaller(left, here)
 
     def may_have_room(self, most: Usage) -> bool:
         """Whether a call can fit once the calls in flight, of all driven runs, are settled."""
         if self._within is not None and not self._within.may_have_room(most):
             return False
         least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]
-        try:
-            room_for(self.limits, self._with_driven(least), most)
-        except LimitReached:
-            return False
-        return True
+        return _has_room(self.limits, self._with_driven(least), most)
 
     @property
     def is_calling(self) -> bool:
@@ -370,7 +358,7 @@ def size_of(request: Request, *, goes_on: bool) -> PromptSize:
         system=system,
         turns=max(0, _message_chars(request.messages) - system - prompt),
         prompt=prompt,
-        schemas=described + sum(map(_schema_chars, schemas)),
+        schemas=described + sum(len(json.dumps(each, ensure_ascii=False)) for each in schemas),
     )
 
 
@@ -379,10 +367,6 @@ def _message_chars(messages: Iterable[Message]) -> int:
         len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
         for message in messages
     )
-
-
-def _schema_chars(schema: Mapping[str, Any]) -> int:
-    return len(json.dumps(schema, ensure_ascii=False))
 
 
 Quote = Callable[[Request], Usage]
@@ -416,10 +400,8 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         least = reserved if caps is None else _with_cap(quote, request, caps.least)
         if _may_have_room(active, least):
             return None
-        if (
-            caps is not None
-            and (room := _room_for_shorter(active, quote, request, caps)) is not None
-        ):
+        room = None if caps is None else _room_for_shorter(active, quote, request, caps)
+        if room is not None:
             return room
         reached.reserved = reserved
         if isinstance(reached, SharedLimitReached):
@@ -448,11 +430,9 @@ def seconds_left(active: ActiveRun) -> float | None:
     """
     limits = active.limits
     left_s = time_left(limits, active.state.committed) if "time" in limits else None
-    return (
-        left_s
-        if active.account is None
-        else _smaller(left_s, _room_in_account(active.account, Usage()))
-    )
+    if active.account is None:
+        return left_s
+    return _smaller(left_s, _room_in_account(active.account))
 
 
 def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
@@ -463,16 +443,16 @@ def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
     spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
     if active.account is not None and (limit is None or spent < limit):
         try:
-            _room_in_account(active.account, Usage())
+            _room_in_account(active.account)
         except LimitReached as reached:
             return reached
     return LimitReached("time", spent if limit is None else limit, spent)
 
 
-def _room_in_account(account: Account, reserved: Usage) -> float | None:
-    """The result of `require_room`; a refusal stops all runs that share the limit."""
+def _room_in_account(account: Account) -> float | None:
+    """The seconds of work that are left; a refusal stops all runs that share the limit."""
     try:
-        return account.require_room(reserved)
+        return account.require_room(Usage())
     except SharedLimitReached as reached:
         reached.account.reached = reached
         raise

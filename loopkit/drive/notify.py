@@ -26,7 +26,9 @@ async def notify(active: ActiveRun) -> str:
     result of the notifier does not affect the run.
     """
     fault = await active.alarm.fault() if active.alarm is not None else ""
-    if not (active.notify and _has_stopped(active.state)) or _asks_same_question(active):
+    question = active.state.question
+    asks_same = question is not None and question.question == active.asked_before
+    if asks_same or not (active.notify and _has_stopped(active.state)):
         return fault
     run = active.state.run
     asked = await active.children.questions(run) if active.state.waits_for_children else ()
@@ -96,11 +98,6 @@ def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str,
         "error": state.suspended.message if state.suspended else "",
         "usage": state.usage.plain(),
     }
-
-
-def _asks_same_question(active: ActiveRun) -> bool:
-    question = active.state.question
-    return question is not None and question.question == active.asked_before
 
 
 def _has_stopped(state: RunState) -> bool:

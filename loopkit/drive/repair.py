@@ -1,20 +1,7 @@
-"""What a resume changes: a machine file, models, prices, options; and the new definition.
+"""A resume with another definition: what changes, and whether what the run has done fits into it.
 
-Fitting what a run has done into another definition, or everything that does not fit there.
-
-Edges of two definitions: which of them are the same, and what a route has spent by them.
-
-Judges of a state in two definitions: the judge that each answer belongs to now.
-
-Places in a machine file of what a run has taken and spent, and an edge in words.
-
-Facts that guards read of states whose earlier work left something else.
-
-Baselines that another definition wants, and that can't be taken any more.
-
-Limits and caps of a run below what it has used already.
-
-What a run refuses: going on when it is over, limits that are too low, a child's own end.
+Everything that does not fit is reported at once. Also refused are limits below what is used, and
+to go on with a run that is over.
 """
 
 from __future__ import annotations
@@ -104,6 +91,10 @@ class Mend:
         return Definition(machine, with_definition(resolved, machine), source)
 
 
+AS_IT_IS = Mend()
+"""Nothing is to change."""
+
+
 def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
     """The event with which a run goes on with a definition; raises ProblemsFound.
 
@@ -123,10 +114,6 @@ class Misfit:
     """Where in the other definition."""
     message: str
     help: str = ""
-
-
-AS_IT_IS = Mend()
-"""Nothing is to change."""
 
 
 class NotFitting(Exception):
@@ -273,15 +260,54 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _facts(fitting: Fitting) -> Iterator[Misfit]:
-    for path, name, owner, why in unknown_facts(fitting.run, fitting.graphs[1]):
-        message = f"the guard reads `{name}`, and `{owner}` left {why} in this run"
-        yield Misfit(path, message, f"read it only in `{owner}` itself, or in a new run")
+    """Facts that guards read of states whose earlier work left something else.
+
+    The state that is at work now is left out: it will leave new facts.
+    """
+    run, graph = fitting.run, fitting.graphs[1]
+    program = Program(graph.machine, "")
+    left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}
+    for edge in graph.edges:
+        for read in sorted(program.guard_names.get(edge.id, ())):
+            owner, _, name = read.partition(".")
+            if owner not in left or owner == edge.source:
+                continue
+            if why := _misfit(left[owner], name, program.type_from(owner)):
+                message = f"the guard reads `{read}`, and `{owner}` left {why} in this run"
+                remedy = f"read it only in `{owner}` itself, or in a new run"
+                yield Misfit((*edge.path, "guard"), message, remedy)
+
+
+def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
+    if name not in left:
+        return "nothing of that name"
+    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
+    if known is None or (value is None and (known.optional or not known.required)):
+        return ""
+    return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
 
 
 def _baselines(fitting: Fitting) -> Iterator[Misfit]:
-    for path in new_baselines(fitting.run, fitting.old, fitting.new):
+    """Baselines that a run that has begun does not have."""
+    run, new = fitting.run, fitting.new
+    # One that the old machine has as well is not taken because the input rules it out.
+    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
+    known |= set(_baseline_places(fitting.old))
+    wanted = set(_baseline_places(new)) - known if run.state else ()
+    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
+        path: DocPath = ("validators", validator)
+        if validator not in new.validators:
+            path = ("states", state, "by", int(validator.removeprefix("by[").removesuffix("]")))
         message = "a baseline is taken before the first work, and the run has begun"
         yield Misfit(path, message, "delete `baseline`, or start a new run")
+
+
+def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
+    for name, state in Graph(machine).judges.items():
+        for validator, rules in validators_of(machine, state).items():
+            for place, rule in with_places(rules):
+                if rule.has_baseline:
+                    yield name, validator, place
 
 
 def _caps(fitting: Fitting) -> Iterator[Misfit]:
@@ -457,54 +483,6 @@ def in_words(edge: Edge) -> str:
     way = "revise" if edge.back else "target"
     event = "" if edge.event == "done" else f" on `{edge.event}`"
     return f"`- {{{guard}{way}: {edge.target}}}` out of `{edge.source}`{event}"
-
-
-def unknown_facts(run: RunState, graph: Graph) -> Iterator[tuple[DocPath, str, str, str]]:
-    """The place of each guard, the fact, its state, and what that left instead.
-
-    The state that is at work now is left out: it will leave new facts.
-    """
-    program = Program(graph.machine, "")
-    left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}
-    for edge in graph.edges:
-        for read in sorted(program.guard_names.get(edge.id, ())):
-            owner, _, name = read.partition(".")
-            if owner in left and owner != edge.source:
-                why = _misfit(left[owner], name, program.type_from(owner))
-                if why:
-                    yield (*edge.path, "guard"), read, owner, why
-
-
-def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
-    if name not in left:
-        return "nothing of that name"
-    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
-    if known is None or (value is None and (known.optional or not known.required)):
-        return ""
-    return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
-
-
-_Place = tuple[str, str, str]
-
-
-def new_baselines(run: RunState, old: Machine, new: Machine) -> Iterator[DocPath]:
-    """The place of each validator whose baseline a run that has begun does not have."""
-    # One that the old machine has as well is not taken because the input rules it out.
-    known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
-    wanted = set(_baseline_places(new)) - known - set(_baseline_places(old)) if run.state else ()
-    for state, validator in dict.fromkeys((state, validator) for state, validator, _ in wanted):
-        if validator in new.validators:
-            yield "validators", validator
-        else:
-            yield "states", state, "by", int(validator.removeprefix("by[").removesuffix("]"))
-
-
-def _baseline_places(machine: Machine) -> Iterator[_Place]:
-    for name, state in Graph(machine).judges.items():
-        for validator, rules in validators_of(machine, state).items():
-            for place, rule in with_places(rules):
-                if rule.has_baseline:
-                    yield name, validator, place
 
 
 def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,6 @@
-"""Replies as they are stored: without secrets, no longer than a record may be.
+"""Replies: as they are stored, as artifacts with their fields and faults, and as messages.
 
-A reply → an artifact: its text or data, its fields, and its faults.
-
-Fields of a text: the artifact in a reply, and its sections, matches and counts.
-
-Conversations: the exchanges so far as messages for a model.
+What is stored has no secrets in it and is no longer than a record may be.
 """
 
 from __future__ import annotations
@@ -83,6 +79,10 @@ def reply_event(
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
+    session = reply.session
+    if session is not None:
+        # One that is too long is no name.
+        session = storable(session) if len(session) <= LONGEST_NAME else None
     replied = Replied(
         key=request.key,
         text=shorten(text) if is_cut else text if is_agent else _output(text),
@@ -96,7 +96,7 @@ def reply_event(
         has_no_tools=reply.has_no_tools,
         exit_code=reply.exit_code,
         stderr=_output(storable_text(redact, reply.stderr)) if reply.stderr else "",
-        session=None if reply.session is None else _session(reply.session),
+        session=session,
         model=storable_text(redact, reply.model[:LONGEST_NAME]) if reply.model else "",
         workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
@@ -159,11 +159,6 @@ def _storable_output(redact: Redact, text: str) -> Written:
 def _output(text: str) -> str:
     """The output of a program; without its middle if it is too long to be stored."""
     return text if fits(text) else shorten(text)
-
-
-def _session(named: str) -> str | None:
-    """The session that a program names; None if it is too long to be a name."""
-    return None if len(named) > LONGEST_NAME else storable(named)
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
@@ -254,7 +249,8 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
     datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(found, datatype)
-    if agent.infeasible is not None and _field(data, agent.infeasible) is True:
+    declared = agent.infeasible
+    if declared is not None and isinstance(data, Mapping) and data.get(declared) is True:
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
@@ -263,10 +259,6 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
         return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
     return plain.replace(data=data, is_data=True)
-
-
-def _field(data: object, name: str) -> Any:
-    return data.get(name) if isinstance(data, Mapping) else None
 
 
 def body(text: str, output: Output) -> str:
@@ -353,12 +345,8 @@ def conversation(
 
 def _results(exchange: Exchange, tasks: Mapping[str, Task] | None) -> Iterator[Message]:
     for number, call in enumerate(exchange.reply.tool_calls, exchange.tool_calls_before + 1):
-        output = (
-            RECEIVED if tasks is None else _tool_output(tasks, tool_task(exchange.task, number))
-        )
+        output = RECEIVED
+        if tasks is not None:
+            task = tasks.get(tool_task(exchange.task, number))
+            output = task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS
         yield Message("tool", output, tool_call_id=call.id)
-
-
-def _tool_output(tasks: Mapping[str, Task], name: str) -> str:
-    task = tasks.get(name)
-    return task.exchanges[-1].reply.text if task and task.exchanges else NO_MORE_CALLS

@@ -1,9 +1,7 @@
-"""Retries: how long to wait before a failed call is made again.
+"""Retries of a failed call, and a circuit breaker for each provider.
 
-A circuit breaker for each provider, shared by all runs of a process.
-
-A provider that failed several times in a row is not called for a while. Then one call probes
-whether it answers again, and all others wait for the result.
+A provider that failed several times in a row is not called for a while, by any run of the process.
+Then one call probes whether it answers again, and all others wait for the result.
 """
 
 from __future__ import annotations

@@ -1,20 +1,6 @@
-"""Stored runs: what a journal keeps of them, by their ids.
-
-An event of a run with what the journal adds to it.
-
-Stored runs read back from a journal: events, state and definitions, checked on the way.
+"""Stored runs: events, state and definitions, read from a journal and checked on the way.
 
 A run that can't be read raises RunUnreadable, which names the run, the place and a remedy.
-
-Files of a stored definition that have changed since it was stored.
-
-Lost time: seconds in which children worked before their parent's process was killed.
-
-Nobody was left to record them for the parent. What is known of them is in the records of the
-children: each process that drove one left its first record there when it began, and its last one
-before it was killed.
-
-Differences of two definitions: values changed, added and removed, with places.
 """
 
 from __future__ import annotations
@@ -31,6 +17,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,
+    ChildStarted,
     Decided,
     Emitted,
     Entered,
@@ -59,6 +46,17 @@ from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
 """How many runs are named if an id is ambiguous."""
+T = TypeVar("T")
+
+
+class Stored(NamedTuple):
+    """An event as the journal keeps it."""
+
+    seq: int
+    epoch: int
+    at: float
+    """Unix time."""
+    event: Event
 
 
 class OpenQuestion(NamedTuple):
@@ -110,7 +108,9 @@ class StoredRuns:
 
     async def machine_file_of(self, state: RunState) -> Path | None:
         """The file that the run's machine was read from, found from here or the project folder."""
-        return find_file(await self.machine_name_of(state), (Path(), Path(state.folder)))
+        named = await self.machine_name_of(state)
+        paths = (Path() / named, Path(state.folder) / named)
+        return next((path for path in paths if path.is_file()), None)
 
     async def machine_file_if_changed(self, run: str) -> Path | None:
         """The run's machine file, if it no longer matches the run's definition."""
@@ -129,11 +129,10 @@ class StoredRuns:
     async def usage_of(self, state: RunState) -> Usage:
         """The usage of a run and of its open children, which it does not count yet."""
         total = state.usage
-        for child in open_children(state):
-            if await self.journal.has(child.started.child):
-                inner = await self.usage_of(await self.state_of(child.started.child))
-                # Which part of the time of children counts is known only at their end.
-                total = total.plus(inner.replace(time_s=0.0))
+        async for _, child in self._open_children(state):
+            inner = await self.usage_of(child)
+            # Which part of the time of children counts is known only at their end.
+            total = total.plus(inner.replace(time_s=0.0))
         return total
 
     async def questions(
@@ -144,29 +143,22 @@ class StoredRuns:
         `is_for_artifact` selects the requests for artifacts, or else the questions to a person. If
         there are none of that kind, those of the other kind are returned.
         """
-        every = [asked async for asked in self._questions(run, "")]
+        has_begun = await self.journal.has(run)
+        every = await self.questions_of(await self.state_of(run)) if has_begun else []
         if is_for_artifact is None:
             return every
         return [
             asked for asked in every if (asked.question.wanted is not None) == is_for_artifact
         ] or every
 
-    async def questions_of(self, state: RunState) -> list[OpenQuestion]:
+    async def questions_of(self, state: RunState, place: str = "") -> list[OpenQuestion]:
         """The open questions of a run in this state and of its children."""
-        return [asked async for asked in self._questions_of(state, "")]
-
-    async def _questions(self, run: str, place: str) -> AsyncIterator[OpenQuestion]:
-        if await self.journal.has(run):
-            async for asked in self._questions_of(await self.state_of(run), place):
-                yield asked
-
-    async def _questions_of(self, state: RunState, place: str) -> AsyncIterator[OpenQuestion]:
+        asked: list[OpenQuestion] = []
         if state.status == "waiting" and state.question is not None:
-            yield OpenQuestion(place, state, state.question)
-        for child in open_children(state):
-            inner = place_of(child.started.state, child.started.key, place)
-            async for asked in self._questions(child.started.child, inner):
-                yield asked
+            asked.append(OpenQuestion(place, state, state.question))
+        async for begun, child in self._open_children(state):
+            asked += await self.questions_of(child, place_of(begun.state, begun.key, place))
+        return asked
 
     async def commitment(self, run: str) -> Usage:
         """The committed usage of a run and all its children; zero if the run has not begun."""
@@ -177,9 +169,15 @@ class StoredRuns:
     async def commitment_of(self, state: RunState) -> Usage:
         """The committed usage of a run in this state and of all its children."""
         total = state.committed
-        for child in open_children(state):
-            total = total.plus(await self.commitment(child.started.child))
+        async for _, child in self._open_children(state):
+            total = total.plus(await self.commitment_of(child))
         return total
+
+    async def _open_children(self, state: RunState) -> AsyncIterator[tuple[ChildStarted, RunState]]:
+        """The open children of a run that are stored, in order, each with its state."""
+        for child in open_children(state):
+            if await self.journal.has(child.started.child):
+                yield child.started, await self.state_of(child.started.child)
 
     async def lost_time(self, state: RunState) -> float:
         """The seconds in which open children of a run worked and which it has not counted.
@@ -207,19 +205,6 @@ def open_children(state: RunState) -> list[Child]:
     begun = (child for children in state.children.values() for child in children.values())
     open_ones = [child for child in begun if child.ended is None]
     return sorted(open_ones, key=lambda child: child.started.index)
-
-
-class Stored(NamedTuple):
-    """An event as the journal keeps it."""
-
-    seq: int
-    epoch: int
-    at: float
-    """Unix time."""
-    event: Event
-
-
-T = TypeVar("T")
 
 
 def read_stored(run: str, record: Record) -> Stored:
@@ -305,11 +290,6 @@ async def definition(journal: Journal, run: str, digest: str, read: Callable[[st
     except (ValueError, LookupError, TypeError) as error:
         cause = f"its definition {digest} cannot be read: {one_line(str(error), 200)}"
         raise RunOfOtherVersion(run, cause) from error
-
-
-def find_file(named: Path, folders: Iterable[Path]) -> Path | None:
-    """The file of this name in the first folder that has it."""
-    return next((path for folder in folders if (path := folder / named).is_file()), None)
 
 
 def file_if_changed(resolved: str, path: Path | None) -> Path | None:
@@ -406,13 +386,7 @@ def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def _excerpts(old: Any, new: Any) -> Sequence[str]:
     """Both values on one line, beginning shortly before the first difference."""
-    before, after = _text(old), _text(new)
+    before, after = ("" if one is None else text_or_json(one) for one in (old, new))
     common = _common_length(before, after)
     skipped = common - _BEFORE if common > WIDTH // 2 else 0
     return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return text_or_json(value)

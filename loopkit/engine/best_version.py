@@ -1,8 +1,4 @@
-"""Going back to an earlier version: which one, what it takes back, and the state after it.
-
-The changes that events of folders make: what was captured, isolated, merged and restored.
-
-Versions of artifacts: the number of each in its run, and why the run came to it.
+"""Versions of artifacts: their numbers, why a run came to one, and going back to an earlier one.
 
 Versions by authors, fallbacks and persons who edit are all counted. An attempt is the work of an
 author, so neither a fallback nor an edit is one.
@@ -12,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored, Worked
+from loopkit.engine.events import Worked
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Best
 from loopkit.engine.revisions import Facts
@@ -126,19 +122,12 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
     """
     for name, artifact in then.items():
         if (now := run.artifacts.get(name)) != artifact:
-            _forget_sessions(run, {artifact.author, now.author if now else artifact.author})
+            authors = {artifact.author, now.author if now else artifact.author}
+            conversations = run.conversations.items()
+            run.conversations = {k: said for k, said in conversations if k[0] not in authors}
     run.artifacts = {**run.artifacts, **then}
     folders = {name: artifact for name, artifact in then.items() if artifact.tree}
     run.unrestored = {**run.unrestored, **folders}
-
-
-def _forget_sessions(run: RunState, authors: set[str]) -> None:
-    conversations = run.conversations.items()
-    run.conversations = {
-        with_whom: exchanges
-        for with_whom, exchanges in conversations
-        if with_whom[0] not in authors
-    }
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
@@ -149,31 +138,6 @@ def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
             if finding.id not in left:
                 left.add(finding.id)
                 yield finding.replace(status="withdrawn")
-
-
-def capture(state: RunState, event: Captured) -> None:
-    state.captured[event.task] = event
-    if event.tree:
-        state.originals = {(event.artifact, event.place): event.tree, **state.originals}
-
-
-def end_restore(state: RunState, event: Restored) -> None:
-    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
-    state.unrestored = left
-    state.restored_in = state.state
-
-
-def isolate(state: RunState, event: Isolated) -> None:
-    state.isolated = {**state.isolated, event.source: event}
-
-
-def merge(state: RunState, event: Merging) -> None:
-    state.merging = {**state.merging, event.source: event}
-
-
-def end_merge(state: RunState, event: Merged) -> None:
-    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
-    state.merged |= {event.source}
 
 
 REASONS = {

@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from loopkit.engine.best_version import (
-    capture,
-    end_merge,
-    end_restore,
-    go_back,
-    isolate,
-    merge,
-    restore,
-)
+from loopkit.engine.best_version import go_back, restore
 from loopkit.engine.events import (
     OF_AUTHORS,
     Adding,
@@ -48,9 +40,10 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
+from loopkit.engine.payloads import Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
-from loopkit.engine.revisions import after_edge, repair
+from loopkit.engine.revisions import after_edge
 from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import Child, Exchange, RunState, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
@@ -290,6 +283,31 @@ def _write(state: RunState, event: Worked, artifact: str) -> None:
         state.made_from = _without(state.made_from, artifact)
 
 
+def _capture(state: RunState, event: Captured) -> None:
+    state.captured[event.task] = event
+    if event.tree:
+        state.originals = {(event.artifact, event.place): event.tree, **state.originals}
+
+
+def _end_restore(state: RunState, event: Restored) -> None:
+    left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
+    state.unrestored = left
+    state.restored_in = state.state
+
+
+def _isolate(state: RunState, event: Isolated) -> None:
+    state.isolated = {**state.isolated, event.source: event}
+
+
+def _merge(state: RunState, event: Merging) -> None:
+    state.merging = {**state.merging, event.source: event}
+
+
+def _end_merge(state: RunState, event: Merged) -> None:
+    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
+    state.merged |= {event.source}
+
+
 def _decide(state: RunState, event: Decided) -> None:
     if event.best is not None:
         go_back(state, event.best)
@@ -333,19 +351,57 @@ def _suspend(state: RunState, event: Suspended) -> None:
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
 
+def _repair(state: RunState, event: Repaired) -> None:
+    """Change to the other definition; the event has the names that differ there."""
+    state.definition = event.definition
+    state.repairs += 1
+    state.input = {**state.input, **event.input}
+    state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
+    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
+    if state.entered_by is not None:
+        state.entered_by = event.edges.get(state.entered_by, state.entered_by)
+    _rename_edges(state, event.edges)
+    state.counters = dict(event.counters)
+    _move_tasks(state, event.tasks)
+    if not state.state:
+        # Nothing has been done yet, so the baselines are taken again.
+        state.baselines = {}
+
+
+def _rename_edges(state: RunState, names: Mapping[str, str]) -> None:
+    """Give feedback and deferrals that wait the new ids of their edges."""
+
+    def rename(each: Deferral) -> Deferral:
+        return each.replace(edge=names.get(each.edge or "", each.edge))
+
+    state.deferred = {to: tuple(map(rename, waiting)) for to, waiting in state.deferred.items()}
+    state.pending = {
+        to: tuple(each.replace(tells=each.tells and rename(each.tells)) for each in waiting)
+        for to, waiting in state.pending.items()
+    }
+
+
+def _move_tasks(state: RunState, names: Mapping[str, str]) -> None:
+    named = ((names.get(task, task), known) for task, known in state.tasks.items())
+    state.tasks = {name: known for name, known in named if name}
+    moved = {names.get(task, task): event for task, event in state.captured.items()}
+    state.captured = {name: event for name, event in moved.items() if name}
+    state.refused = frozenset(names.get(task, task) for task in state.refused)
+    state.doubts = {
+        key: intent.replace(task=names.get(intent.task, intent.task))
+        for key, intent in state.doubts.items()
+    }
+
+
 def _resume(state: RunState, event: Resumed) -> None:
+    # Exchanges no longer count: all if they were unusable, else only the earlier ones.
+    unusable = state.suspended is not None and state.suspended.reason == "content"
     for key, task in state.tasks.items():
-        state.tasks[key] = task.after_resume(_exchanges_to_renew(state, task))
+        state.tasks[key] = task.after_resume(len(task.exchanges) if unusable else task.renewed)
     state.status = "running" if state.question is None else "waiting"
     state.suspended = None
     state.refused = frozenset()
     state.limits = {**state.limits, **event.limits}
-
-
-def _exchanges_to_renew(state: RunState, task: Task) -> int:
-    """How many exchanges no longer count: all if they were unusable, else only the earlier ones."""
-    unusable = state.suspended is not None and state.suspended.reason == "content"
-    return len(task.exchanges) if unusable else task.renewed
 
 
 def _finish(state: RunState, event: Finished) -> None:
@@ -372,18 +428,18 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Worked: _work,
     Kept: _keep,
     Baselined: _keep_baseline,
-    Captured: capture,
-    Isolated: isolate,
-    Merging: merge,
-    Merged: end_merge,
-    Restored: end_restore,
+    Captured: _capture,
+    Isolated: _isolate,
+    Merging: _merge,
+    Merged: _end_merge,
+    Restored: _end_restore,
     Decided: _decide,
     Alerted: _alert,
     Emitted: _emit,
     Entered: _enter,
     Waiting: _wait,
     Suspended: _suspend,
-    Repaired: repair,
+    Repaired: _repair,
     Resumed: _resume,
     Finished: _finish,
     Cancelled: _cancel,

@@ -1,20 +1,7 @@
 """The events of a run: frozen, versioned records, which everything else is folded from.
 
-A macrostep is one atomic append: `worked`, `decided`, `entered` (and then
-`waiting` or `finished`). Calls are `intended` before they are sent and
-`replied` or `failed` after.
-
-The base of all events: type and format version.
-
-Events of calls: intended, held, replied, failed, in doubt.
-
-Events of files: what was there before work, trees of a run's own, texts added to a file.
-
-Events of a run's life: started, claimed, suspended, resumed, finished.
-
-Events of a step: the work done, the edge taken, the state entered.
-
-Events of children: runs of another machine that a state begins, and what became of them.
+A macrostep is one atomic append: `worked`, `decided`, `entered` (and then `waiting` or `finished`).
+Calls are `intended` before they are sent and `replied` or `failed` after.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Feedback: what a decision tells each state that has to work again.
 
-The feedback of an edge without a text: what has to be fixed, what is fixed, how to reply.
+The text of an edge; without one, what has to be fixed, what is fixed, and how to reply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Findings, a validator's answer, and the report that a validate state leaves behind.
 
-Diagnostics: findings as data for a model or a program that corrects what was judged.
-
-Identity of findings: which are the same defect, over rounds and rewordings.
+A finding has an id by which it is the same defect over rounds and rewordings. As diagnostics,
+findings are data for a model or a program that corrects what was judged.
 """
 
 from __future__ import annotations
@@ -122,11 +121,7 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
     """When it is worth asking again for all of them, where one says so."""
-    latest: float | None = None
-    for answer in answers:
-        if answer.resume_at is not None:
-            latest = answer.resume_at if latest is None else max(latest, answer.resume_at)
-    return latest
+    return max((a.resume_at for a in answers if a.resume_at is not None), default=None)
 
 
 def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:

@@ -1,22 +1,9 @@
-"""The findings ledger: new, recurring, resolved, regressed, and when revising has stalled.
+"""The findings ledger: the answers of validators become one report, compared with those before.
 
 Everything is computed from the rounds of one validate state: one entry for each attempt that it
-judged, judging one attempt again replaces its entry.
-
-Answers of validators -> the findings, the verdict and the reason of one report.
-
-The version of an attempt: one digest of its content, to tell whether two are the same.
-
-Statuses of findings since the last round: new, recurring, regressed, resolved, unseen.
-
-Attribution: the states that have to fix each finding, by what its reviewer says.
-
-Stalls: revising made no progress if the work is the same or the findings repeat.
-
-Several answers of one judge about one artifact -> the answer that counts.
-
-A missing answer never helps the artifact: a fail counts as soon as no missing answer could change
-it, an approval only if every answer that was asked for is there.
+judged; judging an attempt again replaces its entry. A missing answer never helps the artifact: a
+fail counts as soon as no missing answer could change it, an approval only if every answer that was
+asked for is there.
 """
 
 from __future__ import annotations
@@ -92,7 +79,7 @@ def complete(
         made_from=made_from,
         answers=answers,
         findings=findings,
-        score=_lowest_score(panel.judges) if panel.judges else None,
+        score=min((a.score for a in panel.judges if a.score is not None), default=None),
         work=version.digest,
     )
     if verdict in UNANSWERED:
@@ -109,14 +96,6 @@ def complete(
     return replace(report, stalled=True) if is_stall else report
 
 
-def _lowest_score(answers: Iterable[Answer]) -> float | None:
-    lowest: float | None = None
-    for answer in answers:
-        if answer.score is not None:
-            lowest = answer.score if lowest is None else min(lowest, answer.score)
-    return lowest
-
-
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
     """By state, how often those had worked from whose artifacts one was made."""
     if not program.names_behind.get(artifact.author):
@@ -126,6 +105,7 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
 
 MISSING = ("error", "unparsed")
 _VERDICT = attrgetter("verdict")
+_ID = attrgetter("id")
 
 
 class Panel(Value, frozen=True):
@@ -194,7 +174,7 @@ def settle(
     """
     if state.settle_after is None or len(earlier) < state.settle_after:
         return tuple(answers)
-    known = {found for entry in earlier.first(state.settle_after) for found in entry.ids}
+    known = {found for entry in islice(earlier, state.settle_after) for found in entry.ids}
 
     def settle_finding(finding: Finding) -> Finding:
         is_new = finding.identified and finding.id not in known
@@ -329,9 +309,6 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
                 yield source
 
 
-_ID = attrgetter("id")
-
-
 def with_status(
     findings: Sequence[Finding], earlier: Earlier, before: Iterable[Finding]
 ) -> tuple[Finding, ...]:
@@ -430,13 +407,8 @@ def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> 
     last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
     if last.count(blocked_by) == stall - 1:
         return True
-    return _repeats([blocked_by, *(entry.blocked_by for entry in reversed(earlier))], stall)
-
-
-def _repeats(sets: Sequence[object], stall: int) -> bool:
-    """Whether the first `stall`·p of the sets, the newest first, have period p for some p."""
-    common = _common(sets)
-    return bool([p for p in range(1, len(sets) // stall + 1) if common[p] >= (stall - 1) * p])
+    common = _common([blocked_by, *(entry.blocked_by for entry in reversed(earlier))])
+    return any(common[p] >= (stall - 1) * p for p in range(1, len(common) // stall + 1))
 
 
 def _common(sets: Sequence[object]) -> list[int]:

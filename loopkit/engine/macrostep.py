@@ -1,22 +1,15 @@
 """The pure step: (run state, completed work) → the events of one macrostep.
 
-It computes what the guards read and one bit for each edge, lets the compiled
-machine choose, and writes down the choice. It reads no clock, no file and no
-network, so that the same work always gives the same events.
-
-Kept artifacts: what work was made from, and whether it has to be repeated.
-
-Events that the machine's author declares: what each says about its version.
-
-That is the version that the state writes or judges, and in every other state the one that was
-judged last. A version that is still being written has its number already.
+It computes what the guards read and one bit for each edge, lets the compiled machine choose, and
+writes down the choice. It reads no clock, no file and no network, so that the same work always
+gives the same events.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from loopkit.engine.best_version import (
@@ -119,7 +112,9 @@ class Engine:
         plan, step = self.plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
             step.add(work)
-            work = last_work(run, work)
+            # It goes on with the facts of its last work.
+            known = dict(run.facts[work.state])
+            work = Worked(state=work.state, visit=work.visit, outcome="done", facts=known)
         else:
             if work.artifact is not None:
                 work = with_version(self.program, run, work, work.artifact)
@@ -337,12 +332,6 @@ def _is_last_work(run: RunState, artifact: Artifact) -> bool:
     return by == run.state and is_last and not has_begun
 
 
-def last_work(run: RunState, kept: Kept) -> Worked:
-    """The work with which a kept state goes on: the facts of its last work."""
-    facts = dict(run.facts[kept.state])
-    return Worked(state=kept.state, visit=kept.visit, outcome="done", facts=facts)
-
-
 LONGEST_LABEL = 200
 """Characters of a phase or a source."""
 
@@ -357,14 +346,7 @@ def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitt
     report = run.last_report
     if report is not None and (report.artifact == name or not report.valid):
         found = (*found, *concerning(program, report.warnings, run.state))
-    return _about_work(program, run, emission, found)
-
-
-def event_of_draft(
-    program: Program, run: RunState, emission: Emission, findings: Iterable[Finding]
-) -> Emitted:
-    """The event of a draft in the active state, with the findings in it."""
-    return _about_work(program, run, emission, tuple(findings))
+    return event_of_work(program, run, emission, found)
 
 
 def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
@@ -373,10 +355,10 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     name = _in_hand(program, run)
     if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
         # The artifact of the work never came.
-        return _about_work(program, run, emission, (), {}, work.error)
+        return event_of_work(program, run, emission, (), {}, work.error)
     current = run.artifacts.get(name)
     if current is None:
-        return _about_work(program, run, emission, (), answer, work.error)
+        return event_of_work(program, run, emission, (), answer, work.error)
     found, reason = _findings_in(program, run, current, work)
     return Emitted(
         name=emission.name,
@@ -392,7 +374,7 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     )
 
 
-def _about_work(
+def event_of_work(
     program: Program,
     run: RunState,
     emission: Emission,
@@ -400,16 +382,15 @@ def _about_work(
     names: Mapping[str, object] = NO_NAMES,
     reason: str = "",
 ) -> Emitted:
-    """The event of the active state's unfinished work."""
-    name, current = _in_hand(program, run), run.artifacts.get(_in_hand(program, run))
-    writes = run.state in program.graph.written
+    """The event of the active state's unfinished work, such as a draft with its findings."""
+    name = _in_hand(program, run)
+    current = None if run.state in program.graph.written else run.artifacts.get(name)
     lost = run.state in program.graph.fallbacks
-    if writes or current is None:
-        attempt = attempts_at(program, run, name)
+    if current is None:
+        attempt, by = attempts_at(program, run, name), run.state
         version = run.versions.get(name, 0) + 1 if name else 0
     else:
-        attempt, version = current.attempts, current.version
-    by = run.state if writes or current is None else current.author
+        attempt, version, by = current.attempts, current.version, current.author
     return Emitted(
         name=emission.name,
         state=run.state,

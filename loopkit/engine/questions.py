@@ -1,10 +1,11 @@
 """Questions to a person: their text, and which of the choices are closed and why.
 
-Reclassification: a person says which states have to fix the last findings.
+An answer may also say which states have to fix the last findings.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.document.problems import did_you_mean
@@ -98,7 +99,9 @@ class Questions:
             if self._is_for_another(run, edge):
                 missed += [edge] if holds else []
                 continue
-            takes_comment = takes_comment or self._takes_comment(edge)
+            if edge.back:
+                feedback = self.program.template(self.program.feedback_of(edge))
+                takes_comment = takes_comment or "comment" in feedback.names
             needs_comment = needs_comment or self._needs_comment(edge)
             closed = self._why_closed(run, edge, missed)
             # A guard that reads the form may hold or not: the choice is open if it may lead on.
@@ -107,10 +110,6 @@ class Questions:
         return Choice(
             name=name, closed=closed, takes_comment=takes_comment, needs_comment=needs_comment
         )
-
-    def _takes_comment(self, edge: Edge) -> bool:
-        template = self.program.template(self.program.feedback_of(edge))
-        return edge.back and "comment" in template.names
 
     def _needs_comment(self, edge: Edge) -> bool:
         """Whether the feedback uses the comment outside `{% if comment %}`."""
@@ -187,7 +186,8 @@ def _find_finding(report: Report, name: str) -> str:
     matching = {
         finding.id
         for finding in report.findings
-        if name in (finding.code, finding.key) or _is_id(finding.id, name)
+        if name in (finding.code, finding.key)
+        or (len(name) >= SHORTEST and finding.id.startswith(name.lower()))
     } - {""}
     if len(matching) == 1 and name:
         return matching.pop()
@@ -197,10 +197,6 @@ def _find_finding(report: Report, name: str) -> str:
     words = [w for f in report.findings for w in (short[f.id], f.code, f.key) if w]
     help_ = did_you_mean(name, dict.fromkeys(words))
     raise NotReclassified(f"the last report has no finding `{name}`; {help_}")
-
-
-def _is_id(whole: str, name: str) -> bool:
-    return len(name) >= SHORTEST and whole.startswith(name.lower())
 
 
 def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Report) -> None:
@@ -244,15 +240,12 @@ def consider(origins: Origins, report: Report | None, named: By) -> Considered |
     if report is None:
         return None
     findings = list(_reclassify(report.findings, by))
-    counts: dict[str, int] = {}
-    for finding in findings:
-        counts[finding.severity] = counts.get(finding.severity, 0) + 1
     return Considered(
         state=report.state,
         artifact=report.artifact,
         attempt=report.attempt,
         verdict=report.verdict,
-        findings=counts,
+        findings=dict(Counter(finding.severity for finding in findings)),
         blocking=sum(finding.blocking for finding in findings),
         origins=by,
         origin=earliest(findings, origins),

@@ -1,11 +1,7 @@
-"""Records: values that are stored as JSON.
+"""Records: values that are stored as JSON, among them usages and failures.
 
 Constructing one checks nothing, because only loopkit does it; data from outside is checked when it
 is read. Keys that this version does not know are left out.
-
-A failure: why a call, a verdict or the work of a state came to nothing, and what helps.
-
-Usage: what calls cost, and the call for which a limit left no room.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, takewhile
+from itertools import takewhile
 from operator import attrgetter
 
 from loopkit.engine.findings import OF_JUDGE, Finding, Report
@@ -174,10 +174,6 @@ class Rounds(Mutable, eq=False):
     def __hash__(self) -> int:
         return hash(self.length)
 
-    def best(self) -> Round | None:
-        """The round with the best work."""
-        return best_of(self)
-
     @property
     def since_valid(self) -> list[Round]:
         """The rounds after the last valid one, newest first."""
@@ -232,9 +228,6 @@ class Earlier(Value, frozen=True, eq=False):
 
     def __reversed__(self) -> Iterator[Round]:
         return self._others(reversed(self.index.by_attempt.values()))
-
-    def first(self, count: int) -> Iterator[Round]:
-        return islice(self, count)
 
     @property
     def open(self) -> tuple[Finding, ...]:

@@ -1,7 +1,4 @@
-"""The state of a run: changed by its events in order, and by nothing else.
-
-Tasks: what a run knows about the calls for one piece of work, and about its children.
-"""
+"""The state of a run, with its tasks and children: changed by its events in order alone."""
 
 from __future__ import annotations
 
@@ -30,16 +27,17 @@ from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, HumanAnswer
 from loopkit.engine.records import Record, Usage
-from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at
+from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at, best_of
 from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import NOTHING, Mutable, Value
 
 _TEXT = attrgetter("text")
-
-
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")
 """The statuses in which no more events can come."""
+_TOOL = ":tool:"
+_FRESH: dict[str, Any] = {"given_up": (), "tries": 0, "unread": 0, "failed": None}
+"""The fields of a task whose tries are reset."""
 
 
 class Exchange(Value, frozen=True):
@@ -315,7 +313,7 @@ class RunState(Mutable):
         """The best complete round: of the state named, else of the last validated one."""
         state = of or (self.rounds[-1].report.state if self.rounds else None)
         rounds = self.rounds_at.get(state) if state else None
-        return rounds.best() if rounds else None
+        return best_of(rounds) if rounds else None
 
     def artifacts_at(self, best: Round) -> dict[str, Artifact]:
         """The artifacts of a round, with those made only later and those edited by a person since.
@@ -368,15 +366,3 @@ def tool_task(author: str, number: int) -> str:
 def is_of_program(task: str) -> bool:
     """Whether a piece of work is that of a command or a tool, and not of an agent."""
     return task.endswith(":run") or _TOOL in task
-
-
-_TOOL = ":tool:"
-
-
-_FRESH: dict[str, Any] = {
-    "given_up": (),
-    "tries": 0,
-    "unread": 0,
-    "failed": None,
-}
-"""The fields of a task whose tries are reset."""

@@ -1,26 +1,16 @@
-"""Figures of a run that goes on, computed on demand from where they were last.
+"""The figures of a run's defects: where each was made, found and corrected, and what that cost.
 
-The state of a run only keeps the events that its figures need. So a run whose machine never asks
-for them pays nothing, and one that asks in every round pays for each event once.
-
-Figures of a run: a fold over its events, one at a time, that never looks back.
-
-It takes all events of a run, or only those of `Figures.TAKEN`, with the same result.
-
-Corrections: what the works behind a revise edge cost, divided among the defects that they mend.
-
-Each work counts in equal parts for every defect that is being corrected while it is done. The
-parts are sums that only grow; a defect remembers where they stood when its correction began, so
-that a work costs the same however many defects there are.
-
-What the events of a run say of its defects: where each was made, found and corrected.
+They are a fold over the run's events that never looks back, and takes all of them or only those of
+`Figures.TAKEN` with the same result. A run keeps these events, and `Counting` goes on from where it
+was last: a machine that never asks for figures pays nothing, and one that asks in every round pays
+for each event once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from loopkit.engine.events import (
@@ -41,41 +31,6 @@ from loopkit.engine.records import Record, Usage
 from loopkit.language.facts import COMPLETE
 from loopkit.values import Value
 
-
-class Counting:
-    """The figures of the first events of a log, which logs that go on from it share."""
-
-    __slots__ = ("_count", "_figures", "_last")
-
-    def __init__(self) -> None:
-        self._figures: Figures | None = None
-        self._count = 0
-        self._last: Event | None = None
-
-    def figures(self, events: Log[Event]) -> Figures:
-        """The figures after these events."""
-        figures = self._figures
-        # A step may be discarded after it had been counted, because a template failed.
-        if figures is None or (self._count and not self._begins(events)):
-            figures, self._count = Figures(), 0
-        for place in range(self._count, len(events)):
-            figures.take(events[place])
-        self._count, self._last = len(events), events[-1] if events else None
-        self._figures = figures
-        return figures
-
-    def _begins(self, events: Log[Event]) -> bool:
-        return self._count <= len(events) and events[self._count - 1] is self._last
-
-    def __eq__(self, other: object) -> bool:
-        # The events determine it.
-        return isinstance(other, Counting)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-"""The verdicts of reports that have looked at everything."""
 USD_DIGITS, SECONDS_DIGITS = 9, 6
 """The digits of a share: further ones are left over from dividing."""
 
@@ -156,7 +111,7 @@ class Figures:
         """The result of every version that was judged: by state, author and attempt."""
         self._answer: tuple[HumanAnswer, float] | None = None
         """A person's answer whose edge is not known yet, and its time."""
-        self._overrides: list[Override] = []
+        self.overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Count the next event, which was stored at the Unix time `at`."""
@@ -185,10 +140,6 @@ class Figures:
                 for state in known.missed:
                     tallies[state].missed += 1
         return [tally.phase(state) for state, tally in tallies.items()]
-
-    @property
-    def overrides(self) -> list[Override]:
-        return list(self._overrides)
 
     # -- events ----------------------------------------------------------------------------
 
@@ -287,7 +238,7 @@ class Figures:
     def _override(
         self, event: Decided, answer: HumanAnswer, at: float, blocking: Iterable[Known]
     ) -> None:
-        self._overrides.append(
+        self.overrides.append(
             Override(
                 state=event.source,
                 choice=answer.choice,
@@ -301,15 +252,13 @@ class Figures:
 
     def _finish(self, event: Finished, _: float) -> None:
         # An answer that gives up is not an override.
-        if not event.success and self._overrides and self._overrides[-1].target == event.outcome:
-            del self._overrides[-1]
+        if not event.success and self.overrides and self.overrides[-1].target == event.outcome:
+            del self.overrides[-1]
 
     # -- figures ---------------------------------------------------------------------------
 
     def _phase(self, state: str) -> Tally:
-        if (known := self._phases.get(state)) is None:
-            known = self._phases[state] = Tally()
-        return known
+        return self._phases.setdefault(state, Tally())
 
     def _defect(self, known: Known) -> Defect:
         attempts, sums = self._corrections.so_far(known)
@@ -346,6 +295,39 @@ class Figures:
         "finished": _finish,
     }
     """The change for each type of event; the others don't affect defects."""
+
+
+class Counting:
+    """The figures of the first events of a log, which logs that go on from it share."""
+
+    __slots__ = ("_count", "_figures", "_last")
+
+    def __init__(self) -> None:
+        self._figures: Figures | None = None
+        self._count = 0
+        self._last: Event | None = None
+
+    def figures(self, events: Log[Event]) -> Figures:
+        """The figures after these events."""
+        figures = self._figures
+        # A step may be discarded after it had been counted, because a template failed.
+        if figures is None or (self._count and not self._begins(events)):
+            figures, self._count = Figures(), 0
+        for place in range(self._count, len(events)):
+            figures.take(events[place])
+        self._count, self._last = len(events), events[-1] if events else None
+        self._figures = figures
+        return figures
+
+    def _begins(self, events: Log[Event]) -> bool:
+        return self._count <= len(events) and events[self._count - 1] is self._last
+
+    def __eq__(self, other: object) -> bool:
+        # The events determine it.
+        return isinstance(other, Counting)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def round_usd(usd: float | None) -> float | None:
@@ -510,23 +492,11 @@ class Tally:
 
     def add(self, phase: Phase) -> None:
         """Count what the same state did in another run."""
-        self.works += phase.works
-        self.corrections += phase.corrections
-        self.characters += phase.characters
-        self.injected += phase.injected
-        self.found += phase.found
-        self.missed += phase.missed
+        for name, count in asdict(self).items():
+            setattr(self, name, count + getattr(phase, name))
 
     def phase(self, state: str) -> Phase:
-        return Phase(
-            state=state,
-            works=self.works,
-            corrections=self.corrections,
-            characters=self.characters,
-            injected=self.injected,
-            found=self.found,
-            missed=self.missed,
-        )
+        return Phase(state=state, **asdict(self))
 
 
 class Override(Record, frozen=True, kw_only=True):

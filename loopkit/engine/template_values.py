@@ -1,11 +1,7 @@
-"""Values for templates and guards at run time, by name.
+"""Values for templates and guards at run time, by name; and the findings that concern a state.
 
 Each is built only when a template asks for it. A value that may be missing is left out, so that `is
 defined` is right; `scope` knows the same before a run.
-
-Findings for a state: those of the last report that it has to mend, and those that waited.
-
-Content faults as findings: what is wrong with a faulty artifact.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
-Each of its fallbacks is called like an agent of its own.
-
-A request of the driver → the arguments of one LiteLLM call.
-
-JSON Schemas of answers, in the form that providers accept.
-
-The messages of a conversation in the form of OpenAI's chat, with the calls of tools.
-
-Calls that another provider's model made, and all calls for a model without tools, are put into
-words: a provider refuses the ids and the signed thoughts of another.
+Each of its fallbacks is called like an agent of its own. Schemas and messages are sent in the form
+that its provider accepts. Calls that another provider's model made, and all calls for a model
+without tools, are put into words: a provider refuses the ids and the signed thoughts of another.
 """
 
 from __future__ import annotations
@@ -110,7 +103,8 @@ MARKED = frozenset({
     "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "openrouter",
     "vertex_ai-anthropic_models",
 })  # fmt: skip
-"""Providers of Claude, by the prefix of the model, or by the table if it has none."""
+"""Providers of Claude, which cache only what is marked: by the prefix of the model, or by the table
+if it has none."""
 
 
 def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
@@ -130,8 +124,11 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
     if agent.api_key_env is not None:
         keywords["api_key"] = os.environ.get(agent.api_key_env)
     if (schema := native_schema(agent, request)) is not None:
-        keywords["response_format"] = _response_format(strict_form(schema))
-    if request.is_sent_again and _is_marked(request.model):
+        schema = strict_form(schema)
+        form = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
+        keywords["response_format"] = {"type": "json_schema", "json_schema": form}
+    is_claude = "claude" in request.model.lower()
+    if request.is_sent_again and is_claude and provider_of(request.model) in MARKED:
         # Writing it to the cache costs a quarter more; reading it there costs a tenth.
         keywords.setdefault("cache_control_injection_points", _cache_points(request.messages))
     return keywords
@@ -151,29 +148,14 @@ def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | No
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     if request.schema is None or native_schema(agent, request) is not None:
         return request.messages
-    instruction = schema_in_words(request.schema)
+    text = json.dumps(request.schema, ensure_ascii=False)
+    instruction = (
+        f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
+    )
     first, *rest = request.messages
     if first.role == "system":
         return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
     return [Message("system", instruction), first, *rest]
-
-
-def schema_in_words(schema: Mapping[str, Any]) -> str:
-    """The instruction for a model without structured output."""
-    text = json.dumps(schema, ensure_ascii=False)
-    return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
-
-
-def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": schema, "strict": is_closed(schema)},
-    }
-
-
-def _is_marked(model: str) -> bool:
-    """Whether the model is a Claude of a provider that caches only what is marked."""
-    return "claude" in model.lower() and provider_of(model) in MARKED
 
 
 def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -1,13 +1,7 @@
 """The one place that knows LiteLLM: imported late, kept quiet, closed at the end.
 
-The import takes more than a second, so it begins in a thread as soon as a run
-is known to need it, and the first call waits for the rest of it.
-
-Availability: whether a model is unavailable for now, so that another try would not help.
-
-No quota is left, the provider has no such model, or its region is closed or down.
-
-The time from which a provider accepts calls again, read from its answer.
+The import takes more than a second, so it begins in a thread as soon as a run is known to need it,
+and the first call waits for the rest of it.
 """
 
 from __future__ import annotations
@@ -199,25 +193,19 @@ _REFUSING = frozenset({400, 403, 404, 410, 422, 451})
 
 
 def is_unavailable(failure: FailureCause) -> bool:
-    """Whether the provider said that the model is unavailable."""
-    if failure.answered is None or failure.answered == 401:
+    """Whether the provider said that the model is unavailable, so that another try can't help.
+
+    No quota is left, the provider has no such model, or its region is closed or down.
+    """
+    status, said = failure.answered, failure.said
+    if status is None or status == 401:
         return False
-    return _is_out_of_quota(failure) or _is_missing(failure) or _is_out_of_region(failure)
-
-
-def _is_out_of_quota(failure: FailureCause) -> bool:
-    return failure.answered == 402 or bool(failure.codes & QUOTA or _NO_QUOTA.search(failure.said))
-
-
-def _is_missing(failure: FailureCause) -> bool:
-    if failure.answered in (404, 410) or failure.codes & MISSING:
+    if status in (402, 404, 410) or failure.codes & (QUOTA | MISSING | REGION):
         return True
-    return failure.answered in _REFUSING and bool(_NO_MODEL.search(failure.said))
-
-
-def _is_out_of_region(failure: FailureCause) -> bool:
-    is_refused = failure.answered in _REFUSING or (failure.answered or 0) >= 500
-    return bool(failure.codes & REGION) or (is_refused and bool(_NO_REGION.search(failure.said)))
+    refuses = status in _REFUSING
+    is_missing = refuses and _NO_MODEL.search(said)
+    is_closed = (refuses or status >= 500) and _NO_REGION.search(said)
+    return bool(_NO_QUOTA.search(said) or is_missing or is_closed)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

@@ -1,11 +1,8 @@
 """Evidence of a failed call: what the HTTP client saw behind an exception of LiteLLM.
 
-Exceptions are read by their shape, so that one module alone imports it: the
-chain of causes ends at what the HTTP client saw, and that is believed first.
-
-The words of a server's error, without what the server and LiteLLM wrap around them.
-
-The answer of a server as it came, kept beside LiteLLM's reading of it while a call lasts.
+Exceptions are read by their shape, so that one module alone imports it: the chain of causes ends at
+what the HTTP client saw, and that is believed first. The answer of a server is kept as it came,
+beside LiteLLM's reading of it, while a call lasts.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from loopkit.agents.model.pricing import Used
@@ -86,7 +83,7 @@ class FailureCause:
 def cause_of(error: Exception, received: Received | None = None) -> FailureCause:
     """Everything that an exception shows, read without importing what raised it."""
     chain = tuple(_chain(error))
-    refusal = next((link for link in chain if _is_kind(link, "HTTPStatusError")), None)
+    refusal = next((link for link in chain if "HTTPStatusError" in _kinds(link)), None)
     response = getattr(refusal, "response", None)
     text = text_of(response)
     core = core_of(text)
@@ -94,7 +91,7 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
     requests = tuple(_requests(chain))
     failure = FailureCause(
         error,
-        kinds=frozenset(kind.__name__ for link in chain for kind in type(link).__mro__),
+        kinds=frozenset(kind for link in chain for kind in _kinds(link)),
         said=_short_text(said, requests),
         texts=" ".join(str(link) for link in chain),
         answered=_number(getattr(response, "status_code", None)),
@@ -144,8 +141,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def _is_kind(error: BaseException, name: str) -> bool:
-    return any(kind.__name__ == name for kind in type(error).__mro__)
+def _kinds(error: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(error).__mro__]
 
 
 def _lower_case_headers(headers: object) -> dict[str, str]:
@@ -341,6 +338,11 @@ def current_received() -> Received | None:
     return _CURRENT.get()
 
 
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a value is a number of tokens that a call can have."""
+    return type(value) is int and 0 <= value <= MOST_TOKENS
+
+
 def tokens_in(record: Mapping[str, Any]) -> Used | None:
     """The token count in a provider's own answer; None where it has none that can be right."""
     for place, parts, answered, total in COUNTS:
@@ -348,7 +350,7 @@ def tokens_in(record: Mapping[str, Any]) -> Used | None:
         if not isinstance(counted, Mapping) or not counted.get(parts[0]):
             continue
         named = [counted[name] for name in (*parts, answered, total) if counted.get(name)]
-        if not all(type(number) is int and 0 <= number <= MOST_TOKENS for number in named):
+        if not all(map(is_count, named)):
             return None
         sent = sum(counted.get(part) or 0 for part in parts)
         # Some providers count thoughts in the total alone.

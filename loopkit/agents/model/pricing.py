@@ -1,21 +1,11 @@
-"""Prices of a model call: the most that it can cost, and what it did cost.
+"""Prices of model calls: the most that one can cost, and what it did cost.
 
-Answer caps: how long answers can get, and the caps that loopkit sets where a limit needs one.
-
-List prices and limits of models, known before a model is called.
-
-Read from the table that LiteLLM ships, as a file: importing LiteLLM takes more
-than a second, and planning a run has to know prices without it.
-
-Rates of a model: the prices of a token in LiteLLM's table, and those that a call can reach.
-
-A rate counts where it can apply: one for long prompts from that length on, one of a service tier,
-of a cache for an hour or of a region if the options of the agent ask for it.
-
-Names of models: the keys under which LiteLLM's table may list a name that people write.
-
-Its documentation has them write `bedrock/…`, `vertex_ai/…` or `cohere/…`; the table divides these
-providers further. A version that is not listed has the price of the model without a version.
+List prices are read from the table that LiteLLM ships, as a file: importing LiteLLM takes more than
+a second, and planning a run has to know prices without it. A rate counts where it can apply: one
+for long prompts from that length on, one of a service tier, of a cache for an hour or of a region
+if the options of the agent ask for it. LiteLLM's documentation has people write `bedrock/…`,
+`vertex_ai/…` or `cohere/…`; the table divides these providers further. A version that is not
+listed has the price of the model without a version.
 """
 
 from __future__ import annotations
@@ -82,7 +72,9 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
     The cost is None where no price or no longest answer is known; then tokens count the input
     alone.
     """
-    sent = _billable_input(agent, request)
+    sent, window = input_bound(request), window_of(agent, request.model)
+    # More cannot be billed: a model refuses more than its window.
+    sent = sent if window is None else min(sent, window)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
     return usage_bound(agent, request.model, sent, longest)
 
@@ -91,13 +83,6 @@ def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -
     """The most that so many tokens in and out can cost."""
     usd = _dearest(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
-
-
-def _billable_input(agent: ModelAgent, request: Request) -> int:
-    """The tokens of a request that can be billed: a model refuses more than its window."""
-    window = window_of(agent, request.model)
-    sent = input_bound(request)
-    return sent if window is None else min(sent, window)
 
 
 def input_bound(request: Request) -> int:
@@ -249,15 +234,11 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
     """
     window = window_of(agent, model) or assumed_window(agent, model)
     sent = sent if window is None else min(sent, window)
-    match price_of(agent, model):
-        case None:
-            known = known_model(model)
-            rates = known.rates.usual(_options(agent), sent) if known is not None else None
-            return (
-                None if rates is None else sent * rates.input + answered * rates.output + rates.call
-            )
-        case _:
-            return cost(agent, model, Used(sent, answered), None)
+    if price_of(agent, model) is not None:
+        return cost(agent, model, Used(sent, answered), None)
+    known = known_model(model)
+    rates = known.rates.usual(_options(agent), sent) if known is not None else None
+    return None if rates is None else sent * rates.input + answered * rates.output + rates.call
 
 
 def cached_share(agent: ModelAgent, model: str) -> float:
@@ -390,7 +371,7 @@ def window_of(agent: ModelAgent, model: str) -> int | None:
 
 def thinking_budget(params: Mapping[str, Any]) -> int:
     """The tokens that a model may use to think, by the agent's options; 0 where these set none."""
-    return max((tokens for tokens in _budgets(params)), default=0)
+    return max(_budgets(params), default=0)
 
 
 def _budgets(params: Mapping[str, Any]) -> Iterator[int]:
@@ -567,13 +548,15 @@ def known_model(model: str) -> KnownModel | None:
     entry = _entry(model)
     if entry is None:
         return None
+    provider = str(entry.get("litellm_provider", ""))
+    takes_schema = entry.get("supports_response_schema") is True
     return KnownModel(
         max_input=_token_count(entry.get("max_input_tokens")),
         max_output=_token_count(entry.get("max_output_tokens", entry.get("max_tokens"))),
         rates=Rates(entry),
-        native_schema=_takes_schema(entry),
+        native_schema=takes_schema and provider not in REJECT_SCHEMAS,
         has_tools=entry.get("supports_function_calling") is True,
-        provider=str(entry.get("litellm_provider", "")),
+        provider=provider,
     )
 
 
@@ -597,11 +580,6 @@ def near_model(model: str) -> str | None:
     # Compared without the prefix, which they all share.
     near = closest(name, listed, _SIMILARITY)
     return None if near is None else f"{prefix}/{near}"
-
-
-def _takes_schema(entry: Mapping[str, Any]) -> bool:
-    is_listed = entry.get("supports_response_schema") is True
-    return is_listed and entry.get("litellm_provider") not in REJECT_SCHEMAS
 
 
 def _token_count(tokens: object) -> int | None:

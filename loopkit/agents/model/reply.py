@@ -1,18 +1,9 @@
-"""LiteLLM's response → a reply: its text, its usage and its cost.
-
-An answer in the form of OpenAI's chat, without the parts that LiteLLM may fail on.
+"""LiteLLM's response → a reply: its text, its tool calls, its usage and its cost.
 
 LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
-missing, a role that it does not know, a text that comes in parts.
-
-Tool support: the tools that a model is offered, and a schema beside them.
-
-The calls of tools in LiteLLM's message → the calls of a reply.
-
-Kept thoughts: those of a model that its provider wants back while it calls tools.
-
-Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
-does DeepSeek without the plain ones. Only their sender can read them.
+missing, a role that it does not know, a text that comes in parts. So an answer is also read without
+these. Anthropic refuses the results of tools without the signed thoughts that came before the
+calls, as does DeepSeek without the plain ones. Only their sender can read them.
 """
 
 from __future__ import annotations
@@ -23,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.errors import error_of
-from loopkit.agents.model.failure_cause import MOST_TOKENS
+from loopkit.agents.model.failure_cause import is_count
 from loopkit.agents.model.pricing import (
     OUTPUT_CAPS,
     Used,
@@ -63,27 +54,28 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     used = _tokens_used(getattr(response, "usage", None), is_silent=not text and not calls)
     if used is None:
         most = quote(agent, request)
-        tokens, usd = most.tokens, most.cost_usd
+        tokens, usd, counted = most.tokens, most.cost_usd, None
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
+        counted = TokenUse(
+            input=used.input, output=used.output, cached=used.cached, written=used.written
+        )
     if record := _error_inside(choice):
         raise error_of(record, tokens=tokens, cost_usd=usd)
     if not calls and (miscall := _native_finish(choice)) in MISCALLS:
         raise AgentError(
             "content", f"the model called a tool wrongly: {miscall}", cost_usd=usd, tokens=tokens
         )
-    if finish == "length" and _is_capped(request, used):
-        reason = _cap_message(request)
+    if finish == "length" and (reason := _cap_message(request, used)):
         is_charged = used is None
         raise AgentError(
             "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
         )
-    may_be_thought = finish == "length" and not calls
-    thought = (
-        _all_thought_message(agent, request.agent, message, text, used) if may_be_thought else ""
-    )
+    thought = ""
+    if finish == "length" and not calls:
+        thought = _all_thought_message(agent, request.agent, message, text, used)
     if reason := thought or _refusal(message, finish):
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
@@ -94,7 +86,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
-        counted=None if used is None else _token_use(used),
+        counted=counted,
         cost_usd=usd,
         held=used is None,
     )
@@ -126,17 +118,15 @@ def _refusal(message: Any, finish: object) -> str:
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 
-def _is_capped(request: Request, used: Used | None) -> bool:
-    """Whether a cut-off answer ended at our cap, not at the longest answer of the model."""
-    if request.cap is None or request.caps is None:
-        return False
-    most = request.caps.most
-    return most is None or request.cap < most or used is None or used.output < most
-
-
-def _cap_message(request: Request) -> str:
-    start = f"{CUT_OFF} {plural(request.cap or 0, 'token', ',')}, the longest that "
-    if request.caps is not None and request.cap == request.caps.usual:
+def _cap_message(request: Request, used: Used | None) -> str:
+    """Where a cut-off answer ended at our cap; empty if at the longest answer of the model."""
+    cap, caps = request.cap, request.caps
+    if cap is None or caps is None:
+        return ""
+    if caps.most is not None and used is not None and caps.most <= min(cap, used.output):
+        return ""
+    start = f"{CUT_OFF} {plural(cap, 'token', ',')}, the longest that "
+    if cap == caps.usual:
         return start + "is asked for where a limit is set and `params:` has no `max_tokens`"
     return start + "the limits of the run left room for"
 
@@ -177,16 +167,10 @@ def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
     return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
-def _token_use(used: Used) -> TokenUse:
-    return TokenUse(input=used.input, output=used.output, cached=used.cached, written=used.written)
-
-
 def _count(record: Any, name: str) -> int | None:
     """A token count of the provider; None where it gives no plausible one."""
     value = getattr(record, name, None)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= MOST_TOKENS else None
+    return value if is_count(value) else None
 
 
 def text_of_content(content: object) -> str:
@@ -266,7 +250,7 @@ def _counts(usage: object) -> dict[str, Any]:
 
 def _numbers(record: object) -> dict[str, int]:
     numbers = record.items() if isinstance(record, Mapping) else ()
-    return {name: n for name, n in numbers if type(n) is int and 0 <= n <= MOST_TOKENS}
+    return {name: number for name, number in numbers if is_count(number)}
 
 
 NO_TOOLS = frozenset({"ollama", "replicate"})
@@ -415,8 +399,7 @@ def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
         parts = _plain_list(getattr(message, name, None))
         if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
             yield name, sealed
-    own = getattr(message, "provider_specific_fields", None)
-    if isinstance(own, Mapping) and (details := _plain_list(own.get(DETAILS))):
+    if details := _plain_list(_own_fields(message).get(DETAILS)):
         yield DETAILS, details
     thought = getattr(message, PLAIN, None)
     if provider in WANT_PLAIN and isinstance(thought, str):

@@ -1,9 +1,4 @@
-"""Commands of validators: played by the scenario, or else really run; and recorded.
-
-Baselines: `baseline` commands run before any work, and the ids of what they find.
-
-Judging by rules: what they may look at, and the finding for a faulty artifact.
-"""
+"""Rules in a run: the commands that they start, played or really run, and their baselines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One judge at work on one artifact: asked, and asked again if its answer can't be read.
-
-Sampling: the judges of a validate state, each asked as often as its rule says, concurrently.
-"""
+"""Judges at work: each is asked as often as its rule says, and again if it can't be read."""
 
 from __future__ import annotations
 
@@ -132,21 +129,17 @@ class Judge:
 
     def message(self, prompt: str, misread: Misread | None) -> str:
         """The next message: the question, or why the answer to it could not be used."""
-        if self.rule.submit:
-            return f"{self._message(prompt, misread).rstrip()}\n\n{INSTEAD}\n"
-        return self._message(prompt, misread)
-
-    def _message(self, prompt: str, misread: Misread | None) -> str:
-        if misread is None:
-            return with_nonce(prompt, self.form)
-        again = with_nonce(reask_prompt(misread.reason, self.form), self.form)
-        # A program starts anew each time, and has not seen the question.
-        is_new = not self.agent.is_sent_turns
-        return f"{prompt.rstrip()}\n\n{again}" if is_new else again
+        text = prompt if misread is None else reask_prompt(misread.reason, self.form)
+        text = with_nonce(text, self.form)
+        if misread is not None and not self.agent.is_sent_turns:
+            # A program starts anew each time, and has not seen the question.
+            text = f"{prompt.rstrip()}\n\n{text}"
+        return f"{text.rstrip()}\n\n{INSTEAD}\n" if self.rule.submit else text
 
     async def reply(self, prompt: str) -> Replied:
         """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
         exchanges = exchanges_of(self.active, self.work)
+        schema = self.form.schema or {"type": "object"}
         request = Request(
             agent=self.rule.judge,
             place=self.validator,
@@ -156,16 +149,11 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
-            tools=self._tools,
+            # With it, the judge submits its report instead of writing that as its answer.
+            tools=(Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else (),
             folder=await workspace(self.active, self.agent.workspace),
         )
         return await call(self.active, self.work, request)
-
-    @property
-    def _tools(self) -> Sequence[Tool]:
-        """The tool with which it submits its report, if it does not write that as its answer."""
-        schema = self.form.schema or {"type": "object"}
-        return (Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else ()
 
     def read(self, replied: Replied) -> Answer | Misread:
         asked = [exchange.prompt for exchange in exchanges_of(self.active, self.work)]
@@ -212,18 +200,15 @@ async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
         misread = read
         if read.last_resort is not None and read.last_resort.verdict == "fail":
             rejection = read.last_resort
-    return rejection or _answer_from_misread(judge.validator, misread)
-
-
-def _answer_from_misread(validator: str, misread: Misread | None) -> Answer:
-    if misread is not None and misread.last_resort is not None:
-        return misread.last_resort
-    reason = misread.reason if misread else "it was never asked"
-    return Answer(
-        validator=validator,
+    if rejection is not None:
+        return rejection
+    # It was asked at least once.
+    assert misread is not None
+    return misread.last_resort or Answer(
+        validator=judge.validator,
         verdict="unparsed",
         error_class="content",
-        reason=f"no verdict could be read: {reason}",
+        reason=f"no verdict could be read: {misread.reason}",
     )
 
 
@@ -236,13 +221,6 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
         coded = finding.replace(code=code, origins=origins)
         findings.append(coded.with_level(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)
-
-
-async def ask_all(
-    judges: Sequence[Judge], subject: JudgedArtifact, setting: Setting
-) -> list[Answer]:
-    """The answers of all judges, asked concurrently; raises LimitReached."""
-    return await _gather_answers(ask(judge, subject, setting) for judge in judges)
 
 
 async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
@@ -259,15 +237,15 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
         one = replace(judge, number=number)
         return opinion(one, judge_prompt(rule, subject, setting.names, one.form))
 
-    samples = await _gather_answers(map(give_opinion, range(1, rule.samples + 1)))
+    samples = await gather_answers(map(give_opinion, range(1, rule.samples + 1)))
     answer = combine_samples(samples, rule.combine, levels)
     if rule.confirm is None or answer.verdict != "fail":
         return answer
     return confirm(answer, await give_opinion(rule.samples + 1), levels)
 
 
-async def _gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """All answers, asked for concurrently.
+async def gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    """All answers, asked for concurrently; raises LimitReached.
 
     If one raises, the others finish first: they are paid for.
     """

@@ -176,7 +176,8 @@ def _prepare(
         place=name,
         role=asked.role,
         callees=asked.callees or callees_for(active, agent, name),
-        quote=port.quote if asked.role == "author" else _no_cost,
+        # Somebody outside costs nothing, also if a scenario or a function plays them.
+        quote=port.quote if asked.role == "author" else lambda _: Usage(),
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
@@ -186,17 +187,23 @@ def _prepare(
         talk = Conversation(
             active, name, chosen, asked, work, partial(_artifact_of, active, name, asked)
         )
-        if (final := _final_reply(talk)) is not None:
+        final = find_stored_reply(active, work, partial(_is_usable, talk))
+        ends = not (talk.has_called or (talk.goes_on and talk.rounds))
+        if final is not None and ends:
             return Answered(final)
     turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
     prompt = author_prompt(active, name, state, kept=bool(turns))
+    names: dict[str, object] = {}
+    for template in asked.templates:
+        # One that continues a session sees only its id.
+        names |= template_names(active.program, active.state, template)
     request = Request(
         agent=chosen,
         place=name,
         role=asked.role,
         messages=conversation(turns, prompt, active.state.tasks),
         prompt=prompt,
-        names=_template_values(active, asked) if asked.templates else {},
+        names=names,
         input=active.state.input,
         schema=asked.schema,
         folder=folder,
@@ -204,17 +211,6 @@ def _prepare(
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
-
-
-def _final_reply(talk: Conversation) -> Replied | None:
-    """The reply that an earlier process stored, if it ends the conversation."""
-    reply = find_stored_reply(talk.active, talk.work, partial(_is_usable, talk))
-    return None if talk.has_called or (talk.goes_on and talk.rounds) else reply
-
-
-def _no_cost(_: Request) -> Usage:
-    """The cost of somebody outside, also if a scenario or a function plays them."""
-    return Usage()
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
@@ -314,11 +310,3 @@ def _version_name(active: ActiveRun, last: Artifact | None) -> str:
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"
     return "best version so far"
-
-
-def _template_values(active: ActiveRun, asked: AgentAsked) -> dict[str, object]:
-    """The values for the agent's templates; one that continues a session sees only its id."""
-    names: dict[str, object] = {}
-    for template in asked.templates:
-        names |= template_names(active.program, active.state, template)
-    return names

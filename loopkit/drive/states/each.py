@@ -1,9 +1,4 @@
-"""An `each` state: a child for each item of a list, whose outcomes are counted.
-
-What `machine` and `each` states have in common: the work that children do.
-
-A `machine` state: one child, whose outcome guards may read.
-"""
+"""`each` and `machine` states: children for the items of a list, or one child."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""The work of each kind of state, in the module that is named like that of its noun.
-
-A state without work: its transitions choose by what is known already.
-
-A `run` state: a command, whose stdout is the artifact and whose exit code guards may read.
-
-A render state: a template filled in, and written to a file if one is named.
-
-A validate state: deterministic rules, then judges if nothing blocks, then one report.
-"""
+"""The work of each kind of state. That of agents and of children stands in modules of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +24,7 @@ from loopkit.drive.judging.commands import (
     result_index,
     setting_for,
 )
-from loopkit.drive.judging.judge import Judge, ask_all
+from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.replies import body, extract, with_folder, workspace_text
 from loopkit.drive.retries import CallFailed
@@ -61,11 +52,6 @@ from loopkit.values import Mutable
 
 # The state is Any, because each takes the noun whose module is named like its own.
 Perform = Callable[[ActiveRun, str, Any], Awaitable[Worked]]
-
-
-def work_of(noun: type[StateBase]) -> Perform:
-    """The function that does the work of a kind of state."""
-    return PERFORMERS[noun]
 
 
 async def perform_choice(active: ActiveRun, name: str, _: ChoiceState) -> Worked:
@@ -223,7 +209,8 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
             if rules.judges and (
                 judges := _judges(active, name, state, artifact, earlier, answers)
             ):
-                judged = await ask_all(judges, subject, setting_for(active, folder, rules))
+                setting = setting_for(active, folder, rules)
+                judged = await gather_answers(ask(one, subject, setting) for one in judges)
                 of_judges = ledger.settle(judged, earlier, state, rules.levels)
         except LimitReached as reached:
             reached.commands, reached.time_s = tuple(ran), rules_work.time_s

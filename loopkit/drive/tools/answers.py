@@ -1,20 +1,14 @@
-"""Whether the reply of an agent with tools is its answer, and the next message if it is not.
-
-The calls that a model asks for: each is made once, and answered even if it fails.
-
-The tools of an agent as they are described to a model, and by their servers.
-
-The conversation of an agent with its tools: rounds of calls and results, until it answers.
+"""The conversation of an agent with its tools: rounds of calls and results, until it answers.
 
 Its position is read from the run's events alone, so that a resumed run goes on from the last reply
-that is stored: no model is asked for it again, and no tool is called twice.
+that is stored: no model is asked for it again, and no tool is called twice. Each call is answered
+even if it fails.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
@@ -31,7 +25,7 @@ from loopkit.drive.tools.call import (
     arguments_of,
 )
 from loopkit.engine.events import Replied
-from loopkit.engine.macrostep import event_of_draft
+from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, tool_task
@@ -200,6 +194,9 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
             commands=result.commands,
         )
 
+    async def ready() -> None:
+        await fetch_tools(talk, [called.name])
+
     timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
     work = CallSeries(
         task=tool_task(talk.work.task, number),
@@ -209,24 +206,19 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
         callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
         ask=ask,
-        ready=partial(_ready, talk, called.name),
+        ready=ready,
     )
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and found and (findings := found[-1].findings):
-        active.stage(event_of_draft(active.program, active.state, emit, findings))
+        active.stage(event_of_work(active.program, active.state, emit, findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
     """The retries of a call: a server that fails is asked again if the call may be made twice."""
     may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
     return talk.definition.retry if may_come_twice else ONCE
-
-
-async def _ready(talk: Conversation, tool: str) -> None:
-    """Wait until the server of a tool can be asked."""
-    await fetch_tools(talk, [tool])
 
 
 async def _result(

@@ -1,7 +1,4 @@
-"""One call of a tool: its arguments and its result.
-
-The conversation of an agent with its tools, as the events of the run have it.
-"""
+"""One call of a tool: its arguments, its result, and the conversation that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""The tool `command`: a program, whose output is shown to the model.
+"""What the tools of each kind do.
 
-The tool `mcp`: a tool of an MCP server, which must stay as the run first saw it.
-
-The tool `by`: validators look at a draft, as they look at an answer in a validate state.
-
-The tool `python`: a function, in a process of its own that can be ended.
+A program's output is shown to the model. A tool of an MCP server must stay as the run first saw it.
+Validators look at a draft as they look at an answer in a validate state. A Python function runs in
+a process of its own that can be ended.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import json
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -53,7 +50,6 @@ from loopkit.outside.processes import (
     worker_command,
     worker_environment,
 )
-from loopkit.outside.redaction import Redact
 from loopkit.validators.command import tail
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -84,13 +80,9 @@ async def run_program(called: ToolCalled) -> ToolResult:
         except CommandTimeout:
             return timeout_result(called, tool.timeout)
     did = run_records(called, result.exit_code, result.stdout, result.stderr)
-    return ToolResult(_result_text(result, active.redact), exit_code=result.exit_code, commands=did)
-
-
-def _result_text(result: CommandResult, redact: Redact) -> str:
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
-    printed = output_of(result)
-    return f"{ended}{as_data('It printed', printed, redact)}"
+    text = f"{ended}{as_data('It printed', output_of(result), active.redact)}"
+    return ToolResult(text, exit_code=result.exit_code, commands=did)
 
 
 async def run_server_tool(called: ToolCalled) -> ToolResult:
@@ -107,7 +99,10 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
             f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
             "add it under `commands:`"
         )
-    _refuse_unsendable(called.arguments)
+    try:
+        json.dumps(called.arguments)
+    except RecursionError as error:
+        raise BadArguments("the arguments are nested too deep") from error
     digest = tool.digest or active.state.offered.get(tool.mcp, "")
     try:
         connection = _connection(active, tool.server, folder)
@@ -115,13 +110,6 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
     except ServerFailed as failed:
         raise AgentError("transient" if failed.transient else "fatal", failed.message) from failed
     return _result(called, given.text, given.left_out, is_error=given.is_error)
-
-
-def _refuse_unsendable(arguments: Mapping[str, Any]) -> None:
-    try:
-        json.dumps(arguments)
-    except RecursionError as error:
-        raise BadArguments("the arguments are nested too deep") from error
 
 
 def _result(called: ToolCalled, text: str, left_out: int = 0, *, is_error: bool) -> ToolResult:
