@@ -16,26 +16,21 @@ from loopkit.proof.bounds.configurations import present_of
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
 from tests.generated import generated
+from tests.machines import loop
 from tests.replay import Replay, price
 from tests.support import Desk, scenario
 from tests.test_large_machines import HERE
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted"},
+    "{guard: attempt < 4, revise: draft, max: 9}",
+    "{guard: cap_reached and attempt < 4, target: exhausted}",
+    top="""
 limits: {total_revisions: 2}
 agents: {author: {command: [none], retry: {attempts: 1}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: attempt < 4, revise: draft, max: 9}
-      - {guard: cap_reached and attempt < 4, target: exhausted}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+""",
+)
 
 
 @pytest.fixture

@@ -14,10 +14,15 @@ from loopkit.drive.advance import doubts
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Emitted, Failed, Held, Intended, Replied
 from loopkit.language.load import load_text
+from tests.machines import loop
 from tests.support import Desk, Played, QuickClock, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[graph, strict]",
+    {"valid": "done", "infeasible": "impossible"},
+    "{revise: plan, max: 1}",
+    "{target: failed}",
+    top="""
 limits: {feedback_items: 2}
 agents:
   planner:
@@ -38,20 +43,12 @@ validators:
     - {require: nodes.count < 9, code: large, severity: warning, message: Rather large.}
   strict:
     - {require: nodes.count > 0, code: no-node, message: There is no node.}
-states:
-  plan: {agent: planner, prompt: Plan it., next: check}
-  check:
-    validate: plan
-    by: [graph, strict]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: infeasible, target: impossible}
-      - {revise: plan, max: 1}
-      - {target: failed}
-  done: {final: success, result: plan}
-  impossible: {final: failure}
-  failed: {final: failure, result: plan}
-"""
+""",
+    draft="plan: {agent: planner, prompt: Plan it.}",
+    judge="check",
+    ends="failed: {final: failure, result: plan}",
+    result="plan",
+)
 GREP = 'grep, -n, "{{ word }}", catalogue.txt'
 
 

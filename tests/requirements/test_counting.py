@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -17,8 +18,12 @@ from tests.support import (
     warns,
 )
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"GUARD": "accepted", "incomplete": "unjudged", "attempt >= 6": "exhausted"},
+    "{revise: draft}",
+    "{target: exhausted}",
+    top="""
 TOP
 limits: {revisions: 9}
 agents:
@@ -26,22 +31,11 @@ agents:
   one: {model: some/model}
   two: {model: some/model}
   three: {model: some/model}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    STATE
-    transitions:
-      - {guard: GUARD, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {guard: attempt >= 6, target: exhausted}
-      - {revise: draft}
-      - {target: exhausted}
-  accepted: {final: success, result: plan}
-  unjudged: {final: failure}
-  exhausted: {final: failure, result: plan, pick: best}
-"""
+""",
+    state="STATE",
+    ends="exhausted: {final: failure, result: plan, pick: best}",
+    result="plan",
+)
 CRASHED = {"fault": "authentication"}
 
 

@@ -9,30 +9,22 @@ import pytest
 
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"valid": "accepted", "incomplete": "unjudged", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: FEEDBACK}",
+    top="""
 limits: {revisions: 1}
 agents:
   author: {command: [none]}
   critic: AGENT
 validators:
   review: RULE
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft, feedback: FEEDBACK}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+)
 TYPED = "{model: ollama/model, schema: {valid: bool, issues: [str], severity: none|major|critical}}"
 BY_ISSUES = '{judge: critic, map: {verdict: valid, verdicts: {"true": pass, "false": fail}, findings: issues}}'  # noqa: E501
 BY_SEVERITY = "{judge: critic, map: {verdict: severity, verdicts: {none: pass, major: fail, critical: fail}, findings: issues}}"  # noqa: E501
@@ -315,30 +307,21 @@ def test_a_status_of_the_schema_that_has_no_meaning_is_found_before_a_run(desk: 
     assert "`BUILD_FAILED`" in found[0].message
 
 
-DIAGNOSING = """
-loopkit: 1
-agents:
-  author: {command: [none]}
-  linter: {command: [sh, -c, 'cat REPORT', lint]}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by:
+DIAGNOSING = loop(
+    """
       - judge: linter
         prompt: "{{ plan }}"
         reask: 0
         map: MAP
-    transitions:
-      - {guard: 'valid and "W1" in codes', target: advised}
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {target: rejected}
-  accepted: {final: success}
-  advised: {final: success}
-  rejected: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+    {"'valid and \"W1\" in codes'": "advised", "valid": "accepted", "incomplete": "unjudged"},
+    "{target: rejected}",
+    top="""
+agents:
+  author: {command: [none]}
+  linter: {command: [sh, -c, 'cat REPORT', lint]}
+""",
+)
 OK = '{verdict: ok, verdicts: {"true": pass, "false": fail}, findings: diagnostics}'
 ANY = "{findings: diagnostics}"
 E1 = {"code": "E1", "message": "No such node.", "severity": "error", "nodeStage": "build"}

@@ -12,28 +12,23 @@ from hypothesis import strategies as st
 
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{judge: critic, reask: 0}]",
+    {"valid": "accepted", "stalled": "stuck"},
+    "{revise: draft}",
+    "{target: exhausted}",
+    top="""
 limits: {revisions: 12, stall: STALL}
 agents:
   author: {model: some/model, retry: {attempts: 1}}
   critic: {model: some/model, retry: {attempts: 1}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, reask: 0}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: stalled, target: stuck}
-      - {revise: draft}
-      - {target: exhausted}
-  accepted: {final: success, result: plan}
-  stuck: {final: failure, result: plan, pick: best}
-  exhausted: {final: failure}
-"""
+""",
+    ends="stuck: {final: failure, result: plan, pick: best}",
+    result="plan",
+)
 SIX = [fails("A", "B", "C", "D", "E", "F"), fails("A", "B", "C"), fails("C", "B", "A")]
 
 

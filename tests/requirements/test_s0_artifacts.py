@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import Desk, scenario
 
 FILED = """
@@ -112,22 +113,16 @@ def test_without_a_file_the_reply_is_the_artifact_only_where_that_is_written(des
     assert played.result == {"plan": GOOD}
 
 
-WHOLE = """
-loopkit: 1
+WHOLE = loop(
+    '[{require: title != ""}]',
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none], schema: {title: str}}}
 limits: {revisions: 1}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{require: title != ""}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure}
-"""
+""",
+    result="plan",
+)
 
 
 @pytest.mark.parametrize(

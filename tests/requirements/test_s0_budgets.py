@@ -8,6 +8,7 @@ import pytest
 
 from loopkit.engine.events import Decided
 from loopkit.engine.payloads import Feedback
+from tests.machines import loop
 from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
@@ -112,35 +113,31 @@ def test_a_validator_that_cannot_run_costs_the_author_nothing(durable: Desk) -> 
     assert again.requests == []
 
 
-REPLAN = """
-loopkit: 1
+REPLAN = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "gate"},
+    "{revise: draft}",
+    top="""
 limits: {revisions: 1, total_revisions: 4}
 agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: gate}
-      - {revise: draft}
-  gate:
-    human: It is not valid. What now?
-    choices: [replan, refine, give_up]
-    transitions:
-      - guard: choice == "replan"
-        revise: draft
-        max: 2
-        resets: [draft]
-        feedback: |
-          Start again: {{ comment }}
-          Still open: {% for finding in findings %}{{ finding.message }}{% endfor %}
-      - {guard: choice == "refine", revise: draft, max: 2, feedback: "{{ comment }}"}
-      - {target: failed}
-  accepted: {final: success}
-  failed: {final: failure}
-"""
+""",
+    ends="""
+gate:
+  human: It is not valid. What now?
+  choices: [replan, refine, give_up]
+  transitions:
+    - guard: choice == "replan"
+      revise: draft
+      max: 2
+      resets: [draft]
+      feedback: |
+        Start again: {{ comment }}
+        Still open: {% for finding in findings %}{{ finding.message }}{% endfor %}
+    - {guard: choice == "refine", revise: draft, max: 2, feedback: "{{ comment }}"}
+    - {target: failed}
+failed: {final: failure}
+""",
+)
 
 
 def answers(*choices: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.engine.findings import Report
 from loopkit.language.load import load
 from loopkit.scenario.cases import load_scenario
+from tests.machines import loop
 from tests.support import (
     PASS,
     PLAN_REVIEW,
@@ -25,26 +26,20 @@ from tests.support import (
 )
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
-JUDGED = """
-loopkit: 1
+JUDGED = loop(
+    "RULES",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top=r"""
 input: {text: str}
 patterns:
-  header: '^### Task \\d+(\\.\\d+)?:'
+  header: '^### Task \d+(\.\d+)?:'
   file_line: '^- (?:Create|Modify|Test): `([^`]+)`'
-states:
-  import:
-    render: "{{ input.text }}"
-    output: {name: plan, fields: FIELDS}
-    next: judge
-  judge:
-    validate: plan
-    by: RULES
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure, result: plan}
-"""
+""",
+    draft='import: {render: "{{ input.text }}", output: {name: plan, fields: FIELDS}}',
+    ends="refused: {final: failure, result: plan}",
+    result="plan",
+)
 
 
 def judged(desk: Desk, rules: str, text: str, fields: str = "{}") -> Report:
@@ -154,25 +149,16 @@ def test_a_title_stands_in_without_its_suffix_and_not_where_it_is_a_placeholder(
     assert all("placeholder" in finding.message for finding in report.findings)
 
 
-CHAIN = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft:
-    agent: author
-    prompt: Write.
-    output: {name: plan, fields: {goal: {section: Goal, or_title: true, default: none given}}}
-    next: judge
-  judge:
-    validate: plan
-    by: [{section: Goal, OR_TITLE, message: "No goal but {{ plan.goal }}."}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {revise: draft, max: 1}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure, result: plan}
-"""
+CHAIN = loop(
+    '[{section: Goal, OR_TITLE, message: "No goal but {{ plan.goal }}."}]',
+    {"valid": "accepted"},
+    "{revise: draft, max: 1}",
+    "{target: refused}",
+    draft="draft: {agent: author, prompt: Write., output: {name: plan, fields: "
+    "{goal: {section: Goal, or_title: true, default: none given}}}}",
+    ends="refused: {final: failure, result: plan}",
+    result="plan",
+)
 
 
 @pytest.mark.parametrize(
@@ -220,23 +206,15 @@ def test_all_rules_run_and_all_their_findings_are_collected(desk: Desk) -> None:
     ]
 
 
-BOTH = """
-loopkit: 1
+BOTH = loop(
+    "[form, length]",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 agents: {author: {command: [none]}}
-validators:
-  form: [{matches: x}, {section: Goal}]
-  length: [{min_chars: 200}]
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [form, length]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+validators: {form: [{matches: x}, {section: Goal}], length: [{min_chars: 200}]}
+""",
+)
 
 
 def test_checks_stop_at_the_first_validator_that_blocks_where_asked_to(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, plan, scenario
 
 GOOD = "Long enough to be taken for a plan."
@@ -158,8 +159,11 @@ def test_a_program_that_is_not_there_is_fatal_and_named(desk: Desk) -> None:
     assert "no_such_program" in played.of(Failed)[0].message
 
 
-TWO_AGENTS = """
-loopkit: 1
+TWO_AGENTS = loop(
+    "[{judge: critic}]",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 agents:
   author:
     model: some/model
@@ -170,17 +174,8 @@ agents:
     command: [critic, --allowed-tools, Read]
     timeout: 10s
     workspace: {path: reviews}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 
 
 def test_every_agent_has_a_system_prompt_limits_and_a_folder_of_its_own(desk: Desk) -> None:
@@ -267,26 +262,20 @@ def test_a_reviewer_without_a_verdict_is_asked_again_and_then_whatever_is_config
         assert played.reports[0].answers[0].verdict == "unparsed"
 
 
-COMMIT = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: commit}
-      - {target: refused}
-  commit:
-    run: [sh, -c, 'echo "$1" >> log; exit CODE', sh, "{{ plan }}"]
-    transitions:
-      - {guard: exit_code == 0, target: accepted}
-      - {target: not_committed}
-  accepted: {final: success}
-  refused: {final: failure}
-  not_committed: {final: failure}
-"""
+COMMIT = loop(
+    "[{min_chars: 20}]",
+    {"valid": "commit"},
+    "{target: refused}",
+    ends="""
+commit:
+  run: [sh, -c, 'echo "$1" >> log; exit CODE', sh, "{{ plan }}"]
+  transitions:
+    - {guard: exit_code == 0, target: accepted}
+    - {target: not_committed}
+accepted: {final: success}
+not_committed: {final: failure}
+""",
+)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +299,11 @@ def test_a_command_runs_after_each_accepted_artifact(
     assert not (desk.folder / "evil").exists()
 
 
-DELTA = """
-loopkit: 1
+DELTA = loop(
+    "[changes]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none]}, critic: {command: [none]}}
 validators:
   changes:
@@ -326,18 +318,8 @@ validators:
       {% endif %}
       Now:
       {{ artifact }}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [changes]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 
 
 def test_a_reviewer_can_be_shown_the_last_change_only(desk: Desk) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import (
     PASS,
     PLAN_REVIEW,
@@ -18,8 +19,11 @@ from tests.support import (
 
 PREVIOUS = previous("plan 1")
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[quality]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: revise_plan}",
+    top="""
 limits: {revisions: 5}
 agents: {author: {command: [none], session: SESSION}, critic: {command: [none]}}
 validators: {quality: {judge: critic}}
@@ -33,18 +37,9 @@ feedback:
     {% endfor %}
 
     Please revise the plan file to address all issues above.
-states:
-  draft: {agent: author, prompt: PROMPT, output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [quality]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft, feedback: revise_plan}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+""",
+    draft="draft: {agent: author, prompt: PROMPT, output: plan}",
+)
 
 
 def prompts(

@@ -9,6 +9,7 @@ import pytest
 from loopkit.engine.events import Decided
 from loopkit.engine.findings import Report
 from loopkit.engine.records import read_record
+from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario, warns
 
 TYPED = """
@@ -100,25 +101,16 @@ def test_every_report_is_kept_and_cannot_be_changed(desk: Desk) -> None:
     assert read_record(Report, played.reports[0].to_json()) == played.reports[0]
 
 
-BY_COUNT = """
-loopkit: 1
-guards:
-  major: error_count == 1
-  critical: error_count >= 2
+BY_COUNT = loop(
+    "[{judge: critic}]",
+    {"major": "is_major", "critical": "is_critical"},
+    "{target: is_none}",
+    top="""
+guards: {major: error_count == 1, critical: error_count >= 2}
 agents: {author: {command: [none]}, critic: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: major, target: is_major}
-      - {guard: critical, target: is_critical}
-      - {target: is_none}
-  is_none: {final: success}
-  is_major: {final: failure}
-  is_critical: {final: failure}
-"""
+""",
+    ends="is_none: {final: success}",
+)
 
 
 @pytest.mark.parametrize(

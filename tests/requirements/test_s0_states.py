@@ -11,6 +11,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
+from tests.machines import loop
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
@@ -314,21 +315,7 @@ states:
     assert outcomes == ["nobody_said", "approved", "refused"]
 
 
-LOOP = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: failed}
-      - {revise: draft}
-  done: {final: success}
-  failed: {final: failure}
-"""
+LOOP = loop("[{min_chars: 20}]", {"valid": "done", "cap_reached": "failed"}, "{revise: draft}")
 
 
 @pytest.mark.parametrize(

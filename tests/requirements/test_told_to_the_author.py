@@ -9,6 +9,7 @@ import pytest
 
 from loopkit.engine.events import Emitted, Worked
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -19,27 +20,22 @@ from tests.support import (
     warns,
 )
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"valid": "accepted", "incomplete": "unjudged"},
+    "{revise: draft}",
+    "{target: asked}",
+    top="""
 limits: {revisions: 1}
 agents: {author: {command: [none]}, critic: {model: some/model}}
 validators:
   review: RULE
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {revise: draft}
-      - {target: asked}
-  asked: {human: Take it?, show: [plan, report], choices: [yes], next: exhausted}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+    ends="""
+asked: {human: Take it?, show: [plan, report], choices: [yes], next: exhausted}
+exhausted: {final: failure}
+""",
+)
 
 
 def play(

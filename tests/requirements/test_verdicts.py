@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -16,26 +17,17 @@ from tests.support import (
     warns,
 )
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"valid": "accepted", "cap_reached": "exhausted", "GUARD": "stopped"},
+    "{revise: draft}",
+    top="""
 input: {strict: {type: bool, default: false}}
 limits: {revisions: 9 STALL}
 guards: {settled: attempt > 1, demanding: input.strict and settled}
 agents: {author: {model: some/model}, critic: {model: some/model}, other: {model: some/model}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {guard: GUARD, target: stopped}
-      - {revise: draft}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  stopped: {final: failure}
-"""
+""",
+)
 
 
 def play(
@@ -332,22 +324,16 @@ def test_infeasible_that_nothing_catches_suspends_with_the_reason(desk: Desk) ->
 
 def test_the_best_attempt_counts_by_who_found_the_defects(desk: Desk) -> None:
     """Fewest blocking findings of rules first; a code that sounds like a judge is none."""
-    machine = """
-loopkit: 1
+    machine = loop(
+        "[{matches: goal, code: judge_goal}, {judge: critic, always: true}]",
+        {"valid": "done", "cap_reached": "exhausted"},
+        "{revise: draft}",
+        top="""
 limits: {revisions: 1}
 agents: {author: {model: some/model}, critic: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{matches: goal, code: judge_goal}, {judge: critic, always: true}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  done: {final: success}
-  exhausted: {final: failure, result: plan, pick: best}
-"""
+""",
+        ends="exhausted: {final: failure, result: plan, pick: best}",
+    )
     critic = [fails("A", "B", "C"), PASS]
     played = desk.play(machine, scenario(agents={"author": ["goal", "x"], "critic": critic}))
     assert played.result == {"plan": "goal"}

@@ -10,31 +10,23 @@ import pytest
 
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import Desk, Played, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[review]",
+    {"valid": "accepted", "incomplete": "unjudged", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top=r"""
 limits: {revisions: 2}
-patterns: {logged: '^### .* - (?P<verdict>\\w+) \\(', told: 'Result=(\\w+)'}
+patterns: {logged: '^### .* - (?P<verdict>\w+) \(', told: 'Result=(\w+)'}
 agents:
   author: {command: [none]}
   critic: AGENT
 validators:
   review: {judge: critic, RULE}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [review]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+)
 PLAYED = "{model: some/model}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Intended, Replied, Worked
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -209,18 +210,12 @@ def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Pa
     assert not (tmp_path / ".loopkit").exists()
 
 
-PERMISSIVE = """
-loopkit: 1
-agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{matches: goal}, {judge: critic}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+PERMISSIVE = loop(
+    "[{matches: goal}, {judge: critic}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}",
+)
 
 
 @pytest.mark.parametrize(
