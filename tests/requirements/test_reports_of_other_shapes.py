@@ -169,6 +169,7 @@ WRONG = [
     ("pass-with-high", assessed("PASS", LINKS), 'Make the verdict "FAIL"'),
     ("improve-with-high", assessed("NEEDS_IMPROVEMENT", LINKS), 'Make the verdict "FAIL"'),
     ("fail-without-any", assessed("FAIL"), '"issues_found" names none'),
+    ("improve-what", assessed("NEEDS_IMPROVEMENT"), "there are no findings"),
     (
         "too-many-counted",
         assessed("FAIL", LINKS, high_issue_count=2),
@@ -182,10 +183,24 @@ WRONG = [
     ("check-untold", assessed("PASS", checks={"semantic_coverage": True}), "automated_checks"),
     ("unknown-status", assessed("BUILD_FAILED"), "BUILD_FAILED"),
 ]
+REJECTING = [
+    (
+        "fail-with-low",
+        assessed("FAIL", NAMES),
+        'no finding has the severity "Critical" or "High"',
+    ),
+    (
+        "phase-of-no-schema",
+        assessed("FAIL", {**LINKS, "affected_phase": "Deployment"}),
+        "issues_found[0].affected_phase: 'Deployment'",
+    ),
+    *WRONG,
+]
+"""The same, and what is kept as a rejection where nothing better follows."""
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
+    ("wrong", "reason"), [case[1:] for case in REJECTING], ids=[case[0] for case in REJECTING]
 )
 def test_what_contradicts_itself_goes_back_to_the_reviewer(
     desk: Desk, wrong: dict[str, Any], reason: str

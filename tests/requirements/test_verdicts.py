@@ -169,12 +169,6 @@ def test_warnings_are_valid_and_kept(desk: Desk) -> None:
     assert played.reports[0].verdict == "warn"
 
 
-def test_the_strictest_answer_counts(desk: Desk) -> None:
-    by = "[{judge: critic}, {judge: other}]"
-    played = play(desk, [PASS, warns("W")], by=by, other=[fails("A"), PASS])
-    assert [report.verdict for report in played.reports] == ["fail", "warn"]
-
-
 STATUSES = [["A", "B"], ["B"], ["A", "C"], []]
 
 
@@ -209,12 +203,13 @@ def test_a_defect_that_came_back_is_regressed(desk: Desk) -> None:
     [
         (["A", "A", "A", "A"], "", 3),
         (["A", "A", "A", "A"], ", stall: 2", 2),
+        (["A", "A", "A", "A"], ", stall: 4", 4),
         (["A", "A", "B", "B", "B"], "", 5),
         (["A", "B", "A", "B", "A", "B", "C"], "", 6),
         (["A", "B", "A", "B", "C"], ", stall: 2", 4),
         (["A", "B", "C", "A", "B", "C", "D"], ", stall: 2", 6),
     ],
-    ids=["same", "same-stall-2", "same-later", "a-b-a-b", "a-b-stall-2", "period-3"],
+    ids=["same", "stall-2", "stall-4", "same-later", "a-b-a-b", "a-b-stall-2", "period-3"],
 )
 def test_findings_that_repeat_are_no_progress(
     desk: Desk, found: list[str], stall: str, attempts: int
@@ -238,35 +233,10 @@ def test_findings_that_change_are_progress(desk: Desk, found: list[str], stall: 
     assert played.outcome == "accepted"
 
 
-def test_an_artifact_that_comes_back_is_no_progress(desk: Desk) -> None:
-    """A-B-A is a circle, whatever the judge says about it."""
-    critic = [fails("A"), fails("B"), fails("C"), PASS]
-    played = play(desk, critic, plans=["one", "two", "one \r\n\r\n"])
-    assert played.outcome == "stopped"
-    assert [report.stalled for report in played.reports] == [False, False, True]
-
-
 def test_a_plan_that_comes_back_and_passes_is_not_stalled(desk: Desk) -> None:
     played = play(desk, [fails("A"), fails("B"), PASS], plans=["one", "two", "one"])
     assert played.outcome == "accepted"
     assert not played.reports[-1].stalled
-
-
-@pytest.mark.parametrize(
-    ("plans", "is_same"),
-    [
-        (["a b", "a \t b"], True),
-        (["a\nb", "a\n \n\nb"], True),
-        (["a\n  b", "a\nb"], False),
-        (["a b", "ab"], False),
-    ],
-)
-def test_white_space_is_no_difference_but_for_indentation(
-    desk: Desk, plans: list[str], is_same: bool
-) -> None:
-    played = play(desk, [fails("A"), fails("B"), PASS], plans=[*plans, "other"])
-    assert [report.stalled for report in played.reports[:2]] == [False, is_same]
-    assert played.outcome == ("stopped" if is_same else "accepted")
 
 
 INFEASIBLE = """
