@@ -98,10 +98,6 @@ def pasted(line: str) -> int:
     return run(shlex.split(line)[1:])
 
 
-def prompts(server: ModelServer) -> list[str]:
-    return [request.prompt.split(":")[0].split(".")[0] for request in server.requests()]
-
-
 def test_a_model_that_is_not_there_is_replaced_by_one_that_is(
     provider: ModelServer, capsys: Any
 ) -> None:

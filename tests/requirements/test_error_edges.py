@@ -194,21 +194,3 @@ def test_an_incomplete_report_that_nothing_catches_suspends_and_says_who_is_miss
     played = durable.resume(stopped.state.run)
     assert played.outcome == "accepted"
     assert [request.agent for request in played.requests] == ["second"]
-
-
-def test_a_provider_that_asks_for_a_long_wait_suspends_until_then(desk: Desk) -> None:
-    machine = author("on_error: {content: caught}").replace(
-        "backoff: 1ms", "backoff: 1ms, max_backoff: 1s"
-    )
-    script = scenario(agents={"author": [[{"fault": "rate_limit", "retry_after": "1h"}, "plan"]]})
-    played = desk.play(machine, script)
-    assert played.state.suspended is not None
-    assert played.state.suspended.resume_at is not None
-    assert played.state.suspended.resume_at - played.stored[0].at == pytest.approx(3600, abs=60)
-
-
-def test_a_provider_that_asks_for_a_short_wait_gets_it(desk: Desk) -> None:
-    script = scenario(agents={"author": [[{"fault": "rate_limit", "retry_after": "60ms"}, "plan"]]})
-    played = desk.play(author("on_error: {content: caught}"), script)
-    first, second = (stored.at for stored in played.stored if stored.event.type == "intended")
-    assert second - first >= 0.06

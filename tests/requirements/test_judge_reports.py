@@ -126,30 +126,6 @@ def test_the_verdict_follows_from_the_issues_where_nothing_else_is_said(
     assert len(played.reports[0].blocking) == len(issues)
 
 
-def test_a_rubric_yields_issues_of_the_same_type_as_rules(desk: Desk) -> None:
-    """S0.33: a judge's findings and a rule's stand in one report, in one form."""
-    by = "[{matches: plan 2, message: Number it.}, review]"
-    always = ASSESSED + "    always: true\n"
-    played = play(desk, [assessed("FAIL", issue()), assessed("PASS")], rule=always, by=by)
-    asked = played.prompts("critic")[0]
-    assert "1. The tasks are specific.\n2. The paths are plausible." in asked
-    assert messages(played.reports[0]) == ["Number it.", "No tests."]
-    assert {type(finding) for finding in played.reports[0].findings} == {
-        type(played.reports[0].findings[0])
-    }
-
-
-@pytest.mark.parametrize(("always", "asked"), [("", 1), ("    always: true\n", 2)])
-def test_a_mapped_judge_is_asked_only_where_no_rule_blocks(
-    desk: Desk, always: str, asked: int
-) -> None:
-    """S0.34: ordered after the deterministic rules, skipped when they fail unless `always`."""
-    by = "[review, {matches: plan 2, message: Number it.}]"
-    played = play(desk, [assessed("PASS")] * 2, rule=ASSESSED + always, by=by)
-    assert len(played.prompts("critic")) == asked
-    assert played.outcome == "accepted"
-
-
 @pytest.mark.parametrize(
     ("words", "word", "verdict"),
     [

@@ -9,7 +9,6 @@ import pytest
 from loopkit.engine.events import Decided
 from loopkit.engine.findings import Report
 from loopkit.engine.records import read_record
-from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario, warns
 
 TYPED = """
@@ -99,36 +98,6 @@ def test_every_report_is_kept_and_cannot_be_changed(desk: Desk) -> None:
     with pytest.raises(AttributeError, match="immutable"):
         played.reports[0].verdict = "pass"  # type: ignore[misc]
     assert read_record(Report, played.reports[0].to_json()) == played.reports[0]
-
-
-BY_COUNT = loop(
-    "[{judge: critic}]",
-    {"major": "is_major", "critical": "is_critical"},
-    "{target: is_none}",
-    top="""
-guards: {major: error_count == 1, critical: error_count >= 2}
-agents: {author: {command: [none]}, critic: {command: [none]}}
-""",
-    ends="is_none: {final: success}",
-)
-
-
-@pytest.mark.parametrize(
-    ("said", "outcome"),
-    [
-        (PASS, "is_none"),
-        (warns("a", "b"), "is_none"),
-        (fails("a"), "is_major"),
-        (fails("a", "b"), "is_critical"),
-        (fails("a", "b", "c"), "is_critical"),
-    ],
-)
-def test_severity_follows_from_the_number_of_issues(
-    desk: Desk, said: dict[str, Any], outcome: str
-) -> None:
-    """S0.21: 0 → none, 1 → major, 2 and more → critical."""
-    played = desk.play(BY_COUNT, scenario(agents={"author": ["a"], "critic": [said]}))
-    assert played.outcome == outcome
 
 
 def test_result_issues_and_counter_are_named_in_templates(desk: Desk) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from loopkit.engine.events import Decided, Entered
 from tests.support import Desk, Played, scenario
 
-ORIGINS = ["planning", "design", "code"]
 PIPELINE = """
 loopkit: 1
 origins: [planning, design, code]
@@ -123,13 +122,6 @@ def test_s2_22_a_name_that_may_be_missing_on_the_way_back_is_found_before_the_ru
 ) -> None:
     text = PIPELINE.replace("Plan.{% endif %}", "Plan. {{ spec.text }}{% endif %}")
     assert [p.code for p in desk.problems(text) if p.severity == "error"] == ["may-be-missing"]
-
-
-def test_s2_23_braces_in_what_is_told_are_inert(desk: Desk) -> None:
-    text = PIPELINE.replace("message: A unit is missing.", "message: '{{ \"{{ plan }} {x}\" }}'")
-    run = played(desk, "P", "NO UNIT", "P2", "S2", "C", text=text)
-    assert told(run) == [("planning", "{{ plan }} {x}")]
-    assert "{{ plan }} {x}" in run.prompts("writer")[2]
 
 
 def test_s2_24_the_schema_in_the_revise_prompt_is_the_one_that_is_enforced(desk: Desk) -> None:

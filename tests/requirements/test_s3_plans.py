@@ -5,20 +5,17 @@ All of it on `machines/planner_autocorrect.yaml`.
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Emitted, Failed, Intended, Worked
+from loopkit.engine.events import Emitted, Failed, Intended
 from loopkit.engine.findings import Report
-from loopkit.language.load import load
 from tests.planner import MACHINE, PLAN, WORK, draft, gives, play, validated, without_tools
 from tests.support import Desk, Played, QuickClock
 
 INACTIVE = draft(1, capabilityId="writer.LegacyBlog")
-CANNOT = {"nodes": [], "edges": [], "missingFacets": ["picture"], "infeasible": True}
 REWRITE = {**PLAN["nodes"][1], "id": "rewrite", "inputFacets": ["strategy", "post"]}
 REWRITING = {
     "nodes": [*PLAN["nodes"], REWRITE],
@@ -90,45 +87,6 @@ def test_s3_10_the_next_attempt_is_told_what_was_wrong_with_this_one(desk: Desk)
     assert message in json.loads(results[0])["diagnostics"][0]["message"]
 
 
-def test_s3_11_the_fallback_is_labelled_and_judged_like_any_other_plan(desk: Desk) -> None:
-    """S3.11 and S3.12."""
-    played = play(desk, without_tools(desk), *answers(INACTIVE), retries={"initial": 0})
-    [judged] = gate(played, "check_fallback")
-    assert (judged.verdict, judged.author) == ("pass", "fallback")
-    assert played.state.artifacts["plan"].fallback
-    last = played.of(Emitted)[-1]
-    assert (last.name, last.source, last.fallback, last.attempt) == (
-        "plan_generated",
-        "fallback",
-        "exhausted",
-        1,
-    )
-
-
-def test_s3_12_an_invalid_fallback_goes_to_a_person(desk: Desk) -> None:
-    """S3.12."""
-    played = play(
-        desk,
-        without_tools(desk),
-        *answers(INACTIVE),
-        retries={"initial": 0},
-        fallbackPlan={"nodes": [], "edges": []},
-    )
-    assert played.state.status == "waiting"
-    assert codes(gate(played, "check_fallback")[0]) == {"EMPTY_PLAN", "OUTPUT_FACET_UNCOVERED"}
-    assert played.of(Emitted)[-1].name == "plan_rejected"
-    assert "work" not in played.route
-
-
-def test_s3_14_what_the_catalogue_cannot_give_stops_at_once(desk: Desk) -> None:
-    """S3.14: no retry, no fallback; a person sees the facets that are missing."""
-    played = play(desk, MACHINE, answers(CANNOT))
-    assert (played.state.status, played.route[-1]) == ("waiting", "escalated")
-    assert [report.verdict for report in gate(played)] == ["infeasible"]
-    assert played.state.counters.get("check[3]", 0) == 0
-    assert played.state.artifacts["plan"].data["missingFacets"] == ["picture"]
-
-
 def test_s3_15_a_pinned_capability_that_is_missing_is_not_retried(desk: Desk) -> None:
     """S3.15: an event, the end, and nobody was asked."""
     played = play(desk, MACHINE, policies={"pinnedCapabilityIds": ["writer.LegacyBlog"]})
@@ -157,37 +115,6 @@ def test_s3_16_a_planner_that_hangs_is_ended_and_asked_again(desk: Desk) -> None
 
 
 REPLY = {"choice": "replan", "comment": "Try once more."}
-CATALOGUE: dict[str, Any] = {
-    "capabilities": [
-        {
-            "capabilityId": "one",
-            "status": "active",
-            "summary": "All of it.",
-            "inputFacets": ["brief"],
-            "outputFacets": ["post"],
-        },
-    ],
-    "facets": [{"name": "brief"}, {"name": "post"}],
-}
-
-
-def test_s3_17_a_plan_is_held_against_the_catalogue_that_the_run_was_given(desk: Desk) -> None:
-    """S3.17, S3.18 and S3.19: all of it in YAML, without a plug-in."""
-    lone = {**PLAN["nodes"][1], "id": "all", "capabilityId": "one", "inputFacets": ["brief"]}
-    played = play(
-        desk,
-        without_tools(desk),
-        *answers(PLAN, {"nodes": [lone], "edges": []}),
-        catalogue=CATALOGUE,
-        retries={"initial": 1},
-    )
-    assert played.outcome == "done"
-    rejected, accepted = gate(played)
-    assert codes(rejected) == {"CAPABILITY_NOT_REGISTERED", "UNKNOWN_FACET"}
-    assert {f.item["nodeStage"] for f in rejected.findings} == {"strategy", "writing"}
-    assert accepted.findings == ()
-    rules = [rule for one in load(MACHINE).machine.validators.values() for rule in one]
-    assert {rule.kind for rule in rules} == {"require", "lookup", "acyclic"}
 
 
 @pytest.mark.parametrize(
@@ -283,28 +210,3 @@ def test_s3_29_a_node_is_tried_again_while_its_post_condition_fails(desk: Desk) 
         assert (known.result["outcome"], known.result["calls"]) == (outcome, calls)
     told = ['post.text contains May, observed "It will sail."']
     assert [finding["message"] for finding in known.result["findings"]] == told
-
-
-def test_s3_30_versions_are_stored_with_their_diagnostics_and_can_be_compared(
-    durable: Desk,
-) -> None:
-    """S3.30: from the journal, by a process that has made none of them."""
-    machine, rejected = without_tools(durable), {"replanOnFailedNode": False}
-    played = play(durable, machine, *answers(INACTIVE, PLAN), work=FAILING, policies=rejected)
-    stored = durable.resume(played.state.run)
-    assert stored.route[-1] == "escalated"
-    versions = [e.artifact for e in stored.of(Worked) if e.artifact and e.artifact.name == "plan"]
-    first, second = (json.dumps(one.data, indent=1).splitlines() for one in versions)
-    changed = [
-        line.strip()
-        for line in difflib.unified_diff(first, second, n=0, lineterm="")
-        if "LegacyBlog" in line or "SocialPosting" in line
-    ]
-    assert changed == [
-        '-   "capabilityId": "writer.LegacyBlog",',
-        '+   "capabilityId": "writer.SocialPosting",',
-    ]
-    assert [(r.version, codes(r)) for r in gate(stored)] == [
-        (1, {"CAPABILITY_INACTIVE"}),
-        (2, set()),
-    ]

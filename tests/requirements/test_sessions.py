@@ -36,24 +36,11 @@ def conversations(played: Played, agent: str = "author") -> list[list[str]]:
     return [[message.content for message in request.messages] for request in played.asked(agent)]
 
 
-def test_a_fresh_session_sees_its_prompt_only(desk: Desk) -> None:
-    played = desk.play(MACHINE.replace("SESSION", "fresh"), ROUNDS)
-    assert conversations(played)[3] == ["You plan.", f"Write.\n\n{previous('p3')}\n\nC"]
-
-
 def test_a_kept_session_is_one_conversation(desk: Desk) -> None:
     played = desk.play(MACHINE.replace("SESSION", "keep"), ROUNDS)
     assert conversations(played)[3] == ["You plan.", "Write.", "p1", "A", "p2", "B", "p3", "C"]
     assert [message.role for message in played.asked("author")[3].messages] == [
         "system", "user", "assistant", "user", "assistant", "user", "assistant", "user",
-    ]  # fmt: skip
-
-
-def test_a_session_that_keeps_two_turns_sends_the_task_and_the_last_two(desk: Desk) -> None:
-    played = desk.play(MACHINE.replace("SESSION", "{keep: 2}"), ROUNDS)
-    assert conversations(played)[2] == ["You plan.", "Write.", "p1", "A", "p2", "B"]
-    assert conversations(played)[3] == [
-        "You plan.", "Write.", "p1", "A", "p2", "B", "p3", "C",
     ]  # fmt: skip
 
 

@@ -359,17 +359,6 @@ def test_fewer_criteria_met_than_checked_are_no_pass(
 # What follows from a verdict
 
 
-def test_a_pass_and_a_warn_go_on_and_a_fail_is_tried_again(desk: Desk) -> None:
-    """S1.25: warnings are logged, and cost no retry."""
-    for said in ("Verdict: PASS", "- [WARN] Long.\nVerdict: WARN"):
-        played = play(desk, said)
-        assert played.route == ["draft", "judge", "accepted"]
-    assert messages(played.reports[0]) == ["Long."]
-    failed = "- [FAIL] No goal.\nVerdict: FAIL"
-    played = play(desk, failed, failed, "Verdict: PASS")
-    assert played.route == ["draft", "judge", "draft", "judge", "draft", "judge", "accepted"]
-
-
 # What a judge is asked
 
 
