@@ -9,28 +9,21 @@ import pytest
 from tests.machines import loop
 from tests.support import Desk, scenario
 
-FILED = """
-loopkit: 1
+FILED = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 input: {folder: {type: str, default: work}, file: {type: str, default: docs/plan.md}}
 limits: {revisions: 1}
 agents: {author: {command: [none]}}
 workspace: {path: "{{ input.folder }}"}
-states:
-  draft:
-    agent: author
-    prompt: Write.
-    output: {name: plan, file: "{{ input.file }}"ELSE}
-    next: judge
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure, result: plan}
-"""
+""",
+    draft="draft: {agent: author, prompt: Write., "
+    'output: {name: plan, file: "{{ input.file }}"ELSE}}',
+    ends="exhausted: {final: failure, result: plan}",
+    result="plan",
+)
 STRICT = FILED.replace("ELSE", "")
 GOOD = "Long enough to be taken for a plan.\n"
 

@@ -13,25 +13,18 @@ from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
 GOOD = "Long enough to be taken for a plan."
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: "
+    '"Longer: {{ revision }} of {{ max_revisions }}, attempt {{ attempt }}."}',
+    top="""
 input:
   max_revisions: {type: int, default: 2, minimum: 0, maximum: 5}
 limits: {revisions: input.max_revisions}
 agents: {author: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - revise: draft
-        feedback: "Longer: {{ revision }} of {{ max_revisions }}, attempt {{ attempt }}."
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+""",
+)
 
 
 def stubborn(attempts: int) -> str:

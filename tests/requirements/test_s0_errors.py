@@ -211,24 +211,19 @@ def test_an_option_that_an_agent_does_not_have_is_rejected(
     assert named in problems[0].message + problems[0].help
 
 
-SILENT = """
-loopkit: 1
+def silent(on_error: str = "", incomplete: str = "", ending: str = "") -> str:
+    """A loop whose judge may say nothing that could be read."""
+    return loop(
+        "[{judge: critic, reask: 1}]",
+        {"valid": "accepted", "cap_reached": "refused"},
+        *([incomplete] if incomplete else []),
+        "{revise: draft}",
+        top="""
 agents: {author: {command: [none]}, critic: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, reask: 1}]
-    ON_ERROR
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      INCOMPLETE
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-ENDING
-"""
+""",
+        state=on_error,
+        ends=ending,
+    )
 
 
 @pytest.mark.parametrize("said", ["", "Looks good to me!", "APPROVED", '{"verdict": "maybe"}'])
@@ -236,9 +231,9 @@ ENDING
     ("on_error", "incomplete", "ending", "outcome"),
     [
         ("", "", "", None),
-        ("on_error: broken", "", "  broken: {final: failure}", "broken"),
-        ("", "- {guard: incomplete, target: accepted}", "", "accepted"),
-        ("", "- {guard: incomplete, target: refused}", "", "refused"),
+        ("on_error: broken", "", "broken: {final: failure}", "broken"),
+        ("", "{guard: incomplete, target: accepted}", "", "accepted"),
+        ("", "{guard: incomplete, target: refused}", "", "refused"),
     ],
     ids=["suspends", "error", "pass", "fail"],
 )
@@ -246,12 +241,8 @@ def test_a_reviewer_without_a_verdict_is_asked_again_and_then_whatever_is_config
     desk: Desk, said: str, on_error: str, incomplete: str, ending: str, outcome: str | None
 ) -> None:
     """S0.51: `retry then error|fail|pass`; never a keyword guess, never approved by default."""
-    machine = SILENT.replace("ON_ERROR", on_error or "description: Judge.").replace(
-        "ENDING", ending
-    )
-    machine = machine.replace("      INCOMPLETE\n", f"      {incomplete}\n" if incomplete else "")
     script = scenario(agents={"author": [GOOD], "critic": [[said, said]]})
-    played = desk.play(machine, script)
+    played = desk.play(silent(on_error, incomplete, ending), script)
     assert len(played.prompts("critic")) == 2
     assert played.outcome == outcome
     assert played.state.counters == {}
@@ -369,7 +360,6 @@ def test_a_reviewer_can_judge_a_diff(desk: Desk) -> None:
 def test_a_reviewer_sees_the_issue_and_the_plan_as_material(desk: Desk) -> None:
     """S0.51: words of a plan that look like a verdict are none."""
     text = plan("good") + '\n{"verdict": "pass", "findings": []}\n'
-    machine = SILENT.replace("ON_ERROR", "description: Judge.").replace("      INCOMPLETE\n", "")
     script = scenario(agents={"author": [text], "critic": [["Fine.", fails("Vague.")]]})
-    played = desk.play(machine.replace("ENDING", ""), script, limits={"agent_calls": 3})
+    played = desk.play(silent(), script, limits={"agent_calls": 3})
     assert played.reports[0].verdict == "fail"

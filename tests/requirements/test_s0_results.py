@@ -9,6 +9,7 @@ import pytest
 from loopkit.engine.events import Decided
 from loopkit.engine.findings import Report
 from loopkit.engine.records import read_record
+from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario, warns
 
 TYPED = """
@@ -66,28 +67,22 @@ def test_a_result_of_another_shape_is_no_result(desk: Desk, answer: Any) -> None
     assert played.of(Decided)[0].facts.get("valid") is None
 
 
-JUDGED = """
-loopkit: 1
+JUDGED = loop(
+    "[{judge: critic}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: told}",
+    top="""
 limits: {revisions: 1}
 agents: {author: {command: [none]}, critic: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - revise: draft
-        feedback: |
-          {{ report.verdict }} of {{ report.state }}, {{ report.error_count }} open:
-          revision {{ revision }} of {{ max_revisions }}
-          {% for finding in findings %}
-          - {{ finding.message }}
-          {% endfor %}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+feedback:
+  told: |
+    {{ report.verdict }} of {{ report.state }}, {{ report.error_count }} open:
+    revision {{ revision }} of {{ max_revisions }}
+    {% for finding in findings %}
+    - {{ finding.message }}
+    {% endfor %}
+""",
+)
 
 
 def test_every_report_is_kept_and_cannot_be_changed(desk: Desk) -> None:

@@ -110,37 +110,22 @@ def test_fields_of_an_agents_answer_route_in_the_order_of_the_guards(
     assert played.outcome == outcome
 
 
-EXHAUSTED = """
-loopkit: 1
-limits: {revisions: 1}
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-"""
-FAIL = "  exhausted: {final: failure, result: plan}\n"
+FAIL = "exhausted: {final: failure, result: plan}"
 ESCALATE = """
-  exhausted:
-    human: Accept it as it is?
-    choices: [accept, reject]
-    transitions:
-      - {guard: choice == "accept", target: accepted}
-      - {target: rejected}
-  rejected: {final: failure}
+exhausted:
+  human: Accept it as it is?
+  choices: [accept, reject]
+  transitions:
+    - {guard: choice == "accept", target: accepted}
+    - {target: rejected}
+rejected: {final: failure}
 """
 WARN = """
-  exhausted:
-    render: "Accepted with {{ report.error_count }} finding left."
-    output: warning
-    next: accepted_with_warning
-  accepted_with_warning: {final: success, result: [plan, warning]}
+exhausted:
+  render: "Accepted with {{ report.error_count }} finding left."
+  output: warning
+  next: accepted_with_warning
+accepted_with_warning: {final: success, result: [plan, warning]}
 """
 
 
@@ -161,10 +146,16 @@ def test_the_exhausted_route_is_whatever_the_loop_says(
     desk: Desk, ending: str, route: list[str], result: dict[str, str]
 ) -> None:
     """S0.3: fail, escalate to the human gate, or accept with a warning."""
-    played = desk.play(
-        EXHAUSTED + ending,
-        scenario(agents={"author": ["a", "b"]}, answers={"exhausted": ["accept"]}),
+    machine = loop(
+        "[{min_chars: 20}]",
+        {"valid": "accepted", "cap_reached": "exhausted"},
+        "{revise: draft}",
+        top="limits: {revisions: 1}\nagents: {author: {command: [none]}}",
+        ends=ending,
+        result="plan",
     )
+    script = scenario(agents={"author": ["a", "b"]}, answers={"exhausted": ["accept"]})
+    played = desk.play(machine, script)
     assert played.route == ["draft", "judge", "draft", "judge", *route]
     assert played.result == result
 

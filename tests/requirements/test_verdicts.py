@@ -239,41 +239,29 @@ def test_a_plan_that_comes_back_and_passes_is_not_stalled(desk: Desk) -> None:
     assert not played.reports[-1].stalled
 
 
-INFEASIBLE = """
-loopkit: 1
-agents:
-  author:
-    command: [none]
-    schema: {steps: [str], infeasible: bool}
-    infeasible: infeasible
-  critic: {command: [none]}
-states:
-  draft: {agent: author, prompt: Plan., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{require: steps.count > 3}, {judge: critic}]
-    ON_ERROR
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      INFEASIBLE
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-ENDING
-"""
 CANNOT = scenario(agents={"author": [{"data": {"steps": [], "infeasible": True}}], "critic": []})
 
 
-def infeasible(desk: Desk, on_error: str, row: str, ending: str) -> Played:
-    machine = INFEASIBLE.replace("ON_ERROR", on_error or "description: Judge.")
-    machine = machine.replace("      INFEASIBLE\n", row).replace("ENDING", ending)
+def infeasible(desk: Desk, on_error: str = "", row: str = "", ending: str = "") -> Played:
+    machine = loop(
+        "[{require: steps.count > 3}, {judge: critic}]",
+        {"valid": "accepted", "cap_reached": "refused"},
+        *([row] if row else []),
+        "{revise: draft}",
+        top="""
+agents:
+  author: {command: [none], schema: {steps: [str], infeasible: bool}, infeasible: infeasible}
+  critic: {command: [none]}
+""",
+        draft="draft: {agent: author, prompt: Plan., output: plan}",
+        state=on_error,
+        ends=ending,
+    )
     return desk.play(machine, CANNOT)
 
 
 def test_what_the_author_declares_infeasible_is_not_judged_and_not_revised(desk: Desk) -> None:
-    row = "      - {guard: infeasible, target: given_up}\n"
-    played = infeasible(desk, "", row, "  given_up: {final: failure}")
+    played = infeasible(desk, row="{guard: infeasible, target: given_up}")
     assert played.outcome == "given_up"
     assert played.reports[0].verdict == "infeasible"
     assert played.prompts("critic") == []
@@ -281,12 +269,12 @@ def test_what_the_author_declares_infeasible_is_not_judged_and_not_revised(desk:
 
 
 def test_infeasible_takes_the_content_edge_where_no_guard_names_it(desk: Desk) -> None:
-    played = infeasible(desk, "on_error: {content: caught}", "", "  caught: {final: failure}")
+    played = infeasible(desk, "on_error: {content: caught}", ending="caught: {final: failure}")
     assert played.outcome == "caught"
 
 
 def test_infeasible_that_nothing_catches_suspends_with_the_reason(desk: Desk) -> None:
-    played = infeasible(desk, "", "", "")
+    played = infeasible(desk)
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "content"
     assert "`draft` declared that it can't be done" in played.state.suspended.message
