@@ -61,13 +61,6 @@ async def sent_once(server: ModelServer, call: Call, model: str = "") -> AgentEr
     return error
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request: pytest.FixtureRequest) -> ModelServer:
-    """Each of the two servers that nobody here wrote."""
-    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
-    return server
-
-
 class TestAnErrorThatTheProviderAnswers:
     async def test_a_reply_is_no_error(self, provider: ModelServer, call: Call) -> None:
         provider.say("Good morning")

@@ -55,13 +55,6 @@ def machine(server: ModelServer | str, model: str = OpenAIMock.model, **replaced
     return text
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request: pytest.FixtureRequest) -> ModelServer:
-    """Each of the two servers that nobody here wrote."""
-    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
-    return server
-
-
 def suspension(played: Played) -> Suspended:
     assert not played.of(Finished)
     return played.of(Suspended)[-1]

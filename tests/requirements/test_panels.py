@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,11 +48,6 @@ def said(*replies: Any, names: tuple[str, ...] = THREE, text: str = "A plan.") -
     """A scenario in which each reviewer gives one reply."""
     agents = {name: [reply] for name, reply in zip(names, replies, strict=True)}
     return scenario(agents={"writer": [text], **agents})
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
 
 
 def verdicts(played: Played) -> list[str]:

@@ -9,9 +9,8 @@ import pytest
 from loopkit.engine.events import Decided
 from loopkit.engine.payloads import Feedback
 from tests.machines import loop
-from tests.support import PASS, PLAN_REVIEW, Desk, fails, plan, scenario
+from tests.support import Desk, scenario
 
-ISSUE = {"issue": "Exports of one customer starve those of the others."}
 GOOD = "Long enough to be taken for a plan."
 LOOP = loop(
     "[{min_chars: 20}]",
@@ -67,19 +66,6 @@ def test_the_last_revision_that_is_granted_can_still_succeed(desk: Desk, cap: in
     texts = ["x" * number for number in range(1, cap + 1)] + [GOOD]
     played = desk.play(LOOP, scenario(agents={"author": texts}), {"max_revisions": cap})
     assert played.outcome == "accepted"
-
-
-def test_the_plan_review_machine_grants_its_cap_too(desk: Desk) -> None:
-    """S0.14: with the judge in the loop, which is asked once for each attempt."""
-    plans = [plan("good"), plan("good_other_white_space"), plan("good").replace("five", "six")]
-    judged = [fails("Too vague."), fails("No status."), fails("No header."), PASS]
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [*plans, "never asked for"], "critic": judged}),
-        {**ISSUE, "max_revisions": 2},
-    )
-    assert played.state.state == "escalated"
-    assert len(played.prompts("architect")) == len(played.prompts("critic")) == 3
 
 
 def test_only_an_invalid_verdict_is_counted(desk: Desk) -> None:

@@ -24,29 +24,6 @@ def question_page(machine: Path, played: Played) -> str:
     return review(Engine(Program(load(machine).machine, "digest")), played.state)
 
 
-def test_a_run_passes_agent_check_human_and_final_states(desk: Desk) -> None:
-    """S0.1: nodes of kind agent, check, human gate, terminal."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [GOOD], "critic": [PASS]}, answers={"approval": ["approve"]}),
-        ISSUE,
-    )
-    assert played.route == ["start", "draft", "validate", "approval", "accepted"]
-    assert played.result == {"plan": GOOD}
-
-
-def test_an_external_plan_starts_at_the_validator_and_asks_no_architect(desk: Desk) -> None:
-    """S0.1: the start is selected by a guard on the run's input."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [], "critic": [PASS]}, answers={"approval": ["approve"]}),
-        {**ISSUE, "external_plan": GOOD},
-    )
-    assert played.route == ["start", "import", "validate", "approval", "accepted"]
-    assert played.prompts("architect") == []
-    assert played.result == {"plan": GOOD}
-
-
 @pytest.mark.parametrize(
     ("plans", "max_revisions", "edges"),
     [
@@ -230,38 +207,6 @@ def test_an_approved_plan_shows_that_it_passed(desk: Desk) -> None:
     assert "validate: pass" in page
     assert "fail" not in page.partition("validate: pass")[2]
     assert "validate, because `valid`" in page
-
-
-def test_a_person_who_rejects_ends_the_run_as_a_failure(desk: Desk) -> None:
-    """S0.6: reject → end."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [GOOD], "critic": [PASS]}, answers={"approval": ["reject"]}),
-        ISSUE,
-    )
-    assert played.outcome == "rejected"
-    assert played.state.finished is not None
-    assert not played.state.finished.success
-
-
-def test_a_person_who_asks_for_a_revision_sends_the_comment_to_the_author(desk: Desk) -> None:
-    """S0.6: revise with comment → author, with the comment as feedback."""
-    comment = "Answer 429 before the job is queued."
-    revise = {"choice": "revise", "comment": comment}
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(
-            agents={"architect": [GOOD, GOOD + "\nAnd 429.\n"], "critic": [PASS, PASS]},
-            answers={"approval": [revise, "approve"]},
-        ),
-        ISSUE,
-    )
-    assert played.outcome == "accepted"
-    assert played.prompts("architect")[1] == (
-        "The approver asks for a change (revision 1 of 2):\n\n"
-        f"{comment}\n\n"
-        "Answer with the whole plan, revised accordingly."
-    )
 
 
 def test_the_gate_works_with_a_person_at_hand_and_with_one_who_comes_later(durable: Desk) -> None:
