@@ -272,28 +272,6 @@ def test_a_client_that_goes_away_and_a_signal_end_the_server_in_the_midst_of_a_c
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("said", "heard", "code", "why"),
-    [
-        ("/dev/zero", "/dev/null", 4, "a message of more than 32,000,000 characters"),
-        ("asked", "/dev/full", 4, "No space left on device"),
-    ],
-)
-def test_a_client_that_says_no_end_or_hears_nothing_ends_the_server(
-    folder: Path, said: str, heard: str, code: int, why: str
-) -> None:
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}
-    (folder / "asked").write_text(f"{json.dumps(asked)}\n", encoding="utf-8")
-    with (folder / said).open("rb") as stdin, (folder / heard).open("wb") as stdout:
-        done = subprocess.run(
-            command("-m", "loopkit", "mcp", "validators", "words.yaml"),
-            cwd=folder, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == code
-    assert why in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_closed_streams_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,15 +314,3 @@ def test_what_cannot_be_served_is_refused_before_anybody_speaks(
     told = capsys.readouterr()
     assert said in told.err
     assert told.out == ""
-
-
-def test_without_the_library_it_is_said_how_to_install_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(folder)
-    # As where the package is not installed.
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("mcp", "mcp_library"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
-    assert run(["mcp", "validators", "words.yaml"]) == 2
-    assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err

@@ -16,23 +16,20 @@ from loopkit.journal.errors import RunExists
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import load
 from tests.commits import Row, types_of, watched
+from tests.machines import loop
 
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[decided]",
+    {"valid": "done"},
+    '{revise: write, max: 5, feedback: "revision {{ revision }}"}',
+    "{target: failed}",
+    top="""
 agents: {writer: {command: [writer]}}
 validators: {decided: [{matches: revision 2}]}
-states:
-  write: {agent: writer, prompt: Write., output: note, next: judge}
-  judge:
-    validate: note
-    by: [decided]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: write, max: 5, feedback: "revision {{ revision }}"}
-      - {target: failed}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
+""",
+    draft="write: {agent: writer, prompt: Write., output: note}",
+    result="note",
+)
 
 
 def echo(prompt: str, _: Any) -> str:

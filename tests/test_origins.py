@@ -91,6 +91,7 @@ def test_a_defect_goes_back_to_the_state_that_its_rule_names(desk: Desk) -> None
         *("planning", "check_plan", "design", "review"),
     ]
     assert told(run) == [("planning", "Round 1 of 2: A unit is missing.")]
+    assert run.prompts("designer")[1].startswith("Design P2.")
     assert run.state.reports["review"].findings == ()
 
 

@@ -41,15 +41,8 @@ PLAIN = MACHINE % ""
 GOOD = "## Goal\n\nTea.\n"
 
 
-@pytest.fixture
-def stored(desk: Desk) -> Desk:
-    """A desk whose runs outlive the app."""
-    desk.in_memory = False
-    return desk
-
-
-def test_the_run_waits_for_the_artifact_and_holds_no_process(stored: Desk) -> None:
-    played = stored.play(PLAIN)
+def test_the_run_waits_for_the_artifact_and_holds_no_process(durable: Desk) -> None:
+    played = durable.play(PLAIN)
     [asked] = played.of(Intended)
     [waiting] = played.of(Waiting)
     assert (asked.role, asked.prompt, asked.deadline_s) == ("outside", "Write a plan.", None)
@@ -57,62 +50,62 @@ def test_the_run_waits_for_the_artifact_and_holds_no_process(stored: Desk) -> No
     assert waiting.wanted is not None
     assert (waiting.wanted.agent, waiting.wanted.artifact) == ("writer", "plan")
     assert (waiting.wanted.form, waiting.wanted.attempt) == ("text", 1)
-    again = stored.resume(played.state.run)
+    again = durable.resume(played.state.run)
     assert again.state.status == "waiting"
     assert len(again.events) - len(played.events) == 1  # the claim alone
 
 
-def test_what_is_delivered_is_judged_and_the_next_request_has_the_feedback(stored: Desk) -> None:
-    run = stored.play(PLAIN).state.run
-    second = stored.deliver(run, "No goals.")
+def test_what_is_delivered_is_judged_and_the_next_request_has_the_feedback(durable: Desk) -> None:
+    run = durable.play(PLAIN).state.run
+    second = durable.deliver(run, "No goals.")
     assert second.state.status == "waiting"
     assert second.questions[-1].wanted is not None
     assert second.questions[-1].wanted.attempt == 2
     assert 'no section "Goal"' in second.questions[-1].text
     assert "No goals." in second.questions[-1].text
-    last = stored.deliver(run, GOOD)
+    last = durable.deliver(run, GOOD)
     assert (last.outcome, last.result) == ("done", {"plan": GOOD})
     assert [event.by for event in last.of(Replied)] == ["me", "me"]
     assert last.folded == last.state
 
 
-def test_it_is_no_call_and_costs_nothing(stored: Desk) -> None:
+def test_it_is_no_call_and_costs_nothing(durable: Desk) -> None:
     """Limits that leave no room for a single call leave room for somebody outside."""
     machine = PLAIN.replace(
         "states:", "limits: {agent_calls: 1, tokens: 1, cost_usd: 0.01}\nstates:"
     )
-    run = stored.play(machine).state.run
-    stored.deliver(run, "No goals.")
-    last = stored.deliver(run, GOOD)
+    run = durable.play(machine).state.run
+    durable.deliver(run, "No goals.")
+    last = durable.deliver(run, GOOD)
     assert last.outcome == "done"
     usage = last.state.usage
     assert (usage.agent_calls, usage.tokens, usage.cost_usd) == (0, 0, 0.0)
 
 
-def test_a_content_error_counts_as_an_attempt(stored: Desk) -> None:
+def test_a_content_error_counts_as_an_attempt(durable: Desk) -> None:
     schema = ", schema: {goal: str}"
     machine = (MACHINE % schema).replace("{section: Goal}", "{require: \"goal != ''\"}")
-    run = stored.play(machine).state.run
-    assert stored.deliver(run, "no JSON").reports[-1].findings[0].code == "not-json"
-    assert stored.deliver(run, '{"goal": 1}').reports[-1].findings[0].code == "schema"
-    last = stored.deliver(run, "")
+    run = durable.play(machine).state.run
+    assert durable.deliver(run, "no JSON").reports[-1].findings[0].code == "not-json"
+    assert durable.deliver(run, '{"goal": 1}').reports[-1].findings[0].code == "schema"
+    last = durable.deliver(run, "")
     assert (last.outcome, last.state.attempts["draft"]) == ("failed", 3)
 
 
-def test_data_is_wanted_with_its_schema(stored: Desk) -> None:
+def test_data_is_wanted_with_its_schema(durable: Desk) -> None:
     machine = (MACHINE % ", schema: {goal: str}").replace(
         "{section: Goal}", "{require: \"goal != ''\"}"
     )
-    played = stored.play(machine)
+    played = durable.play(machine)
     wanted = played.questions[0].wanted
     assert wanted is not None
     assert (wanted.form, (wanted.json_schema or {})["required"]) == ("data", ["goal"])
-    assert stored.deliver(played.state.run, '{"goal": "Tea"}').result == {"plan": {"goal": "Tea"}}
+    assert durable.deliver(played.state.run, '{"goal": "Tea"}').result == {"plan": {"goal": "Tea"}}
 
 
-def test_a_kept_session_is_told_the_feedback_alone(stored: Desk) -> None:
-    run = stored.play(MACHINE % ", session: keep").state.run
-    asked = stored.deliver(run, "No goals.").questions[-1].text
+def test_a_kept_session_is_told_the_feedback_alone(durable: Desk) -> None:
+    run = durable.play(MACHINE % ", session: keep").state.run
+    asked = durable.deliver(run, "No goals.").questions[-1].text
     assert "Write a plan." not in asked
     assert 'no section "Goal"' in asked
 
@@ -133,12 +126,12 @@ def test_with_a_timeout_a_missing_delivery_is_a_transient_error(desk: Desk) -> N
     assert desk.deliver(played.state.run, GOOD).outcome == "done"
 
 
-def test_another_machine_asks_anew(stored: Desk) -> None:
-    run = stored.play(PLAIN).state.run
-    other = stored.repair(run, PLAIN.replace("Write a plan.", "Write a short plan."))
+def test_another_machine_asks_anew(durable: Desk) -> None:
+    run = durable.play(PLAIN).state.run
+    other = durable.repair(run, PLAIN.replace("Write a plan.", "Write a short plan."))
     assert (other.state.status, other.questions[-1].text) == ("waiting", "Write a short plan.")
     assert other.of(InDoubt) == []
-    assert stored.deliver(run, GOOD).outcome == "done"
+    assert durable.deliver(run, GOOD).outcome == "done"
 
 
 # What is refused
@@ -238,67 +231,67 @@ states:
 """
 
 
-def test_a_folder_is_what_lies_in_the_workspace(stored: Desk) -> None:
-    stored.write("src/a.txt", "coffee\n")
-    played = stored.play(FOLDER)
+def test_a_folder_is_what_lies_in_the_workspace(durable: Desk) -> None:
+    durable.write("src/a.txt", "coffee\n")
+    played = durable.play(FOLDER)
     wanted = played.questions[0].wanted
     assert wanted is not None
     assert (wanted.form, wanted.path, wanted.takes_text) == ("folder", "src", False)
     place = Path(wanted.workspace, "src/a.txt")
     place.write_text("cocoa\n", encoding="utf-8")
-    second = stored.deliver(played.state.run)
+    second = durable.deliver(played.state.run)
     assert "+cocoa" in second.questions[-1].text
     place.write_text("tea\n", encoding="utf-8")
-    last = stored.deliver(played.state.run)
+    last = durable.deliver(played.state.run)
     assert last.outcome == "done"
-    assert (stored.folder / "src/a.txt").read_text(encoding="utf-8") == "tea\n"
+    assert (durable.folder / "src/a.txt").read_text(encoding="utf-8") == "tea\n"
 
 
-def test_an_unchanged_folder_is_a_content_error(stored: Desk) -> None:
-    stored.write("src/a.txt", "coffee\n")
-    run = stored.play(FOLDER).state.run
-    second = stored.deliver(run)
+def test_an_unchanged_folder_is_a_content_error(durable: Desk) -> None:
+    durable.write("src/a.txt", "coffee\n")
+    run = durable.play(FOLDER).state.run
+    second = durable.deliver(run)
     assert second.reports[-1].findings[0].code == "missing"
     assert "nothing in folder 'src' was changed in this attempt" in second.questions[-1].text
 
 
-def test_an_unchanged_folder_typed_twice_costs_one_attempt(stored: Desk) -> None:
-    stored.write("src/a.txt", "coffee\n")
-    run = stored.play(FOLDER).state.run
-    stored.deliver(run)
+def test_an_unchanged_folder_typed_twice_costs_one_attempt(durable: Desk) -> None:
+    durable.write("src/a.txt", "coffee\n")
+    run = durable.play(FOLDER).state.run
+    durable.deliver(run)
     with pytest.raises(AnswerRefused, match="had this delivery already"):
-        stored.deliver(run)
+        durable.deliver(run)
 
 
 FILE = PLAIN.replace("output: plan", "output: {name: plan, file: docs/plan.md}")
 
 
-def test_a_file_counts_if_it_was_written_since_it_was_asked_for(stored: Desk) -> None:
-    stored.write("docs/plan.md", GOOD)
-    played = stored.play(FILE)
+def test_a_file_counts_if_it_was_written_since_it_was_asked_for(durable: Desk) -> None:
+    durable.write("docs/plan.md", GOOD)
+    played = durable.play(FILE)
     wanted = played.questions[0].wanted
     assert wanted is not None
     assert (wanted.form, wanted.path) == ("file", "docs/plan.md")
     with pytest.raises(AnswerRefused, match="put it there"):
-        stored.deliver(played.state.run, GOOD)
-    second = stored.deliver(played.state.run)
+        durable.deliver(played.state.run, GOOD)
+    second = durable.deliver(played.state.run)
     assert "docs/plan.md was not written in this attempt" in second.questions[-1].text
-    stored.write("docs/plan.md", GOOD + "More.\n")
-    assert stored.deliver(played.state.run).result == {"plan": GOOD + "More.\n"}
+    durable.write("docs/plan.md", GOOD + "More.\n")
+    assert durable.deliver(played.state.run).result == {"plan": GOOD + "More.\n"}
 
 
-def test_a_file_that_was_written_before_it_is_asked_for_anew_counts(stored: Desk) -> None:
+def test_a_file_that_was_written_before_it_is_asked_for_anew_counts(durable: Desk) -> None:
     """The request is another one, and the attempt is the same."""
-    stored.write("docs/plan.md", "Tea.\n")
-    run = stored.play(FILE).state.run
-    stored.write("docs/plan.md", GOOD)
-    stored.repair(run, FILE.replace("Write a plan.", "Write a short plan."))
-    assert stored.deliver(run).result == {"plan": GOOD}
+    durable.write("docs/plan.md", "Tea.\n")
+    run = durable.play(FILE).state.run
+    durable.write("docs/plan.md", GOOD)
+    durable.repair(run, FILE.replace("Write a plan.", "Write a short plan."))
+    assert durable.deliver(run).result == {"plan": GOOD}
 
 
-def test_with_else_a_text_does_where_no_file_was_written(stored: Desk) -> None:
-    run = stored.play(FILE.replace("plan.md}", "plan.md, else: reply}")).state.run
-    assert stored.deliver(run, GOOD).result == {"plan": GOOD}
+def test_with_else_a_text_does_where_no_file_was_written(durable: Desk) -> None:
+    run = durable.play(FILE.replace("plan.md}", "plan.md, else: reply}")).state.run
+    assert durable.deliver(run, GOOD).result == {"plan": GOOD}
 
 
 # Families

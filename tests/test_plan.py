@@ -9,6 +9,7 @@ import pytest
 
 from loopkit.cli import invoke as run
 from loopkit.cli.terminal import wrap
+from tests.machines import loop
 from tests.support import ROOT
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
@@ -304,27 +305,24 @@ def test_a_probability_that_can_not_be_used_is_told(
     assert said in capsys.readouterr().err
 
 
-ASKED = """
-loopkit: 1
-states:
-  plan: {render: Tea., next: check}
-  check:
-    validate: plan
-    by: [{matches: Tea, code: TEA}, {max_chars: 9, code: LONG}]
-    transitions:
-      - {guard: '"LONG" in codes', target: dropped}
-      - {guard: valid, target: ask}
-      - {target: dropped}
-  ask:
-    human: Brew it?
-    choices: [brew, drop]
-    form: {how: quickly|in-a-pot}
-    transitions:
-      - {guard: choice == "brew" and how == "in-a-pot", target: brewed}
-      - {target: dropped}
-  brewed: {final: success}
-  dropped: {final: failure}
-"""
+ASKED = loop(
+    "[{matches: Tea, code: TEA}, {max_chars: 9, code: LONG}]",
+    {"'\"LONG\" in codes'": "dropped", "valid": "ask"},
+    "{target: dropped}",
+    top="",
+    draft="plan: {render: Tea.}",
+    judge="check",
+    ends="""
+ask:
+  human: Brew it?
+  choices: [brew, drop]
+  form: {how: quickly|in-a-pot}
+  transitions:
+    - {guard: choice == "brew" and how == "in-a-pot", target: brewed}
+    - {target: dropped}
+brewed: {final: success}
+""",
+)
 
 
 def test_what_is_said_to_be_missing_can_be_assumed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,22 +349,19 @@ def test_a_machine_with_errors_is_not_planned(capsys: pytest.CaptureFixture[str]
     assert "did you mean `valid`?" in capsys.readouterr().err
 
 
-ONE_OF_EACH = """
-loopkit: 1
+ONE_OF_EACH = loop(
+    "[{min_chars: 10}]",
+    {"valid": "done"},
+    "{guard: attempt <= 1, revise: draft, max: 4}",
+    "{target: failed}",
+    top="""
 limits: {tokens: 9}
 agents: {writer: {model: openai/ours, price: 1, params: {max_tokens: 1}, retry: {attempts: 1}}}
-states:
-  draft: {agent: writer, prompt: Write., next: check}
-  check:
-    validate: draft
-    by: [{min_chars: 10}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: attempt <= 1, revise: draft, max: 4}
-      - {target: failed}
-  done: {final: success, result: draft}
-  failed: {final: failure}
-"""
+""",
+    draft="draft: {agent: writer, prompt: Write.}",
+    judge="check",
+    result="draft",
+)
 
 
 def test_one_of_a_kind_is_told_without_a_plural(capsys: pytest.CaptureFixture[str]) -> None:

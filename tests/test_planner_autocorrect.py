@@ -15,7 +15,7 @@ from loopkit.language.load import load
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
 from tests.planner import MACHINE, PLAN, draft, play, validated, without_tools
-from tests.support import Desk, Played, QuickClock
+from tests.support import Desk, Played
 
 BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no nodes": (
@@ -218,11 +218,3 @@ def test_its_proof_is_exact_and_its_definition_without_a_warning() -> None:
     assert bounds.configurations is not None
     assert (bounds.stuck, bounds.untaken, bounds.unfilled) == ((), (), {})
     assert bounds.runs.worst.total is not None
-
-
-def test_a_planner_that_hangs_is_ended_and_asked_again(desk: Desk) -> None:
-    desk.clock = QuickClock()
-    slow = {"data": PLAN, "delay": "10m"}
-    played = play(desk, MACHINE, [slow, *validated(PLAN)])
-    assert played.outcome == "done"
-    assert played.state.attempts["plan"] == 1

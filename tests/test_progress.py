@@ -21,12 +21,16 @@ from loopkit.views.amounts import usage_suffix, usage_text
 from loopkit.views.console import lines
 from loopkit.views.plan.plan_as_text import usd
 from loopkit.views.progress import Progress, fit, status
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal
 from tests.warm import ran_loopkit
 
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[facts, style]",
+    {"valid": "done", "cap_reached": "dropped"},
+    "{revise: draft}",
+    top="""
 limits: {revisions: 2}
 agents:
   writer: {model: openai/gpt-5-mini, retry: {attempts: 2, backoff: 0.1s}}
@@ -34,18 +38,11 @@ agents:
 validators:
   facts: {judge: critic, rubric: [It is true.]}
   style: {judge: critic, rubric: [It reads well.]}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [facts, style]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: dropped}
-      - {revise: draft}
-  done: {final: success, result: plan}
-  dropped: {final: failure}
-"""
+""",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    judge="check",
+    result="plan",
+)
 PRICED: dict[str, Any] = {"usage": {"input": 1000, "output": 204}, "cost_usd": 0.021}
 LIMITED = {"fault": "rate_limit", "retry_after": "0.1s", "cost_usd": 0.001}
 REVISED = scenario(
@@ -271,17 +268,14 @@ def test_equal_amounts_are_shown_alike_however_they_were_added() -> None:
 
 
 def test_a_rule_that_a_program_draws_leaves_room_for_what_it_says(desk: Desk) -> None:
-    machine = """
-loopkit: 1
-states:
-  draft: {render: Tea., next: check}
-  check:
-    validate: draft
-    by: [{command: [run-tests], message: The tests fail.}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+    machine = loop(
+        "[{command: [run-tests], message: The tests fail.}]",
+        {"valid": "done"},
+        "{target: failed}",
+        top="",
+        draft="draft: {render: Tea.}",
+        judge="check",
+    )
     printed = f"{'=' * 70}\nERROR: test_calc\n{'-' * 70}\nImportError: no calc\n"
     failed = scenario(commands={"by[0]": [{"exit_code": 1, "stdout": printed}]})
     said = " ".join(told(desk.play(machine, failed).stored))

@@ -16,44 +16,32 @@ from loopkit.proof.bounds.configurations import present_of
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
 from tests.generated import generated
+from tests.machines import loop
 from tests.replay import Replay, price
 from tests.support import Desk, scenario
 from tests.test_large_machines import HERE
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted"},
+    "{guard: attempt < 4, revise: draft, max: 9}",
+    "{guard: cap_reached and attempt < 4, target: exhausted}",
+    top="""
 limits: {total_revisions: 2}
 agents: {author: {command: [none], retry: {attempts: 1}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: attempt < 4, revise: draft, max: 9}
-      - {guard: cap_reached and attempt < 4, target: exhausted}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
-
-
-@pytest.fixture
-def stored(desk: Desk) -> Desk:
-    """A desk whose runs another process finds again."""
-    desk.in_memory = False
-    return desk
+""",
+)
 
 
 SCRIPT = scenario(agents={"author": ["one", [{"fault": "connection"}, "two"], "three", "four"]})
 
 
 def test_a_total_with_which_a_run_could_get_stuck_is_refused_and_nothing_is_stored(
-    stored: Desk,
+    durable: Desk,
 ) -> None:
-    run = stored.play(MACHINE, SCRIPT).state.run
+    run = durable.play(MACHINE, SCRIPT).state.run
     with pytest.raises(NotRunnable) as refused:
-        stored.resume(run, {"total_revisions": 5})
+        durable.resume(run, {"total_revisions": 5})
     message = str(refused.value)
     assert message.startswith("`limits.total_revisions` can't be 5 in this run: `judge` would have")
     assert '`verdict` is "fail"' in message
@@ -61,21 +49,21 @@ def test_a_total_with_which_a_run_could_get_stuck_is_refused_and_nothing_is_stor
     assert "`- {target: STATE}` as the last transition of `judge`" in message
     assert "total = 3" in message
     # Nothing of it was stored, and the run goes on under the limit that was proved.
-    resumed = stored.resume(run)
+    resumed = durable.resume(run)
     assert [event.limits for event in resumed.of(Resumed)] == [{}]
     assert resumed.outcome == "exhausted"
 
 
-def test_a_total_with_which_every_run_ends_is_taken(stored: Desk) -> None:
+def test_a_total_with_which_every_run_ends_is_taken(durable: Desk) -> None:
     last = "      - {guard: attempt > 3, target: exhausted}\n"
     machine = MACHINE.replace("  accepted: {final", f"{last}  accepted: {{final", 1)
-    run = stored.play(machine, SCRIPT).state.run
-    resumed = stored.resume(run, {"total_revisions": 5})
+    run = durable.play(machine, SCRIPT).state.run
+    resumed = durable.resume(run, {"total_revisions": 5})
     assert resumed.outcome == "exhausted"
     assert resumed.state.counters["total"] == 3
 
 
-def test_what_lies_behind_a_run_refuses_nothing(stored: Desk) -> None:
+def test_what_lies_behind_a_run_refuses_nothing(durable: Desk) -> None:
     states = """  first: {agent: author, prompt: Write., output: plan, next: judge}
   judge:
     validate: plan
@@ -93,23 +81,23 @@ def test_what_lies_behind_a_run_refuses_nothing(stored: Desk) -> None:
 """
     head, _, tail = MACHINE.partition("  draft:")
     machine = head + states + "  accepted:" + tail.partition("  accepted:")[2]
-    run = stored.play(
+    run = durable.play(
         machine, scenario(agents={"author": ["one", [{"fault": "connection"}, "two"]]})
     )
     # From the start it could get stuck; from `last` nothing leads back.
-    assert stored.resume(run.state.run, {"total_revisions": 5}).outcome == "accepted"
+    assert durable.resume(run.state.run, {"total_revisions": 5}).outcome == "accepted"
 
 
-def test_other_limits_are_no_matter_of_the_proof(stored: Desk) -> None:
-    run = stored.play(MACHINE, SCRIPT).state.run
-    assert stored.resume(run, {"agent_calls": 50}).outcome == "exhausted"
+def test_other_limits_are_no_matter_of_the_proof(durable: Desk) -> None:
+    run = durable.play(MACHINE, SCRIPT).state.run
+    assert durable.resume(run, {"agent_calls": 50}).outcome == "exhausted"
 
 
 def test_the_refusal_has_exit_code_2(
-    stored: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    durable: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = stored.play(MACHINE, SCRIPT).state.run
-    monkeypatch.chdir(stored.folder)
+    run = durable.play(MACHINE, SCRIPT).state.run
+    monkeypatch.chdir(durable.folder)
     assert invoke(["resume", run, "--set", "limits.total_revisions=5"]) == 2
     assert "error: `limits.total_revisions` can't be 5 in this run" in capsys.readouterr().err
 

@@ -28,25 +28,20 @@ from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.testing import load_suite, run_case
 from loopkit.testing.recording import NotRecordable
+from tests.machines import loop
 from tests.recording import taped
 from tests.support import PASS, Desk, Played, fails, scenario
 
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 limits: {revisions: 2}
 agents: {author: {command: [none], retry: {attempts: 1}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure}
-"""
+""",
+    result="plan",
+)
 LONG = "A plan of more than twenty characters."
 LOST = {"fault": "bad_request", "message": "no such model"}
 

@@ -14,21 +14,18 @@ from loopkit.agents.players import with_params
 from loopkit.cli import invoke as run
 from loopkit.cli.machine import options_by_agent
 from loopkit.language.agents.model import ModelAgent
+from tests.machines import loop
 from tests.test_cli import only_run
 
-MACHINE = """
-loopkit: 1
-agents:
-  writer: {model: openai/gpt-5-mini, retry: {attempts: 1}}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 9}]
-    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: failed}]
-  done: {final: success, result: plan}
-  failed: {final: failure}
-"""
+MACHINE = loop(
+    "[{min_chars: 9}]",
+    {"valid": "done"},
+    "{revise: draft, max: 1}",
+    "{target: failed}",
+    top="agents: {writer: {model: openai/gpt-5-mini, retry: {attempts: 1}}}",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    result="plan",
+)
 SCRIPT = """
 scenario: 1
 agents:

@@ -16,29 +16,25 @@ from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import Worked
 from loopkit.engine.records import Usage
 from loopkit.language.load import load
+from tests.machines import loop
 
 ROUNDS = 120
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[rules]",
+    {"valid or regressed": "done"},
+    '{revise: draft, feedback: "{% for f in findings %}{{ f.message }}{% endfor %}"}',
+    "{target: failed}",
+    top=r"""
 limits: {revisions: 120, stall: 2}
 agents: {author: {model: some/model}}
 validators:
   rules:
-    - {not_matches: 'TODO \\d+', message: 'Of {{ attempt }}: {{ value }}'}
+    - {not_matches: 'TODO \d+', message: 'Of {{ attempt }}: {{ value }}'}
     - {command: [cat], parse: lines, fail_codes: [1]}
     - {require: n > attempt}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [rules]
-    transitions:
-      - {guard: valid or regressed, target: done}
-      - {revise: draft, feedback: "{% for f in findings %}{{ f.message }}{% endfor %}"}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+    judge="check",
+)
 
 
 class Author:

@@ -246,18 +246,25 @@ def test_plain_ways_back_before_those_to_origins_leave_the_cap_reached_to_these(
 # -- repair -------------------------------------------------------------------------------------
 
 
+COUNTED = PHASES.replace(
+    "      - {revise: {origin: [planning, design]}, max: 2}\n",
+    "      - {revise: {origin: [planning, design]}, max: 2, feedback: '{{ revision }}!'}\n",
+).replace("{model: some/planner}", "{model: some/planner, retry: {attempts: 1}}")
+STOPPED = scenario(
+    agents={
+        "analyst": ["A"],
+        "planner": ["P1", [{"fault": "authentication"}, "P2"]],
+        "designer": ["NO PLAN NO API", "S"],
+    }
+)
+
+
 def test_a_repair_renames_the_edges_to_origins_with_their_counts_and_what_waits(
     durable: Desk,
 ) -> None:
-    text = PHASES.replace(
-        "      - {revise: {origin: [planning, design]}, max: 2}\n",
-        "      - {revise: {origin: [planning, design]}, max: 2, feedback: '{{ revision }}!'}\n",
-    ).replace("{model: some/planner}", "{model: some/planner, retry: {attempts: 1}}")
-    plans = ["P1", [{"fault": "authentication"}, "P2"]]
-    agents = {"analyst": ["A"], "planner": plans, "designer": ["NO PLAN NO API", "S"]}
-    run = durable.play(text, scenario(agents=agents))
+    run = durable.play(COUNTED, STOPPED)
     assert run.state.status == "suspended"
-    mended = text.replace(
+    mended = COUNTED.replace(
         "      - {guard: valid, target: done}\n      - {revise",
         "      - {guard: valid, target: done}\n      - {guard: error_count > 9, target: failed}\n"
         "      - {revise",
@@ -275,15 +282,9 @@ def test_a_repair_renames_the_edges_to_origins_with_their_counts_and_what_waits(
 def test_what_waits_for_an_edge_that_a_repair_took_away_has_the_default_words(
     durable: Desk,
 ) -> None:
-    text = PHASES.replace(
-        "      - {revise: {origin: [planning, design]}, max: 2}\n",
-        "      - {revise: {origin: [planning, design]}, max: 2, feedback: '{{ revision }}!'}\n",
-    ).replace("{model: some/planner}", "{model: some/planner, retry: {attempts: 1}}")
-    plans = ["P1", [{"fault": "authentication"}, "P2"]]
-    agents = {"analyst": ["A"], "planner": plans, "designer": ["NO PLAN NO API", "S"]}
-    run = durable.play(text, scenario(agents=agents))
+    run = durable.play(COUNTED, STOPPED)
     run = durable.repair(
-        run.state.run, text.replace("origin: [planning, design]", "origin: planning")
+        run.state.run, COUNTED.replace("origin: [planning, design]", "origin: planning")
     )
     assert run.outcome == "done"
     assert "- An interface is missing." in told(run)[-1][1]

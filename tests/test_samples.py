@@ -61,11 +61,6 @@ def said(*opinions: Any, **more: Any) -> str:
     return scenario(agents=agents, **more)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
-
-
 def answer(played: Played) -> Answer:
     (report,) = played.reports
     (given,) = report.answers

@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from tests.http_site import ASKING, Served, served
-from tests.support import plan
-from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN, plan_review
+from tests.test_outside import GOOD, MACHINE, PLAIN
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
@@ -87,31 +86,6 @@ async def test_data_is_delivered_as_data_or_as_its_text() -> None:
         await wanted(site, run, 2)
         await reply(site, run, artifact='{"goal": "Tea", "steps": ["ä"]}')
         assert await result(site, run) == {"plan": {"goal": "Tea", "steps": ["ä"]}}
-
-
-async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
-    Path("src").mkdir()
-    Path("src/a.txt").write_text("coffee\n", encoding="utf-8")
-    async with started(FOLDER) as (site, run):
-        place = Path((await wanted(site, run))["wanted"]["workspace"], "src/a.txt")
-        refused = await reply(site, run, artifact="tea")
-        assert refused.status_code == 409
-        assert "deliver the workspace as it is" in refused.json()["error"]["message"]
-        place.write_text("tea\n", encoding="utf-8")
-        assert (await reply(site, run)).status_code == 200
-        await result(site, run)
-    assert Path("src/a.txt").read_text(encoding="utf-8") == "tea\n"
-
-
-async def test_a_file_that_was_not_written_is_an_attempt_that_failed() -> None:
-    Path("docs").mkdir()
-    async with started(FILE) as (site, run):
-        await wanted(site, run)
-        await reply(site, run)
-        assert "docs/plan.md was not written" in (await wanted(site, run, 2))["text"]
-        Path("docs/plan.md").write_text(GOOD, encoding="utf-8")
-        assert (await reply(site, run)).status_code == 200
-        assert await result(site, run) == {"plan": GOOD}
 
 
 @pytest.mark.parametrize(
@@ -258,15 +232,6 @@ async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
         assert "waits for an answer, not for an artifact" in refused.json()["error"]["message"]
 
 
-async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
-    Path("child.yaml").write_text(PLAIN, encoding="utf-8")
-    async with started(PARENT) as (site, run):
-        [asked] = (await site.get(f"/api/runs/{run}"))["questions"]
-        assert asked["run"] != run
-        assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
-        await result(site, run)
-
-
 async def test_without_answer_nothing_can_be_delivered() -> None:
     async with started(PLAIN):
         pass
@@ -277,31 +242,3 @@ async def test_without_answer_nothing_can_be_delivered() -> None:
         assert "start it with `--answer`" in refused.json()["error"]["message"]
         told = await site.get(f"/api/runs/{run['run']}")
         assert told["questions"][0]["question"]["wanted"]["artifact"] == "plan"
-
-
-CRITIC = """  critic:
-    model: openai/gpt-5-mini
-    system: You review implementation plans before anybody builds on them.
-    params: {max_tokens: 6000}          # what it thinks counts too
-"""
-HAPPY_CRITIC = """  critic: {command: [echo, '{"verdict": "pass", "findings": []}']}
-"""
-
-
-async def test_plan_review_is_written_by_a_service_and_approved_by_a_person(
-    tmp_path: Path,
-) -> None:
-    machine = plan_review(tmp_path).read_text(encoding="utf-8")
-    assert CRITIC in machine
-    machine = machine.replace(CRITIC, HAPPY_CRITIC)
-    async with started(machine, issue="CSV exports break.") as (site, run):
-        assert "CSV exports break." in (await wanted(site, run))["text"]
-        await reply(site, run, artifact=plan("title_only"), by="planner")
-        assert "revision 1 of 2" in (await wanted(site, run, 2))["text"]
-        await reply(site, run, artifact=plan("good"), by="planner")
-        told = await site.until(run, lambda run: run["summary"]["state"] == "approval")
-        assert told["questions"][0]["question"]["wanted"] is None
-        late = await reply(site, run, artifact=plan("good") + "More.", by="planner")
-        assert late.status_code == 409
-        await site.post(f"/api/runs/{run}/answer", choice="approve", by="ann")
-        assert (await result(site, run))["plan"] == plan("good")

@@ -9,34 +9,25 @@ import pytest
 from loopkit.document.problems import ProblemsFound
 from loopkit.scenario.cases import load_scenario
 from loopkit.testing import load_suite, play, run_case
+from tests.machines import loop
 from tests.support import Desk
 from tests.test_testing import loopkit
 
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[{min_chars: 30}, {judge: critic, rubric: [It is kind.]}]",
+    {"valid and input.short": "noted", "valid": "done", "stalled": "dropped"},
+    "{revise: draft, max: 1}",
+    "{target: lost}",
+    top="""
 input: {topic: str, short: {type: bool, default: false}}
 agents: {writer: {model: openai/gpt-5-mini, retry: {attempts: 2}}, critic: {model: openai/gpt-5}}
-states:
-  draft:
-    agent: writer
-    prompt: "{{ input.topic }}"
-    output: text
-    on_error: {transient: dropped, fatal: lost}
-    next: check
-  check:
-    validate: text
-    by: [{min_chars: 30}, {judge: critic, rubric: [It is kind.]}]
-    transitions:
-      - {guard: valid and input.short, target: noted}
-      - {guard: valid, target: done}
-      - {guard: stalled, target: dropped}
-      - {revise: draft, max: 1}
-      - {target: lost}
-  done: {final: success, result: text}
-  noted: {final: success, result: text}
-  dropped: {final: failure}
-  lost: {final: failure}
-"""
+""",
+    draft='draft: {agent: writer, prompt: "{{ input.topic }}", output: text, '
+    "on_error: {transient: dropped, fatal: lost}}",
+    judge="check",
+    ends="noted: {final: success, result: text}",
+    result="text",
+)
 SHARED = """
 scenario: 1
 machine: loop.yaml

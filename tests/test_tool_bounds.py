@@ -39,7 +39,6 @@ states:
   done: {final: success, result: plan}
   failed: {final: failure, result: plan}
 """
-GOOD = "Long enough now."
 LOST = {"fault": "server_error"}
 MEASURE = {"tool_calls": [{"name": "measure", "input": {"draft": "Short."}}]}
 SEARCH = {"tool_calls": [{"name": "search", "input": {"word": "plan"}}]}

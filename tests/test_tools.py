@@ -14,10 +14,15 @@ from loopkit.drive.advance import doubts
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Emitted, Failed, Held, Intended, Replied
 from loopkit.language.load import load_text
+from tests.machines import loop
 from tests.support import Desk, Played, QuickClock, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[graph, strict]",
+    {"valid": "done", "infeasible": "impossible"},
+    "{revise: plan, max: 1}",
+    "{target: failed}",
+    top="""
 limits: {feedback_items: 2}
 agents:
   planner:
@@ -38,20 +43,12 @@ validators:
     - {require: nodes.count < 9, code: large, severity: warning, message: Rather large.}
   strict:
     - {require: nodes.count > 0, code: no-node, message: There is no node.}
-states:
-  plan: {agent: planner, prompt: Plan it., next: check}
-  check:
-    validate: plan
-    by: [graph, strict]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: infeasible, target: impossible}
-      - {revise: plan, max: 1}
-      - {target: failed}
-  done: {final: success, result: plan}
-  impossible: {final: failure}
-  failed: {final: failure, result: plan}
-"""
+""",
+    draft="plan: {agent: planner, prompt: Plan it.}",
+    judge="check",
+    ends="failed: {final: failure, result: plan}",
+    result="plan",
+)
 GREP = 'grep, -n, "{{ word }}", catalogue.txt'
 
 
@@ -81,29 +78,6 @@ def given(went: Played, tool: str = "validate_plan") -> list[str]:
 
 def codes(went: Played) -> list[list[str]]:
     return [[finding.code for finding in report.findings] for report in went.reports]
-
-
-def test_a_draft_is_validated_mended_and_answered_in_one_attempt(desk: Desk) -> None:
-    """S3.1, S3.2: the tool answers {ok, diagnostics}, by the rules of the gate."""
-    went = played(desk, [validating(BAD), validating(GOOD), GOOD])
-    assert went.outcome == "done"
-    assert went.result == {"plan": GOOD}
-    assert [json.loads(text) for text in given(went)] == [
-        {
-            "ok": False,
-            "diagnostics": [
-                {
-                    "code": "too-much",
-                    "message": "n1 needs 20.",
-                    "severity": "error",
-                    "location": "nodes[1]",
-                }
-            ],
-        },
-        {"ok": True, "diagnostics": []},
-    ]
-    assert went.state.attempts["plan"] == 1
-    assert (went.state.usage.agent_calls, went.state.usage.tool_calls) == (3, 2)
 
 
 def test_each_request_has_the_whole_conversation_so_far(desk: Desk) -> None:
@@ -163,15 +137,6 @@ def test_the_runner_judges_the_validated_draft_again_by_its_own_rules(desk: Desk
     assert codes(went) == [["no-node"], []]
 
 
-def test_a_model_that_never_stops_calling_gets_no_more_calls_than_allowed(desk: Desk) -> None:
-    """S3.5: tool calls have a cap of their own; the attempts go on."""
-    endless = [validating(BAD)] * 5
-    went = played(desk, endless, [validating(GOOD), GOOD])
-    assert codes(went) == [["no-answer"], []]
-    assert [request.may_call_tools for request in went.asked("planner")[:5]] == [True] * 4 + [False]
-    assert went.state.usage.tool_calls == 4 + 1
-
-
 def test_text_beside_a_call_that_is_not_made_any_more_is_the_answer(desk: Desk) -> None:
     last = {"reply": json.dumps(GOOD), **validating(GOOD)}
     went = played(desk, [*[validating(BAD)] * 3, validating(GOOD), last])
@@ -185,43 +150,6 @@ def test_a_validator_that_cant_judge_a_draft_is_an_error_of_the_state(desk: Desk
     assert went.state.suspended is not None
     assert (went.state.suspended.state, went.state.suspended.reason) == ("plan", "fatal")
     assert "no-such-program" in went.state.suspended.message
-
-
-def test_of_many_parallel_calls_those_beyond_the_cap_are_told_that_none_is_left(
-    desk: Desk,
-) -> None:
-    went = played(
-        desk, [validating(BAD, BAD, GOOD, BAD, GOOD, GOOD), GOOD], [validating(GOOD), GOOD]
-    )
-    results = [m.content for m in went.asked("planner")[1].messages if m.role == "tool"]
-    assert results[:4] == given(went)[:4]
-    assert results[4:] == ["Not called: no call is left. Give your answer now."] * 2
-    # The last one that was made found errors, and none is left for another draft.
-    assert codes(went) == [["not-validated"], []]
-
-
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        (
-            {"name": "serch", "input": {}},
-            "Error: there is no tool `serch`; there are `validate_plan`, `search`",
-        ),
-        ({"name": "search", "arguments": '{"word": '}, "Error: the arguments are not JSON: "),
-        ({"name": "search", "arguments": "[1]"}, "Error: the arguments are not a JSON object"),
-        ({"name": "search", "input": {"word": 7}}, "Error: the arguments can't be used: word: "),
-        (
-            {"name": "validate_plan", "input": {}},
-            "Error: the arguments can't be used: `draft` is missing",
-        ),
-    ],
-    ids=["unknown tool", "broken JSON", "no object", "wrong type", "no draft"],
-)
-def test_a_call_that_cant_be_made_is_told_and_counted(desk: Desk, call: Any, told: str) -> None:
-    went = played(desk, [{"tool_calls": [call]}, validating(GOOD), GOOD])
-    assert went.outcome == "done"
-    assert given(went, call["name"])[0].startswith(told)
-    assert went.state.usage.tool_calls == 2
 
 
 def test_a_program_is_given_what_the_model_fills_in_as_one_argument(desk: Desk) -> None:
@@ -306,21 +234,6 @@ def test_an_author_that_declares_it_infeasible_need_not_validate_that(desk: Desk
     impossible = {"nodes": [], "missing": ["pinned"], "infeasible": True}
     went = played(desk, [validating(BAD), impossible])
     assert went.outcome == "impossible"
-
-
-def test_a_model_without_tools_comes_to_the_same_decisions(desk: Desk) -> None:
-    """S3.6."""
-    without = MACHINE.replace("max_tool_calls: 4", "max_tool_calls: 4\n    tool_use: runner")
-    native = played(desk, [validating(BAD), validating(GOOD), GOOD])
-    runner = played(desk, [BAD, GOOD], machine=without)
-    assert runner.result == native.result
-    assert given(runner) == given(native)
-    assert [e.replace(attempt=0) for e in runner.of(Emitted)] == [
-        e.replace(attempt=0) for e in native.of(Emitted)
-    ]
-    [_, second] = runner.prompts("planner")
-    assert given(runner)[0] in second
-    assert [m.role for m in runner.asked("planner")[1].messages] == ["user", "assistant", "user"]
 
 
 def test_a_model_without_tools_that_never_gets_it_right_loses_the_attempt(desk: Desk) -> None:

@@ -20,12 +20,6 @@ from loopkit.language.datatypes.notation import parse_fields, parse_type
 from loopkit.language.load import load
 from tests.support import ROOT, Desk, scenario
 
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
-
-
 HALF = {
     "type": "object",
     "properties": {
@@ -64,12 +58,6 @@ class Answer(BaseModel):
     other: Inner | None = None
     size: Literal["s", "m"]
     kids: list[Answer] = []
-
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Desk:
-    """A desk whose runs can be answered later."""
-    return Desk(tmp_path, in_memory=False)
 
 
 def machine(**parts: Any) -> str:
@@ -190,7 +178,7 @@ def _judging(schema: Any) -> dict[str, Any]:
     }
 
 
-def test_a_form_may_leave_out_what_is_not_required(stored: Desk) -> None:
+def test_a_form_may_leave_out_what_is_not_required(durable: Desk) -> None:
     asked = machine(
         states={
             "ask": {
@@ -207,14 +195,14 @@ def test_a_form_may_leave_out_what_is_not_required(stored: Desk) -> None:
             "done": {"final": "success", "result": "told"},
         }
     )
-    played = stored.play(asked)
-    assert stored.answer(played.state.run, "yes", form={"a": "x"}).result == {"told": "x3"}
-    again = stored.play(asked)
+    played = durable.play(asked)
+    assert durable.answer(played.state.run, "yes", form={"a": "x"}).result == {"told": "x3"}
+    again = durable.play(asked)
     whole = {"a": "x", "b": "y", "deep": {"ok": True}}
-    assert stored.answer(again.state.run, "yes", form=whole).outcome == "good"
+    assert durable.answer(again.state.run, "yes", form=whole).outcome == "good"
 
 
-def test_feedback_of_a_question_reads_what_the_form_left_out_as_none(stored: Desk) -> None:
+def test_feedback_of_a_question_reads_what_the_form_left_out_as_none(durable: Desk) -> None:
     asked = machine(
         states={
             "work": {"render": "Text {{ feedback }}", "next": "ask"},
@@ -234,9 +222,9 @@ def test_feedback_of_a_question_reads_what_the_form_left_out_as_none(stored: Des
             "done": {"final": "success", "result": "work"},
         }
     )
-    played = stored.play(asked)
-    again = stored.answer(played.state.run, "again", form={"a": "x"})
-    assert stored.answer(again.state.run, "yes", form={"a": "x"}).result == {"work": "Text <x>"}
+    played = durable.play(asked)
+    again = durable.answer(played.state.run, "again", form={"a": "x"})
+    assert durable.answer(again.state.run, "yes", form={"a": "x"}).result == {"work": "Text <x>"}
 
 
 def test_a_field_that_a_schema_requires_has_to_be_given_in_spite_of_its_default() -> None:
@@ -702,13 +690,13 @@ def test_a_file_refers_to_files_beside_it_and_a_record_holds_several(desk: Desk)
     assert desk.play(text, inputs=given).outcome == "yes"
 
 
-def test_a_run_keeps_the_schema_of_a_file(stored: Desk) -> None:
+def test_a_run_keeps_the_schema_of_a_file(durable: Desk) -> None:
     form = {
         "type": "object",
         "properties": {"why": {"type": "string", "minLength": 3}},
         "required": ["why"],
     }
-    path = stored.write("form.schema.json", json.dumps(form))
+    path = durable.write("form.schema.json", json.dumps(form))
     text = machine(
         states={
             "ask": {
@@ -721,11 +709,11 @@ def test_a_run_keeps_the_schema_of_a_file(stored: Desk) -> None:
             "done": {"final": "success", "result": "told"},
         }
     )
-    played = stored.play(text)
+    played = durable.play(text)
     path.unlink()
     with pytest.raises(AnswerRefused, match="too short"):
-        stored.answer(played.state.run, "tell", form={"why": "x"})
-    assert stored.answer(played.state.run, "tell", form={"why": "yes."}).result == {"told": "yes."}
+        durable.answer(played.state.run, "tell", form={"why": "x"})
+    assert durable.answer(played.state.run, "tell", form={"why": "yes."}).result == {"told": "yes."}
 
 
 def test_a_schema_file_that_is_not_there_or_broken_is_told(desk: Desk) -> None:

@@ -18,6 +18,7 @@ import pytest
 import loopkit
 from loopkit.serving.access import origins_of
 from tests.http_site import ASKING, TOKEN, Served, served
+from tests.machines import loop
 from tests.support import fails
 from tests.support_browser import Browser, visit
 from tests.warm import Process, ran_loopkit
@@ -26,26 +27,22 @@ T = TypeVar("T")
 STATE = Path(".loopkit")
 LONG_MS = 100_000
 """How long a page may take on a busy machine to show what happened."""
-SLOW = """
-loopkit: 1
+SLOW = loop(
+    "[short]",
+    {"valid": "done", "cap_reached": "gave_up"},
+    "{revise: write, max: 2}",
+    top="""
 name: slow
 agents:
   writer:
     {command: [sh, -c, "cat; echo said; until test -e go; do sleep 0.02; done"], on_in_doubt: retry}
 validators: {short: [{max_chars: 1}]}
 limits: {total_revisions: 2}
-states:
-  write: {agent: writer, prompt: "Write.{{ feedback }}", output: note, next: judge}
-  judge:
-    validate: note
-    by: [short]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: gave_up}
-      - {revise: write, max: 2}
-  done: {final: success, result: note}
-  gave_up: {final: failure, result: note}
-"""
+""",
+    draft='write: {agent: writer, prompt: "Write.{{ feedback }}", output: note}',
+    ends="gave_up: {final: failure, result: note}",
+    result="note",
+)
 LOOP = """
 loopkit: 1
 name: loop

@@ -14,27 +14,22 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "JUDGES",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 limits: {LIMITS}
 agents:
   author: {model: some/model}
   first: {model: some/model, retry: {attempts: 2, backoff: 1ms}}
   second: {model: some/model}
   third: {model: some/model}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: JUDGES
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 PANEL = "[{judge: first}, {judge: second}, {judge: third}]"
 SAMPLES = "[{judge: first, samples: 3}]"
 DEAR = Usage(agent_calls=1, cost_usd=0.9)

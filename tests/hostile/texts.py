@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 
 SIGNS = (
@@ -39,8 +38,3 @@ def mutated(random: Random, original: str) -> str:
         )
         original = original[:start] + middle + original[end:]
     return original
-
-
-def quoted(value: object) -> str:
-    """A value as YAML takes it; halves of surrogate pairs are written as such."""
-    return json.dumps(value)

@@ -9,6 +9,7 @@ import pytest
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.hostile import HostileServer
 from tests.providers.openai_mock import OpenAIMock
+from tests.providers.server import ModelServer
 
 KEY_VARIABLE = "LOOPKIT_TEST_PROVIDER_KEY"
 KEY = "sk-a-key-that-nobody-may-read"
@@ -57,3 +58,18 @@ def provider_key(monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     return KEY_VARIABLE
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request: pytest.FixtureRequest) -> ModelServer:
+    """Each of the two servers that nobody here wrote."""
+    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
+    return server
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials that no request is signed with for real."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "made-up-for-a-test")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")

@@ -10,7 +10,7 @@ from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer, openai_answer
 from tests.support import Desk
 
-pytestmark = pytest.mark.usefixtures("provider_key")
+pytestmark = pytest.mark.usefixtures("provider_key", "aws")
 
 MACHINE = """
 loopkit: 1
@@ -59,13 +59,6 @@ def marks(
     desk.play(text)
     bodies = [json.dumps(request.body) for request in server.requests()]
     return [body.count('"cache_control"') + body.count('"cachePoint"') for body in bodies]
-
-
-@pytest.fixture(autouse=True)
-def aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "made-up-for-a-test")
-    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
 
 
 @pytest.mark.parametrize("model", CLAUDES)

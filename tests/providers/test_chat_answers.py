@@ -136,6 +136,12 @@ def test_what_nobody_reads_may_be_anything(
         {"prompt_tokens": 20, "completion_tokens": -1, "total_tokens": 19},
         {"prompt_tokens": None, "completion_tokens": None},
         {"prompt_tokens": 20, "prompt_tokens_details": "x"},
+        {"prompt_tokens": 0, "completion_tokens": 10, "total_tokens": 10},
+        {"prompt_tokens": 20, "completion_tokens": 0, "total_tokens": 20},
+        {"prompt_tokens": 20, "completion_tokens": -10, "total_tokens": 10},
+        {"prompt_tokens": -20, "completion_tokens": 10, "total_tokens": 30},
+        {"prompt_tokens": 10**400, "completion_tokens": 10, "total_tokens": 10},
+        {"prompt_tokens": 20, "completion_tokens": 25_000_000, "total_tokens": 25_000_020},
     ],
 )
 def test_where_the_count_is_no_use_what_was_reserved_is_held(
@@ -167,6 +173,7 @@ def test_a_refusal_is_told(hostile: HostileServer, desk: Desk) -> None:
     told = answer(message={"content": None, "refusal": "I would rather not."})
     (failed,) = play(desk, hostile, told).of(Failed)
     assert failed.message == "the model refused to answer: I would rather not."
+    assert failed.error_class == "fatal"
     assert (failed.usage.tokens, failed.usage.held_tokens) == (30, 0)
 
 

@@ -61,13 +61,6 @@ async def sent_once(server: ModelServer, call: Call, model: str = "") -> AgentEr
     return error
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request: pytest.FixtureRequest) -> ModelServer:
-    """Each of the two servers that nobody here wrote."""
-    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
-    return server
-
-
 class TestAnErrorThatTheProviderAnswers:
     async def test_a_reply_is_no_error(self, provider: ModelServer, call: Call) -> None:
         provider.say("Good morning")
@@ -205,11 +198,9 @@ class TestAnErrorWithAMeaningOfItsOwn:
         assert error.error_class == "fatal"
         assert error.message.endswith("; check its plan and billing")
 
-    async def test_a_demand_for_payment_is_fatal(
-        self, openai_server: OpenAIMock, call: Call
-    ) -> None:
-        openai_server.fail(402, message="Insufficient Balance")
-        error = await sent_once(openai_server, call)
+    async def test_a_demand_for_payment_is_fatal(self, provider: ModelServer, call: Call) -> None:
+        provider.fail(402, message="Insufficient Balance")
+        error = await sent_once(provider, call)
         assert error.error_class == "fatal"
         assert "quota or credit is used up (402)" in error.message
 
@@ -223,6 +214,13 @@ class TestAnErrorWithAMeaningOfItsOwn:
             "the prompt is too long for the model: 9000 of 8192 tokens; "
             "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
         )
+
+    async def test_a_prompt_that_is_said_to_be_too_long_is_fatal(
+        self, provider: ModelServer, call: Call
+    ) -> None:
+        provider.fail(413, message="9000 of 8192 tokens")
+        error = await sent_once(provider, call)
+        assert error.message.startswith("the prompt is too long for the model: 9000 of 8192 tokens")
 
     @pytest.mark.parametrize("status", [400, 413])
     async def test_a_prompt_that_is_too_long_for_anthropic_is_fatal(

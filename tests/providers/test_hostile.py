@@ -209,30 +209,6 @@ def test_whatever_a_provider_calls_its_model_can_be_stored_and_holds_no_key(
     assert KEY not in stored(played)
 
 
-@pytest.mark.parametrize(
-    "counted",
-    [
-        {"prompt_tokens": 0, "completion_tokens": 10, "total_tokens": 10},
-        {"prompt_tokens": 20, "completion_tokens": 0, "total_tokens": 20},
-        {"prompt_tokens": 20, "completion_tokens": -10, "total_tokens": 10},
-        {"prompt_tokens": -20, "completion_tokens": 10, "total_tokens": 30},
-        {"prompt_tokens": 10**400, "completion_tokens": 10, "total_tokens": 10},
-        {"prompt_tokens": 20, "completion_tokens": 25_000_000, "total_tokens": 25_000_020},
-    ],
-    ids=[
-        *("no prompt", "no answer", "an answer below zero", "a prompt below zero", "too many"),
-        "more than any window",
-    ],
-)
-def test_a_count_that_cannot_be_right_leaves_the_call_at_its_reservation(
-    desk: Desk, hostile: HostileServer, counted: dict[str, int]
-) -> None:
-    hostile.queue(reply(usage=counted))
-    played = desk.play(machine(hostile))
-    reserved, used = played.of(Intended)[0].reserved, played.of(Replied)[0].usage
-    assert (used.tokens, used.cost_usd) == (reserved.tokens, reserved.cost_usd)
-
-
 def test_tokens_that_stand_in_the_total_alone_are_paid_as_answer(
     desk: Desk, hostile: HostileServer
 ) -> None:
@@ -270,14 +246,6 @@ def test_a_cost_that_no_call_has_is_not_believed(
     (replied,) = desk.play(machine(hostile)).of(Replied)
     assert replied.usage.cost_usd is not None
     assert 0 < replied.usage.cost_usd < 0.01
-
-
-def test_a_refusal_in_words_is_fatal_and_told(desk: Desk, hostile: HostileServer) -> None:
-    hostile.queue(reply(message={"content": None, "refusal": "I would rather not."}))
-    (failed,) = desk.play(machine(hostile)).of(Failed)
-    assert failed.error_class == "fatal"
-    assert failed.message == "the model refused to answer: I would rather not."
-    assert failed.usage.tokens == 30
 
 
 AWKWARD = 'sk-with/a+slash=and"more'

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from loopkit.agents.port import NotRunnable
 from loopkit.engine.events import Failed, Finished, Intended, Replied, Suspended
-from tests.providers.conftest import KEY, KEY_VARIABLE
+from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer, json_answer
 from tests.providers.openai_mock import OpenAIMock
 from tests.providers.server import ModelServer
@@ -57,13 +55,6 @@ def machine(server: ModelServer | str, model: str = OpenAIMock.model, **replaced
     return text
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request: pytest.FixtureRequest) -> ModelServer:
-    """Each of the two servers that nobody here wrote."""
-    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
-    return server
-
-
 def suspension(played: Played) -> Suspended:
     assert not played.of(Finished)
     return played.of(Suspended)[-1]
@@ -101,17 +92,6 @@ class TestARunThatGoesOn:
         )  # fmt: skip
         assert failed.usage.agent_calls == 1
 
-    def test_a_failing_provider_is_asked_again_and_costs_the_author_nothing(
-        self, provider: ModelServer, desk: Desk
-    ) -> None:
-        provider.fail(500, retry_after=0)
-        provider.fail(503, retry_after=0)
-        provider.say("A short line")
-        played = desk.play(machine(provider))
-        assert (played.outcome, attempts_of_the_author(played)) == ("done", 1)
-        assert len(provider.requests()) == 3
-        assert [failed.error_class for failed in played.of(Failed)] == ["transient", "transient"]
-
     def test_a_cut_off_reply_is_a_finding_that_the_author_pays_for(
         self, provider: ModelServer, desk: Desk
     ) -> None:
@@ -121,6 +101,7 @@ class TestARunThatGoesOn:
         assert (played.outcome, attempts_of_the_author(played)) == ("done", 2)
         assert len(provider.requests()) == 2
         assert [report.verdict for report in played.reports] == ["fail", "pass"]
+        assert played.reports[0].findings[0].code == "cut-off"
         assert not played.of(Failed)
 
     def test_a_reply_without_choices_is_a_finding_that_the_author_pays_for(
@@ -202,22 +183,6 @@ STOPS = {
         "the provider failed (500): it went wrong (3 tries)",
     ),
     "a refused key": Stop(lambda s: s.fail(401), "fatal", 1, "the API key was refused (401)"),
-    "an unknown model": Stop(
-        lambda s: s.fail(404, message="No such model"), "fatal", 1,
-        "the model or the address is not known (404): No such model",
-    ),
-    "a bad request": Stop(
-        lambda s: s.fail(400, message="too hot"), "fatal", 1,
-        "the provider refused the request (400): too hot",
-    ),
-    "a prompt that is too long": Stop(
-        lambda s: s.fail(413, message="9000 of 8192 tokens"), "fatal", 1,
-        "the prompt is too long for the model: 9000 of 8192 tokens",
-    ),
-    "no credit": Stop(
-        lambda s: s.fail(402, message="Pay first"), "fatal", 1,
-        "the account's quota or credit is used up (402): Pay first",
-    ),
 }  # fmt: skip
 
 
@@ -235,13 +200,6 @@ class TestARunThatIsSuspended:
         assert len(provider.requests()) == stop.requests
         assert [failed.usage.cost_usd for failed in played.of(Failed)] == [0.0] * stop.requests
         assert attempts_of_the_author(played) == 1
-
-    def test_a_content_policy_suspends_the_run(self, openai_server: OpenAIMock, desk: Desk) -> None:
-        openai_server.fail(400, code="content_policy_violation")
-        suspended = suspension(desk.play(machine(openai_server)))
-        assert suspended.reason == "fatal"
-        assert "content policy" in suspended.message
-        assert len(openai_server.requests()) == 1
 
     def test_a_withheld_reply_suspends_the_run_and_is_paid(
         self, provider: ModelServer, desk: Desk
@@ -263,30 +221,12 @@ class TestARunThatIsSuspended:
         assert suspended.resume_at == pytest.approx(time.time() + 3600, abs=30)
         assert len(openai_server.requests()) == 1
 
-    def test_a_wait_longer_than_a_process_stays_for_suspends(
-        self, provider: ModelServer, desk: Desk
-    ) -> None:
-        provider.fail(429, retry_after=120)
-        suspended = suspension(desk.play(machine(provider)))
-        assert suspended.reason == "transient"
-        assert suspended.resume_at == pytest.approx(time.time() + 120, abs=30)
-        assert len(provider.requests()) == 1
-
     def test_a_server_that_is_not_there_is_tried_and_costs_nothing(self, desk: Desk) -> None:
         played = desk.play(machine("http://127.0.0.1:1/v1"))
         suspended = suspension(played)
         assert suspended.reason == "transient"
         assert "nothing answers at http://127.0.0.1:1: is the server running?" in suspended.message
         assert [failed.usage.cost_usd for failed in played.of(Failed)] == [0.0] * 3
-
-    def test_a_web_page_instead_of_a_model_suspends_at_once(
-        self, hostile: HostileServer, desk: Desk
-    ) -> None:
-        hostile.queue(Answer(b"<html>Welcome</html>", content_type="text/html"))
-        suspended = suspension(desk.play(machine(hostile)))
-        assert suspended.reason == "fatal"
-        assert "check `base_url:`" in suspended.message
-        assert len(hostile.requests()) == 1
 
     def test_without_a_key_nothing_is_sent(
         self, provider: ModelServer, desk: Desk, monkeypatch: pytest.MonkeyPatch
@@ -303,23 +243,3 @@ class TestARunThatIsSuspended:
         provider.say("A short line")
         assert durable.resume(played.state.run).outcome == "done"
         assert len(provider.requests()) == 2
-
-
-class TestAKeyThatIsRepeated:
-    @pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
-    def test_no_event_of_a_failure_contains_it(
-        self, hostile: HostileServer, desk: Desk, status: int
-    ) -> None:
-        hostile.fail(status, times=3, message=f"Hello {KEY}")
-        assert KEY not in everything(desk.play(machine(hostile)))
-
-    def test_no_event_of_a_reply_contains_it(self, hostile: HostileServer, desk: Desk) -> None:
-        hostile.say(f"My key is {KEY}", "A short line")
-        assert KEY not in everything(desk.play(machine(hostile)))
-        assert hostile.requests()[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def everything(played: Played) -> str:
-    """All that was stored of a run."""
-    events: list[Any] = [event.plain() for event in played.events]
-    return json.dumps(events)

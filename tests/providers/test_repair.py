@@ -55,13 +55,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider_key: str) ->
     (tmp_path / ".loopkit").mkdir()
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request: pytest.FixtureRequest) -> ModelServer:
-    """Each of the two servers that nobody here wrote."""
-    server: ModelServer = request.getfixturevalue(f"{request.param}_server")
-    return server
-
-
 def write(server: ModelServer, *, limits: str = "", schema: str = "", rules: str = "size") -> None:
     text = MACHINE.replace("LIMITS", limits).replace("SCHEMA", schema).replace("RULES", rules)
     text = text.replace("MODEL", server.model).replace("URL", server.base_url)
@@ -96,10 +89,6 @@ def stopped_at_the_third_call(
 
 def pasted(line: str) -> int:
     return run(shlex.split(line)[1:])
-
-
-def prompts(server: ModelServer) -> list[str]:
-    return [request.prompt.split(":")[0].split(".")[0] for request in server.requests()]
 
 
 def test_a_model_that_is_not_there_is_replaced_by_one_that_is(

@@ -137,43 +137,6 @@ def test_a_bad_draft_is_mended_and_the_clean_one_counts(hostile: HostileServer, 
     assert diagnosed(results(hostile)) == [FOUND, CLEAN]
 
 
-@pytest.mark.parametrize(
-    ("before", "answer", "reason"),
-    [
-        ([], GOOD, "`validate_plan` was not called"),
-        ([calls(GOOD)], OTHER, "this is not the draft that `validate_plan` found valid"),
-        ([calls(BAD)], GOOD, "`validate_plan` found errors in the last draft"),
-    ],
-    ids=[
-        "claims to have validated",
-        "changes the draft afterwards",
-        "does not show what it mended",
-    ],
-)
-def test_nobody_is_believed(
-    hostile: HostileServer, desk: Desk, before: list[Any], answer: Any, reason: str
-) -> None:
-    """S3.3, S3.4."""
-    went = play(desk, hostile, *before, says(answer), calls(GOOD), says(GOOD))
-    assert (went.outcome, went.state.attempts["plan"]) == ("done", 1)
-    told = [request.body["messages"][-1] for request in hostile.requests()]
-    again = [m["content"] for m in told if m["role"] == "user"][1:]
-    assert len(again) == 1
-    assert reason in again[0]
-
-
-def test_who_insists_loses_the_attempt_and_is_told_in_the_next(
-    hostile: HostileServer, desk: Desk
-) -> None:
-    insisting = [calls(GOOD), says(OTHER), says(OTHER), says(OTHER)]
-    went = play(desk, hostile, *insisting, calls(GOOD), says(GOOD))
-    assert faults(went) == [["not-validated"], []]
-    assert (went.outcome, went.state.attempts["plan"]) == ("done", 2)
-    # A new attempt is a new conversation.
-    roles = [[m["role"] for m in request.body["messages"]] for request in hostile.requests()]
-    assert roles[4] == ["user"]
-
-
 def test_who_never_stops_calling_gets_no_answer_in(hostile: HostileServer, desk: Desk) -> None:
     """S3.5: the last request forbids tools, and what is called all the same is not made."""
     rounds = [calls(GOOD)] * 5

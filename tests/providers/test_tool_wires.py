@@ -194,13 +194,6 @@ def test_gemini_gets_one_result_for_calls_that_say_the_same(hostile: HostileServ
     assert result["function_response"] == {"name": TOOL.name, "response": said}
 
 
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "made-up-for-a-test")
-    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
-
-
 def bedrock(*content: Any, stop: str = "tool_use") -> Any:
     counted = {"inputTokens": 20, "outputTokens": 10, "totalTokens": 30}
     message = {"role": "assistant", "content": list(content)}

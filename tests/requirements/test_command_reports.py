@@ -19,32 +19,28 @@ from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
+from tests.machines import loop
 from tests.support import Desk, Played, QuickClock, scenario
 from tests.warm import ran_loopkit
 
 BIN = Path(sys.executable).parent
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[checked]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    r'{revise: draft, feedback: "{% for f in findings %}{{ f.message }}\n{% endfor %}"}',
+    top="""
 input: {path: {type: str, default: .}}
 agents: {author: {command: [none]}}
 limits: {revisions: REVISIONS}
-validators:
-  checked: RULE
-states:
-  draft: {agent: author, prompt: "{{ feedback }}", output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [checked]
-    on_error: {transient: late, fatal: broken}
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft, feedback: "{% for f in findings %}{{ f.message }}\\n{% endfor %}"}
-  accepted: {final: success}
-  refused: {final: failure}
-  late: {final: failure}
-  broken: {final: failure}
-"""
+validators: {checked: RULE}
+""",
+    draft='draft: {agent: author, prompt: "{{ feedback }}", output: plan}',
+    state="on_error: {transient: late, fatal: broken}",
+    ends="""
+late: {final: failure}
+broken: {final: failure}
+""",
+)
 
 
 def python(code: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed, Replied
+from tests.machines import loop
 from tests.support import (
     Desk,
     Played,
@@ -122,25 +123,20 @@ def test_a_command_leaves_a_file_and_fields_of_it(desk: Desk) -> None:
     assert played.result == {"log": "FAILED a\nok b\nFAILED c\nFAILED a\n", "say": "3: a, c"}
 
 
-RULE = """
-loopkit: 1
+RULE = loop(
+    "[{command: COMMAND, fail_codes: [1, 2], timeout: TIMEOUT}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none]}}
 limits: {revisions: 1}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{command: COMMAND, fail_codes: [1, 2], timeout: TIMEOUT}]
-    on_error: {transient: late, fatal: broken}
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-  late: {final: failure}
-  broken: {final: failure}
-"""
+""",
+    state="on_error: {transient: late, fatal: broken}",
+    ends="""
+late: {final: failure}
+broken: {final: failure}
+""",
+)
 
 
 def ruled(desk: Desk, shell: str, timeout: str = "20s") -> Played:
@@ -328,22 +324,15 @@ def test_an_agent_works_in_its_workspace(desk: Desk) -> None:
     assert played.result == {"draft": f"{(desk.folder / 'build').resolve()}\n"}
 
 
-JUDGES = """
-loopkit: 1
+JUDGES = loop(
+    "[{judge: critic, rubric: [It is good.]}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none]}, critic: {command: [sh, critic.sh]}}
 limits: {revisions: 1}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, rubric: [It is good.]}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 CRITIC = r"""
 if grep -q 'a good plan'; then echo '{"verdict": "pass", "findings": []}'
 else echo '{"verdict": "fail", "findings": [{"message": "Bad.", "severity": "error"}]}'; fi

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided
-from tests.support import PASS, Desk, fails, scenario
+from tests.machines import loop
+from tests.support import PASS, Desk, Played, fails, scenario
 
 AUTHOR = """
 loopkit: 1
@@ -107,39 +108,35 @@ def test_a_back_edge_that_helps_goes_on(desk: Desk) -> None:
     assert played.state.counters == {"draft.on_error.content": 1}
 
 
-PANEL = """
-loopkit: 1
-agents:
-  author: {command: [none]}
-  first: {command: [none], retry: {attempts: 1}}
-  second: {command: [none], retry: {attempts: 1}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: first, reask: 0}, {judge: second, reask: 0}]
-    ON_ERROR
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      INCOMPLETE
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
 CAUGHT = """
-  transient: {final: failure}
-  content: {final: failure}
-  fatal: {final: failure}
+transient: {final: failure}
+content: {final: failure}
+fatal: {final: failure}
 """
 TABLE = "on_error: {transient: transient, content: content, fatal: fatal}"
 
 
-def panel(desk: Desk, first: Any, second: Any, on_error: str = "", incomplete: str = "") -> Any:
-    machine = PANEL.replace("ON_ERROR", on_error or "description: Judge.")
-    machine = machine.replace("      INCOMPLETE\n", incomplete)
+def panel(on_error: str = "", *incomplete: str) -> str:
+    """A loop with two judges."""
+    return loop(
+        "[{judge: first, reask: 0}, {judge: second, reask: 0}]",
+        {"valid": "accepted", "cap_reached": "refused"},
+        *incomplete,
+        "{revise: draft}",
+        top="""
+agents:
+  author: {command: [none]}
+  first: {command: [none], retry: {attempts: 1}}
+  second: {command: [none], retry: {attempts: 1}}
+""",
+        state=on_error,
+        ends=CAUGHT if on_error else "",
+    )
+
+
+def judged(desk: Desk, first: Any, second: Any, *incomplete: str) -> Played:
     script = scenario(agents={"author": ["plan"], "first": [first], "second": [second]})
-    return desk.play(machine + (CAUGHT if on_error else ""), script)
+    return desk.play(panel(TABLE, *incomplete), script)
 
 
 @pytest.mark.parametrize(
@@ -154,20 +151,19 @@ def panel(desk: Desk, first: Any, second: Any, on_error: str = "", incomplete: s
 def test_an_incomplete_report_goes_to_the_edge_of_its_worst_missing_answer(
     desk: Desk, first: Any, second: Any, outcome: str
 ) -> None:
-    played = panel(desk, first, second, TABLE)
+    played = judged(desk, first, second)
     assert played.outcome == outcome
     assert played.reports[0].verdict == "incomplete"
 
 
 def test_an_incomplete_report_goes_to_the_guard_that_names_it(desk: Desk) -> None:
-    guard = "      - {guard: verdict == 'incomplete', target: refused}\n"
-    played = panel(desk, PASS, {"fault": "timeout"}, TABLE, guard)
+    guard = "{guard: verdict == 'incomplete', target: refused}"
+    played = judged(desk, PASS, {"fault": "timeout"}, guard)
     assert played.outcome == "refused"
 
 
 def test_a_fail_counts_although_another_answer_is_missing(desk: Desk) -> None:
     """`fail` is stricter than `incomplete`: the author can work already."""
-    machine = PANEL.replace("ON_ERROR", TABLE).replace("      INCOMPLETE\n", "") + CAUGHT
     script = scenario(
         agents={
             "author": ["plan", "better"],
@@ -175,7 +171,7 @@ def test_a_fail_counts_although_another_answer_is_missing(desk: Desk) -> None:
             "second": [{"fault": "timeout"}, PASS],
         }
     )
-    played = desk.play(machine, script)
+    played = desk.play(panel(TABLE), script)
     assert played.outcome == "accepted"
     assert [report.verdict for report in played.reports] == ["fail", "pass"]
 
@@ -184,31 +180,12 @@ def test_an_incomplete_report_that_nothing_catches_suspends_and_says_who_is_miss
     durable: Desk,
 ) -> None:
     """And only the judge that is missing is asked again."""
-    machine = PANEL.replace("ON_ERROR", "description: Judge.").replace("      INCOMPLETE\n", "")
     calls = [{"fault": "timeout"}, PASS]
     script = scenario(agents={"author": ["plan"], "first": [PASS], "second": [calls]})
-    stopped = durable.play(machine, script)
+    stopped = durable.play(panel(), script)
     assert stopped.state.suspended is not None
     assert stopped.state.suspended.reason == "transient"
     assert "by[1]" in stopped.state.suspended.message
     played = durable.resume(stopped.state.run)
     assert played.outcome == "accepted"
     assert [request.agent for request in played.requests] == ["second"]
-
-
-def test_a_provider_that_asks_for_a_long_wait_suspends_until_then(desk: Desk) -> None:
-    machine = author("on_error: {content: caught}").replace(
-        "backoff: 1ms", "backoff: 1ms, max_backoff: 1s"
-    )
-    script = scenario(agents={"author": [[{"fault": "rate_limit", "retry_after": "1h"}, "plan"]]})
-    played = desk.play(machine, script)
-    assert played.state.suspended is not None
-    assert played.state.suspended.resume_at is not None
-    assert played.state.suspended.resume_at - played.stored[0].at == pytest.approx(3600, abs=60)
-
-
-def test_a_provider_that_asks_for_a_short_wait_gets_it(desk: Desk) -> None:
-    script = scenario(agents={"author": [[{"fault": "rate_limit", "retry_after": "60ms"}, "plan"]]})
-    played = desk.play(author("on_error: {content: caught}"), script)
-    first, second = (stored.at for stored in played.stored if stored.event.type == "intended")
-    assert second - first >= 0.06

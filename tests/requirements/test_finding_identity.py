@@ -85,11 +85,6 @@ def ids(report: Report) -> set[str]:
     return {finding.id for finding in report.findings}
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
-
-
 # -- keys ----------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import NewRecord
 from loopkit.language.load import load, load_text
 from loopkit.scenario.cases import load_scenario
+from tests.machines import loop
 from tests.support import (
     Desk,
     QuickClock,
@@ -40,21 +41,14 @@ from tests.support import (
 )
 from tests.waiting import LONG_S, until
 
-DATA = """
-loopkit: 1
-agents: {author: {model: openai/m/x, schema: {title: str, tags: [str]}}}
-states:
-  draft: {agent: author, prompt: Name it., output: entry, next: judge}
-  judge:
-    validate: entry
-    by: [{require: tags.count >= 2, message: Two tags are needed.}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: failed}
-      - {revise: draft}
-  done: {final: success, result: entry}
-  failed: {final: failure}
-"""
+DATA = loop(
+    "[{require: tags.count >= 2, message: Two tags are needed.}]",
+    {"valid": "done", "cap_reached": "failed"},
+    "{revise: draft}",
+    top="agents: {author: {model: openai/m/x, schema: {title: str, tags: [str]}}}",
+    draft="draft: {agent: author, prompt: Name it., output: entry}",
+    result="entry",
+)
 
 
 def test_a_fresh_author_of_data_is_sent_its_previous_data_and_the_feedback(desk: Desk) -> None:
@@ -67,24 +61,19 @@ def test_a_fresh_author_of_data_is_sent_its_previous_data_and_the_feedback(desk:
     assert listed(second) == "- Two tags are needed."
 
 
-REFUSING = """
-loopkit: 1
+REFUSING = loop(
+    "[{min_chars: 3}]",
+    {"valid": "done", "cap_reached": "failed"},
+    "{revise: draft}",
+    top="""
 agents:
   author:
     command: [sh, -c, 'test -e seen && echo a good text || { touch seen; exit 9; }']
     errors: [{exit: 9, class: content}]
-states:
-  draft: {agent: author, prompt: Write., output: text, next: judge}
-  judge:
-    validate: text
-    by: [{min_chars: 3}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: failed}
-      - {revise: draft}
-  done: {final: success, result: text}
-  failed: {final: failure}
-"""
+""",
+    draft="draft: {agent: author, prompt: Write., output: text}",
+    result="text",
+)
 
 
 def test_an_error_that_counts_as_content_goes_to_the_judging_state(desk: Desk) -> None:
@@ -94,20 +83,13 @@ def test_an_error_that_counts_as_content_goes_to_the_judging_state(desk: Desk) -
     assert "exit code 9" in played.reports[0].findings[0].message
 
 
-ADVISING = """
-loopkit: 1
-agents: {author: {model: openai/m/x}, critic: {model: openai/m/y}}
-states:
-  draft: {agent: author, prompt: Write., output: text, next: judge}
-  judge:
-    validate: text
-    by: [{judge: critic, severity: warning, code: TONE}]
-    transitions:
-      - {guard: valid and "TONE" in codes, target: advised}
-      - {target: failed}
-  advised: {final: success}
-  failed: {final: failure}
-"""
+ADVISING = loop(
+    "[{judge: critic, severity: warning, code: TONE}]",
+    {'valid and "TONE" in codes': "advised"},
+    "{target: failed}",
+    top="agents: {author: {model: openai/m/x}, critic: {model: openai/m/y}}",
+    draft="draft: {agent: author, prompt: Write., output: text}",
+)
 
 
 def test_a_judge_of_severity_warning_advises_and_its_findings_carry_its_code(desk: Desk) -> None:
@@ -254,19 +236,13 @@ def test_a_comment_behind_a_condition_may_be_left_out_and_the_question_tells_its
     assert question.form["stars"] == {"type": "int", "minimum": 1, "maximum": 5}
 
 
-COUNTED = """
-loopkit: 1
-states:
-  make: {render: plain words, output: text, next: judge}
-  judge:
-    validate: text
-    by: [{require: text.count < 300, message: Too long.}]
-    transitions:
-      - {guard: valid, target: done}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+COUNTED = loop(
+    "[{require: text.count < 300, message: Too long.}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="",
+    draft="make: {render: plain words, output: text}",
+)
 
 
 def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: Desk) -> None:
@@ -275,19 +251,14 @@ def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: De
     assert "JSON" in report.findings[0].message
 
 
-WARNED = """
-loopkit: 1
-agents: {author: {model: openai/m/x}}
-states:
-  draft: {agent: author, prompt: Write., output: text, next: judge}
-  judge:
-    validate: text
-    by: [{max_chars: 3, severity: warning}]
-    transitions:
-      - {revise: draft}
-      - {target: done}
-  done: {final: success}
-"""
+WARNED = loop(
+    "[{max_chars: 3, severity: warning}]",
+    {},
+    "{revise: draft}",
+    "{target: done}",
+    top="agents: {author: {model: openai/m/x}}",
+    draft="draft: {agent: author, prompt: Write., output: text}",
+)
 
 
 def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
@@ -296,20 +267,13 @@ def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
     assert played.reports[0].verdict == "warn"
 
 
-LOOKING = """
-loopkit: 1
-agents: {author: {model: openai/m/x}}
-states:
-  draft: {agent: author, prompt: Write., output: text, next: judge}
-  judge:
-    validate: text
-    by: [{command: LOOK}]
-    transitions:
-      - {guard: valid, target: done}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+LOOKING = loop(
+    "[{command: LOOK}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="agents: {author: {model: openai/m/x}}",
+    draft="draft: {agent: author, prompt: Write., output: text}",
+)
 LOOK = """
 import sqlite3, sys
 records = sqlite3.connect(".loopkit/journal.db").execute("select type from records order by seq")

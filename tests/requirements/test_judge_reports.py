@@ -9,30 +9,22 @@ import pytest
 
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"valid": "accepted", "incomplete": "unjudged", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: FEEDBACK}",
+    top="""
 limits: {revisions: 1}
 agents:
   author: {command: [none]}
   critic: AGENT
 validators:
   review: RULE
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft, feedback: FEEDBACK}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+)
 TYPED = "{model: ollama/model, schema: {valid: bool, issues: [str], severity: none|major|critical}}"
 BY_ISSUES = '{judge: critic, map: {verdict: valid, verdicts: {"true": pass, "false": fail}, findings: issues}}'  # noqa: E501
 BY_SEVERITY = "{judge: critic, map: {verdict: severity, verdicts: {none: pass, major: fail, critical: fail}, findings: issues}}"  # noqa: E501
@@ -134,30 +126,6 @@ def test_the_verdict_follows_from_the_issues_where_nothing_else_is_said(
     assert len(played.reports[0].blocking) == len(issues)
 
 
-def test_a_rubric_yields_issues_of_the_same_type_as_rules(desk: Desk) -> None:
-    """S0.33: a judge's findings and a rule's stand in one report, in one form."""
-    by = "[{matches: plan 2, message: Number it.}, review]"
-    always = ASSESSED + "    always: true\n"
-    played = play(desk, [assessed("FAIL", issue()), assessed("PASS")], rule=always, by=by)
-    asked = played.prompts("critic")[0]
-    assert "1. The tasks are specific.\n2. The paths are plausible." in asked
-    assert messages(played.reports[0]) == ["Number it.", "No tests."]
-    assert {type(finding) for finding in played.reports[0].findings} == {
-        type(played.reports[0].findings[0])
-    }
-
-
-@pytest.mark.parametrize(("always", "asked"), [("", 1), ("    always: true\n", 2)])
-def test_a_mapped_judge_is_asked_only_where_no_rule_blocks(
-    desk: Desk, always: str, asked: int
-) -> None:
-    """S0.34: ordered after the deterministic rules, skipped when they fail unless `always`."""
-    by = "[review, {matches: plan 2, message: Number it.}]"
-    played = play(desk, [assessed("PASS")] * 2, rule=ASSESSED + always, by=by)
-    assert len(played.prompts("critic")) == asked
-    assert played.outcome == "accepted"
-
-
 @pytest.mark.parametrize(
     ("words", "word", "verdict"),
     [
@@ -216,16 +184,6 @@ def test_an_issue_keeps_its_phase_category_and_severity(desk: Desk) -> None:
     assert (found.code, found.location) == ("TESTS", "design")
 
 
-def test_a_phase_that_is_not_declared_is_the_reviewers_mistake(desk: Desk) -> None:
-    """S2.1: it is asked again with the place and the reason; the author pays nothing."""
-    wrong = assessed("FAIL", issue(phase="deployment"))
-    played = play(desk, [[wrong, assessed("PASS")]])
-    assert "issues[0].affected_phase: 'deployment'" in played.prompts("critic")[1]
-    assert played.outcome == "accepted"
-    assert len(played.prompts("author")) == 1
-    assert played.state.counters == {}
-
-
 def test_groups_of_issues_are_made_by_the_template(desk: Desk) -> None:
     """S2.2: a grouping per phase is computed from the issues, not taken from the report."""
     feedback = (
@@ -245,28 +203,6 @@ def test_synonyms_and_default_fields_are_declared_and_both_forms_are_kept(desk: 
     assert (found.code, found.severity) == ("STYLE", "warning")
     (reply,) = [event.text for event in played.of(Replied) if "naming" in event.text]
     assert json.loads(reply) == assessed("NEEDS_IMPROVEMENT", sparse)["data"]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        (assessed("PASS", issue("Critical")), 'Make the verdict "FAIL"'),
-        (assessed("NEEDS_IMPROVEMENT", issue("High")), 'Make the verdict "FAIL"'),
-        (assessed("FAIL", issue("Low")), 'no finding has the severity "Critical" or "High"'),
-        (assessed("FAIL"), '"issues" names none'),
-        (assessed("NEEDS_IMPROVEMENT"), "there are no findings"),
-    ],
-    ids=["pass", "improve", "only-low", "fail-without-any", "improve-what"],
-)
-def test_fields_that_contradict_each_other_are_the_reviewers_mistake(
-    desk: Desk, wrong: dict[str, Any], reason: str
-) -> None:
-    """S2.30, S2.31: any Critical or High ⇒ FAIL; the reviewer is asked again, nobody pays."""
-    played = play(desk, [[wrong, assessed("PASS")]])
-    assert reason in played.prompts("critic")[1]
-    assert played.outcome == "accepted"
-    assert len(played.prompts("author")) == 1
-    assert played.state.counters == {}
 
 
 @pytest.mark.parametrize(("errors", "asked"), [(1, 1), (2, 2)])
@@ -296,16 +232,6 @@ def test_a_failed_point_of_a_checklist_is_an_issue_by_itself(desk: Desk) -> None
     assert messages(played.reports[0]) == ["It has tests."]
 
 
-def test_a_status_that_is_not_declared_is_never_routed_silently(desk: Desk) -> None:
-    """S2.35: BUILD_FAILED is asked again, then a content error; it is no default verdict."""
-    unknown = assessed("BUILD_FAILED")
-    played = play(desk, [[unknown] * 3])
-    assert len(played.prompts("critic")) == 3
-    assert played.outcome == "unjudged"
-    assert (played.reports[0].verdict, played.reports[0].error_class) == ("incomplete", "content")
-    assert "BUILD_FAILED" in played.reports[0].reason
-
-
 def test_a_status_of_the_schema_that_has_no_meaning_is_found_before_a_run(desk: Desk) -> None:
     """S2.35: a status without a declared route is a load error."""
     machine = MACHINE.replace("AGENT", ASSESSING.replace("PASS|FAIL", "PASS|BUILD_FAILED|FAIL"))
@@ -315,30 +241,21 @@ def test_a_status_of_the_schema_that_has_no_meaning_is_found_before_a_run(desk: 
     assert "`BUILD_FAILED`" in found[0].message
 
 
-DIAGNOSING = """
-loopkit: 1
-agents:
-  author: {command: [none]}
-  linter: {command: [sh, -c, 'cat REPORT', lint]}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by:
+DIAGNOSING = loop(
+    """
       - judge: linter
         prompt: "{{ plan }}"
         reask: 0
         map: MAP
-    transitions:
-      - {guard: 'valid and "W1" in codes', target: advised}
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {target: rejected}
-  accepted: {final: success}
-  advised: {final: success}
-  rejected: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+    {"'valid and \"W1\" in codes'": "advised", "valid": "accepted", "incomplete": "unjudged"},
+    "{target: rejected}",
+    top="""
+agents:
+  author: {command: [none]}
+  linter: {command: [sh, -c, 'cat REPORT', lint]}
+""",
+)
 OK = '{verdict: ok, verdicts: {"true": pass, "false": fail}, findings: diagnostics}'
 ANY = "{findings: diagnostics}"
 E1 = {"code": "E1", "message": "No such node.", "severity": "error", "nodeStage": "build"}

@@ -8,24 +8,19 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Intended
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, QuickClock, fails, scenario
 
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted"},
+    "EDGE",
+    "{target: exhausted}",
+    top="""
 limits: LIMITS
 agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - EDGE
-      - {target: exhausted}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+""",
+)
 SHORT = scenario(agents={"author": ["x" * number for number in range(1, 9)]})
 
 
@@ -136,23 +131,16 @@ def test_the_total_closes_edges_that_were_reset(desk: Desk) -> None:
     assert outcome == "form_failed"
 
 
-THEN = """
-loopkit: 1
+THEN = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 limits: {revisions: 5, LIMIT, then: enough}
 agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  enough: {final: failure, result: plan}
-"""
+""",
+    ends="enough: {final: failure, result: plan}",
+)
 CALL = {"usage": {"input": 100, "output": 50}, "cost_usd": 0.4}
 CALLS = [{"reply": "x" * number, **CALL} for number in range(1, 9)]
 SPENDING = scenario(agents={"author": CALLS})
@@ -324,31 +312,25 @@ def test_without_then_a_limit_suspends_and_a_higher_one_goes_on(durable: Desk) -
     assert played.state.usage.cost_usd == pytest.approx(1.2)
 
 
-PANEL = """
-loopkit: 1
+PANEL = loop(
+    "[{judge: first}, {judge: second}, {judge: third}]",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 limits: {LIMIT THEN}
 agents:
   author: {model: some/model}
   first: {model: some/model}
   second: {model: some/model}
   third: {model: some/model}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: first}, {judge: second}, {judge: third}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-ENDING
-"""
+""",
+    ends="ENDING",
+)
 
 
 def panel(desk: Desk, limit: str, *, then: bool) -> Played:
     machine = PANEL.replace("LIMIT", limit).replace("THEN", ", then: enough" if then else "")
-    machine = machine.replace("ENDING", "  enough: {final: failure}" if then else "")
+    machine = machine.replace("ENDING", "enough: {final: failure}" if then else "")
     slow = {**PASS, "delay": "50ms", "cost_usd": 0.4}
     agents = {name: [slow] for name in ("first", "second", "third")}
     agents["author"] = [{"reply": "plan", "cost_usd": 0.1}]

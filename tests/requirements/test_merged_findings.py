@@ -13,10 +13,14 @@ from loopkit.machine.program import Program
 from loopkit.testing import load_suite, run_case
 from loopkit.views.console import lines
 from loopkit.views.review import review
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, progress_of, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[security, speed]",
+    {"valid": "done", "cap_reached or stalled": "asked"},
+    "{revise: draft, max: 3, feedback: FEEDBACK}",
+    top="""
 severities: [critical, high, medium, low]
 blocking: high
 agents:
@@ -26,19 +30,13 @@ agents:
 validators:
   security: {judge: one, rubric: [It is safe.]}
   speed: {judge: two, rubric: [It is fast.]}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [security, speed]
-    merge: key
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached or stalled, target: asked}
-      - {revise: draft, max: 3, feedback: FEEDBACK}
-  asked: {human: Accept it?, show: [plan, report], choices: [yes_, no_], next: done}
-  done: {final: success, result: plan}
-"""
+""",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    judge="check",
+    state="merge: key",
+    ends="asked: {human: Accept it?, show: [plan, report], choices: [yes_, no_], next: done}",
+    result="plan",
+)
 FEEDBACK = (
     "\"{% for f in findings %}{{ f.key }}: {{ f.message }} ({{ f.reviewers | join(', ') }}) "
     '{% endfor %}"'

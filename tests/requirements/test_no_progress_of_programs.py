@@ -10,30 +10,25 @@ import pytest
 
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Event, Replied, read_event
+from tests.machines import loop
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[RULE]",
+    {"valid": "done", "stalled": "stuck"},
+    "{revise: code}",
+    "{target: exhausted}",
+    top="""
 limits: {revisions: 6}
 agents:
   coder: {command: [sh, -c, "CODE"], stdin: ""}
   critic: {model: some/model, retry: {attempts: 1}}
 workspace: {path: work}
-states:
-  code: {agent: coder, prompt: Mend it., next: check}
-  check:
-    validate: code
-    by: [RULE]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: stalled, target: stuck}
-      - {revise: code}
-      - {target: exhausted}
-  done: {final: success}
-  stuck: {final: failure}
-  exhausted: {final: failure}
-"""
+""",
+    draft="code: {agent: coder, prompt: Mend it.}",
+    judge="check",
+)
 MENDS_ONE = "sed -i 1d todo; echo Done."
 """A coder that always says the same, and has one failing test less each time."""
 SAYS_SO = "echo Done."
@@ -192,24 +187,18 @@ def test_a_journal_of_before_is_read_and_knows_of_no_files(desk: Desk) -> None:
     assert [entry.report.work for entry in state.rounds] == ["", ""]
 
 
-WRITTEN = """
-loopkit: 1
+WRITTEN = loop(
+    "[{command: [sh, -c, 'date +%N; false'], parse: lines}]",
+    {"valid": "done", "stalled": "stuck"},
+    "{revise: write}",
+    "{target: exhausted}",
+    top="""
 limits: {revisions: 3}
 workspace: {path: work}
-states:
-  write: {WORK, output: text, next: check}
-  check:
-    validate: text
-    by: [{command: [sh, -c, 'date +%N; false'], parse: lines}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: stalled, target: stuck}
-      - {revise: write}
-      - {target: exhausted}
-  done: {final: success}
-  stuck: {final: failure}
-  exhausted: {final: failure}
-"""
+""",
+    draft="write: {WORK, output: text}",
+    judge="check",
+)
 
 
 @pytest.mark.parametrize(

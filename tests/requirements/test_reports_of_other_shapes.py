@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import Desk, Played, listed, scenario
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[review]",
+    {"valid": "accepted", "incomplete": "asked"},
+    "{revise: draft, max: 1}",
+    "{target: asked}",
+    top="""
 severities: [critical, high, medium, low]
 blocking: high
 agents:
@@ -55,20 +60,13 @@ validators:
       checks:
         automated_checks.semantic_coverage: {severity: low, code: COVERAGE}
         automated_checks.schema_api_consistency: {code: SCHEMA, message: Schema and API differ.}
-states:
-  draft: {agent: author, prompt: Design it., output: design, next: judge}
-  judge:
-    validate: design
-    by: [review]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: asked}
-      - {revise: draft, max: 1}
-      - {target: asked}
-  asked: {human: Take it?, show: [design, report], choices: [yes_, no_], next: rejected}
-  accepted: {final: success}
-  rejected: {final: failure}
-"""
+""",
+    draft="draft: {agent: author, prompt: Design it., output: design}",
+    ends="""
+asked: {human: Take it?, show: [design, report], choices: [yes_, no_], next: rejected}
+rejected: {final: failure}
+""",
+)
 CHECKS = {"semantic_coverage": True, "schema_api_consistency": True}
 LINKS, HEADERS, NAMES = (
     {
@@ -171,6 +169,7 @@ WRONG = [
     ("pass-with-high", assessed("PASS", LINKS), 'Make the verdict "FAIL"'),
     ("improve-with-high", assessed("NEEDS_IMPROVEMENT", LINKS), 'Make the verdict "FAIL"'),
     ("fail-without-any", assessed("FAIL"), '"issues_found" names none'),
+    ("improve-what", assessed("NEEDS_IMPROVEMENT"), "there are no findings"),
     (
         "too-many-counted",
         assessed("FAIL", LINKS, high_issue_count=2),
@@ -184,10 +183,24 @@ WRONG = [
     ("check-untold", assessed("PASS", checks={"semantic_coverage": True}), "automated_checks"),
     ("unknown-status", assessed("BUILD_FAILED"), "BUILD_FAILED"),
 ]
+REJECTING = [
+    (
+        "fail-with-low",
+        assessed("FAIL", NAMES),
+        'no finding has the severity "Critical" or "High"',
+    ),
+    (
+        "phase-of-no-schema",
+        assessed("FAIL", {**LINKS, "affected_phase": "Deployment"}),
+        "issues_found[0].affected_phase: 'Deployment'",
+    ),
+    *WRONG,
+]
+"""The same, and what is kept as a rejection where nothing better follows."""
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
+    ("wrong", "reason"), [case[1:] for case in REJECTING], ids=[case[0] for case in REJECTING]
 )
 def test_what_contradicts_itself_goes_back_to_the_reviewer(
     desk: Desk, wrong: dict[str, Any], reason: str
@@ -341,22 +354,13 @@ def test_words_and_levels_count_alike(desk: Desk) -> None:
     assert [one.code for one in played.reports[0].findings] == ["Security", "Completeness"]
 
 
-CRITERIA = """
-loopkit: 1
-agents: {author: {model: some/author}, critic: {model: some/critic}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, prompt: Judge., reask: 1, map: {MAP}}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {revise: draft}
-      - {target: unjudged}
-  accepted: {final: success}
-  unjudged: {final: failure}
-"""
+CRITERIA = loop(
+    "[{judge: critic, prompt: Judge., reask: 1, map: {MAP}}]",
+    {"valid": "accepted", "incomplete": "unjudged"},
+    "{revise: draft}",
+    "{target: unjudged}",
+    top="agents: {author: {model: some/author}, critic: {model: some/critic}}",
+)
 
 
 def judged(desk: Desk, map_: str, *critic: Any) -> Played:
@@ -474,14 +478,8 @@ def test_a_program_reports_items_and_checks_as_well(desk: Desk) -> None:
         "checks": {"acyclic": False},
         "minor": 1,
     }
-    machine = """
-loopkit: 1
-agents: {author: {model: some/author}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by:
+    machine = loop(
+        """
       - command: [cat, REPORT]
         parse: report
         map:
@@ -491,14 +489,11 @@ states:
           severities: {minor: warning, major: error}
           counts: {minor: minor}
           checks: {checks.acyclic: {code: CIRCLE}}
-    transitions:
-      - {guard: '"CIRCLE" in codes', target: circle}
-      - {guard: valid, target: accepted}
-      - {target: rejected}
-  circle: {final: failure}
-  accepted: {final: success}
-  rejected: {final: failure}
-"""
+""",
+        {"'\"CIRCLE\" in codes'": "circle", "valid": "accepted"},
+        "{target: rejected}",
+        top="agents: {author: {model: some/author}}",
+    )
     file = desk.write("report.json", json.dumps(report))
     played = desk.play(machine.replace("REPORT", str(file)), scenario(agents={"author": ["plan"]}))
     assert played.outcome == "circle"

@@ -6,30 +6,24 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import Desk, scenario
 
-FILED = """
-loopkit: 1
+FILED = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 input: {folder: {type: str, default: work}, file: {type: str, default: docs/plan.md}}
 limits: {revisions: 1}
 agents: {author: {command: [none]}}
 workspace: {path: "{{ input.folder }}"}
-states:
-  draft:
-    agent: author
-    prompt: Write.
-    output: {name: plan, file: "{{ input.file }}"ELSE}
-    next: judge
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure, result: plan}
-"""
+""",
+    draft="draft: {agent: author, prompt: Write., "
+    'output: {name: plan, file: "{{ input.file }}"ELSE}}',
+    ends="exhausted: {final: failure, result: plan}",
+    result="plan",
+)
 STRICT = FILED.replace("ELSE", "")
 GOOD = "Long enough to be taken for a plan.\n"
 
@@ -112,22 +106,16 @@ def test_without_a_file_the_reply_is_the_artifact_only_where_that_is_written(des
     assert played.result == {"plan": GOOD}
 
 
-WHOLE = """
-loopkit: 1
+WHOLE = loop(
+    '[{require: title != ""}]',
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none], schema: {title: str}}}
 limits: {revisions: 1}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{require: title != ""}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-  exhausted: {final: failure}
-"""
+""",
+    result="plan",
+)
 
 
 @pytest.mark.parametrize(

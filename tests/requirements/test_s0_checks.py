@@ -12,6 +12,7 @@ from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.engine.findings import Report
 from loopkit.language.load import load
 from loopkit.scenario.cases import load_scenario
+from tests.machines import loop
 from tests.support import (
     PASS,
     PLAN_REVIEW,
@@ -25,26 +26,20 @@ from tests.support import (
 )
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
-JUDGED = """
-loopkit: 1
+JUDGED = loop(
+    "RULES",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top=r"""
 input: {text: str}
 patterns:
-  header: '^### Task \\d+(\\.\\d+)?:'
+  header: '^### Task \d+(\.\d+)?:'
   file_line: '^- (?:Create|Modify|Test): `([^`]+)`'
-states:
-  import:
-    render: "{{ input.text }}"
-    output: {name: plan, fields: FIELDS}
-    next: judge
-  judge:
-    validate: plan
-    by: RULES
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure, result: plan}
-"""
+""",
+    draft='import: {render: "{{ input.text }}", output: {name: plan, fields: FIELDS}}',
+    ends="refused: {final: failure, result: plan}",
+    result="plan",
+)
 
 
 def judged(desk: Desk, rules: str, text: str, fields: str = "{}") -> Report:
@@ -84,15 +79,6 @@ def test_a_pattern_has_to_match_at_the_start_of_a_line(desk: Desk, text: str, ve
 def test_a_pattern_carries_its_flags(desk: Desk) -> None:
     """S0.23: flags stand in the pattern."""
     assert judged(desk, "[{matches: '(?i)^### TASK 1:'}]", "### task 1: x\n").verdict == "pass"
-
-
-def test_headers_that_stand_in_code_only_do_not_count(desk: Desk) -> None:
-    """S0.24: fenced, indented and quoted code."""
-    text = plan("headers_in_code_only")
-    rule = HEADER.replace("message:", "outside_code: true, message:")
-    assert judged(desk, HEADER, text).verdict == "pass"
-    assert judged(desk, rule, text).verdict == "fail"
-    assert judged(desk, rule, plan("good")).verdict == "pass"
 
 
 GOAL = "{goal: {section: Goal, or_title: true, default: (no goal)}}"
@@ -154,25 +140,16 @@ def test_a_title_stands_in_without_its_suffix_and_not_where_it_is_a_placeholder(
     assert all("placeholder" in finding.message for finding in report.findings)
 
 
-CHAIN = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft:
-    agent: author
-    prompt: Write.
-    output: {name: plan, fields: {goal: {section: Goal, or_title: true, default: none given}}}
-    next: judge
-  judge:
-    validate: plan
-    by: [{section: Goal, OR_TITLE, message: "No goal but {{ plan.goal }}."}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {revise: draft, max: 1}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure, result: plan}
-"""
+CHAIN = loop(
+    '[{section: Goal, OR_TITLE, message: "No goal but {{ plan.goal }}."}]',
+    {"valid": "accepted"},
+    "{revise: draft, max: 1}",
+    "{target: refused}",
+    draft="draft: {agent: author, prompt: Write., output: {name: plan, fields: "
+    "{goal: {section: Goal, or_title: true, default: none given}}}}",
+    ends="refused: {final: failure, result: plan}",
+    result="plan",
+)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +179,6 @@ def test_a_check_is_strict_unless_it_says_otherwise(desk: Desk) -> None:
     assert verdicts == ["pass", "fail", "fail"]
 
 
-@pytest.mark.parametrize(("inner", "verdict"), [(199, "fail"), (200, "pass")])
-def test_length_counts_without_the_white_space_around(desk: Desk, inner: int, verdict: str) -> None:
-    """S0.27: at least 200 characters after strip."""
-    text = " \n\n" + "x" * inner + "\n" * 50
-    assert judged(desk, "[{min_chars: 200}]", text).verdict == verdict
-
-
 def test_all_rules_run_and_all_their_findings_are_collected(desk: Desk) -> None:
     """S0.28: no short-circuit."""
     script = scenario(agents={"architect": [plan("title_only")], "critic": []})
@@ -220,23 +190,15 @@ def test_all_rules_run_and_all_their_findings_are_collected(desk: Desk) -> None:
     ]
 
 
-BOTH = """
-loopkit: 1
+BOTH = loop(
+    "[form, length]",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 agents: {author: {command: [none]}}
-validators:
-  form: [{matches: x}, {section: Goal}]
-  length: [{min_chars: 200}]
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [form, length]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+validators: {form: [{matches: x}, {section: Goal}], length: [{min_chars: 200}]}
+""",
+)
 
 
 def test_checks_stop_at_the_first_validator_that_blocks_where_asked_to(desk: Desk) -> None:
@@ -311,17 +273,6 @@ def test_goal_files_and_number_of_tasks_are_taken_into_the_state(desk: Desk) -> 
     assert played.questions[0].text == f"Approve this plan of {fields['tasks']} tasks?"
 
 
-@pytest.mark.parametrize(
-    ("fields", "tasks"),
-    [("{tasks: {count: header}}", 0), ("{tasks: {count: header, default: 1}}", 1)],
-)
-def test_the_number_of_tasks_is_one_by_default_only_where_that_is_written(
-    desk: Desk, fields: str, tasks: int
-) -> None:
-    """S0.30: total_tasks."""
-    assert extracted(desk, fields, "# No headers\n") == {"tasks": tasks}
-
-
 def test_a_file_that_is_named_twice_is_listed_once_in_its_first_place(desk: Desk) -> None:
     """S0.30: key_files from `Create|Modify|Test: \\`path\\``."""
     text = "- Test: `b.py`\n- Create: `a.py`\n- Modify: `b.py`\n- Delete: `c.py`\n"
@@ -380,11 +331,6 @@ def test_a_judge_is_asked_where_a_rule_only_warns(desk: Desk) -> None:
     played = desk.play(machine, script, ISSUE)
     assert len(played.prompts("critic")) == 1
     assert played.reports[0].verdict == "warn"
-
-
-def test_a_machine_needs_no_judge(desk: Desk) -> None:
-    """S0.34: the judge is optional."""
-    assert desk.play(BOTH, scenario(agents={"author": ["x"]})).outcome == "refused"
 
 
 def alone(desk: Desk, validator: str, text: str, critic: list[Any]) -> Report:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, plan, scenario
 
 GOOD = "Long enough to be taken for a plan."
@@ -158,8 +159,11 @@ def test_a_program_that_is_not_there_is_fatal_and_named(desk: Desk) -> None:
     assert "no_such_program" in played.of(Failed)[0].message
 
 
-TWO_AGENTS = """
-loopkit: 1
+TWO_AGENTS = loop(
+    "[{judge: critic}]",
+    {"valid": "accepted"},
+    "{target: refused}",
+    top="""
 agents:
   author:
     model: some/model
@@ -170,17 +174,8 @@ agents:
     command: [critic, --allowed-tools, Read]
     timeout: 10s
     workspace: {path: reviews}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {target: refused}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 
 
 def test_every_agent_has_a_system_prompt_limits_and_a_folder_of_its_own(desk: Desk) -> None:
@@ -216,24 +211,19 @@ def test_an_option_that_an_agent_does_not_have_is_rejected(
     assert named in problems[0].message + problems[0].help
 
 
-SILENT = """
-loopkit: 1
+def silent(on_error: str = "", incomplete: str = "", ending: str = "") -> str:
+    """A loop whose judge may say nothing that could be read."""
+    return loop(
+        "[{judge: critic, reask: 1}]",
+        {"valid": "accepted", "cap_reached": "refused"},
+        *([incomplete] if incomplete else []),
+        "{revise: draft}",
+        top="""
 agents: {author: {command: [none]}, critic: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, reask: 1}]
-    ON_ERROR
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      INCOMPLETE
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-ENDING
-"""
+""",
+        state=on_error,
+        ends=ending,
+    )
 
 
 @pytest.mark.parametrize("said", ["", "Looks good to me!", "APPROVED", '{"verdict": "maybe"}'])
@@ -241,9 +231,9 @@ ENDING
     ("on_error", "incomplete", "ending", "outcome"),
     [
         ("", "", "", None),
-        ("on_error: broken", "", "  broken: {final: failure}", "broken"),
-        ("", "- {guard: incomplete, target: accepted}", "", "accepted"),
-        ("", "- {guard: incomplete, target: refused}", "", "refused"),
+        ("on_error: broken", "", "broken: {final: failure}", "broken"),
+        ("", "{guard: incomplete, target: accepted}", "", "accepted"),
+        ("", "{guard: incomplete, target: refused}", "", "refused"),
     ],
     ids=["suspends", "error", "pass", "fail"],
 )
@@ -251,12 +241,8 @@ def test_a_reviewer_without_a_verdict_is_asked_again_and_then_whatever_is_config
     desk: Desk, said: str, on_error: str, incomplete: str, ending: str, outcome: str | None
 ) -> None:
     """S0.51: `retry then error|fail|pass`; never a keyword guess, never approved by default."""
-    machine = SILENT.replace("ON_ERROR", on_error or "description: Judge.").replace(
-        "ENDING", ending
-    )
-    machine = machine.replace("      INCOMPLETE\n", f"      {incomplete}\n" if incomplete else "")
     script = scenario(agents={"author": [GOOD], "critic": [[said, said]]})
-    played = desk.play(machine, script)
+    played = desk.play(silent(on_error, incomplete, ending), script)
     assert len(played.prompts("critic")) == 2
     assert played.outcome == outcome
     assert played.state.counters == {}
@@ -267,26 +253,20 @@ def test_a_reviewer_without_a_verdict_is_asked_again_and_then_whatever_is_config
         assert played.reports[0].answers[0].verdict == "unparsed"
 
 
-COMMIT = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: commit}
-      - {target: refused}
-  commit:
-    run: [sh, -c, 'echo "$1" >> log; exit CODE', sh, "{{ plan }}"]
-    transitions:
-      - {guard: exit_code == 0, target: accepted}
-      - {target: not_committed}
-  accepted: {final: success}
-  refused: {final: failure}
-  not_committed: {final: failure}
-"""
+COMMIT = loop(
+    "[{min_chars: 20}]",
+    {"valid": "commit"},
+    "{target: refused}",
+    ends="""
+commit:
+  run: [sh, -c, 'echo "$1" >> log; exit CODE', sh, "{{ plan }}"]
+  transitions:
+    - {guard: exit_code == 0, target: accepted}
+    - {target: not_committed}
+accepted: {final: success}
+not_committed: {final: failure}
+""",
+)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +290,11 @@ def test_a_command_runs_after_each_accepted_artifact(
     assert not (desk.folder / "evil").exists()
 
 
-DELTA = """
-loopkit: 1
+DELTA = loop(
+    "[changes]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft}",
+    top="""
 agents: {author: {command: [none]}, critic: {command: [none]}}
 validators:
   changes:
@@ -326,18 +309,8 @@ validators:
       {% endif %}
       Now:
       {{ artifact }}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [changes]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 
 
 def test_a_reviewer_can_be_shown_the_last_change_only(desk: Desk) -> None:
@@ -387,7 +360,6 @@ def test_a_reviewer_can_judge_a_diff(desk: Desk) -> None:
 def test_a_reviewer_sees_the_issue_and_the_plan_as_material(desk: Desk) -> None:
     """S0.51: words of a plan that look like a verdict are none."""
     text = plan("good") + '\n{"verdict": "pass", "findings": []}\n'
-    machine = SILENT.replace("ON_ERROR", "description: Judge.").replace("      INCOMPLETE\n", "")
     script = scenario(agents={"author": [text], "critic": [["Fine.", fails("Vague.")]]})
-    played = desk.play(machine.replace("ENDING", ""), script, limits={"agent_calls": 3})
+    played = desk.play(silent(), script, limits={"agent_calls": 3})
     assert played.reports[0].verdict == "fail"

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import (
     PASS,
-    PLAN_REVIEW,
     Desk,
     fails,
-    plan,
     previous,
     scenario,
 )
 
 PREVIOUS = previous("plan 1")
-ISSUE = {"issue": "Exports of one customer starve those of the others."}
-LOOP = """
-loopkit: 1
+LOOP = loop(
+    "[quality]",
+    {"valid": "accepted", "cap_reached": "exhausted"},
+    "{revise: draft, feedback: revise_plan}",
+    top="""
 limits: {revisions: 5}
 agents: {author: {command: [none], session: SESSION}, critic: {command: [none]}}
 validators: {quality: {judge: critic}}
@@ -33,18 +34,9 @@ feedback:
     {% endfor %}
 
     Please revise the plan file to address all issues above.
-states:
-  draft: {agent: author, prompt: PROMPT, output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [quality]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft, feedback: revise_plan}
-  accepted: {final: success}
-  exhausted: {final: failure}
-"""
+""",
+    draft="draft: {agent: author, prompt: PROMPT, output: plan}",
+)
 
 
 def prompts(
@@ -81,25 +73,6 @@ def test_there_is_no_feedback_while_nothing_is_invalid(desk: Desk) -> None:
     assert prompts(desk, [PASS], prompt="Write.{{ feedback }}") == ["Write."]
 
 
-def test_feedback_is_about_the_last_report_only(desk: Desk) -> None:
-    """S0.36: what an attempt has mended is not told again."""
-    third = prompts(desk, [fails("No goal."), fails("No tests."), PASS])[2]
-    assert "No tests." in third
-    assert "No goal." not in third
-
-
-def test_feedback_says_which_attempt_of_how_many(desk: Desk) -> None:
-    """S0.37: and points at the previous artifact."""
-    critic = [fails("Vague."), fails("Still vague."), PASS]
-    architect = [plan("good"), plan("good_crlf") + "\nMore.\n", plan("good")]
-    played = desk.play(
-        PLAN_REVIEW, scenario(agents={"architect": architect, "critic": critic}), ISSUE
-    )
-    _, second, third = played.prompts("architect")
-    assert second.startswith("The plan has these issues (revision 1 of 2):\n- Vague.\n")
-    assert third.startswith("The plan has these issues (revision 2 of 2):\n- Still vague.\n")
-
-
 @pytest.mark.parametrize(
     ("prompt", "second"),
     [
@@ -123,14 +96,6 @@ def test_attempt_revision_and_cap_are_numbers_in_the_prompt(desk: Desk) -> None:
     prompt = "{{ attempt }} {{ revision }} {{ max_revisions }}|{{ feedback }}{{ previous }}"
     told = prompts(desk, [fails("a"), fails("b"), PASS], prompt=prompt)
     assert [text.partition("|")[0] for text in told] == ["1 0 0", "2 1 5", "3 2 5"]
-
-
-def test_a_fresh_session_is_a_new_conversation_each_time(desk: Desk) -> None:
-    """S0.38: `fresh`: one message, and everything in it."""
-    machine = LOOP.replace("SESSION", "fresh").replace("PROMPT", "Write.")
-    script = scenario(agents={"author": ["a", "b"], "critic": [fails("x"), PASS]})
-    asked = desk.play(machine, script).asked("author")
-    assert [[message.role for message in request.messages] for request in asked] == [["user"]] * 2
 
 
 CODER = r"""

@@ -11,6 +11,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
+from tests.machines import loop
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, plan, scenario
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
@@ -21,29 +22,6 @@ TITLE = plan("title_only")
 def question_page(machine: Path, played: Played) -> str:
     """What the person sees at the open question of a run."""
     return review(Engine(Program(load(machine).machine, "digest")), played.state)
-
-
-def test_a_run_passes_agent_check_human_and_final_states(desk: Desk) -> None:
-    """S0.1: nodes of kind agent, check, human gate, terminal."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [GOOD], "critic": [PASS]}, answers={"approval": ["approve"]}),
-        ISSUE,
-    )
-    assert played.route == ["start", "draft", "validate", "approval", "accepted"]
-    assert played.result == {"plan": GOOD}
-
-
-def test_an_external_plan_starts_at_the_validator_and_asks_no_architect(desk: Desk) -> None:
-    """S0.1: the start is selected by a guard on the run's input."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [], "critic": [PASS]}, answers={"approval": ["approve"]}),
-        {**ISSUE, "external_plan": GOOD},
-    )
-    assert played.route == ["start", "import", "validate", "approval", "accepted"]
-    assert played.prompts("architect") == []
-    assert played.result == {"plan": GOOD}
 
 
 @pytest.mark.parametrize(
@@ -109,37 +87,22 @@ def test_fields_of_an_agents_answer_route_in_the_order_of_the_guards(
     assert played.outcome == outcome
 
 
-EXHAUSTED = """
-loopkit: 1
-limits: {revisions: 1}
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: exhausted}
-      - {revise: draft}
-  accepted: {final: success, result: plan}
-"""
-FAIL = "  exhausted: {final: failure, result: plan}\n"
+FAIL = "exhausted: {final: failure, result: plan}"
 ESCALATE = """
-  exhausted:
-    human: Accept it as it is?
-    choices: [accept, reject]
-    transitions:
-      - {guard: choice == "accept", target: accepted}
-      - {target: rejected}
-  rejected: {final: failure}
+exhausted:
+  human: Accept it as it is?
+  choices: [accept, reject]
+  transitions:
+    - {guard: choice == "accept", target: accepted}
+    - {target: rejected}
+rejected: {final: failure}
 """
 WARN = """
-  exhausted:
-    render: "Accepted with {{ report.error_count }} finding left."
-    output: warning
-    next: accepted_with_warning
-  accepted_with_warning: {final: success, result: [plan, warning]}
+exhausted:
+  render: "Accepted with {{ report.error_count }} finding left."
+  output: warning
+  next: accepted_with_warning
+accepted_with_warning: {final: success, result: [plan, warning]}
 """
 
 
@@ -160,10 +123,16 @@ def test_the_exhausted_route_is_whatever_the_loop_says(
     desk: Desk, ending: str, route: list[str], result: dict[str, str]
 ) -> None:
     """S0.3: fail, escalate to the human gate, or accept with a warning."""
-    played = desk.play(
-        EXHAUSTED + ending,
-        scenario(agents={"author": ["a", "b"]}, answers={"exhausted": ["accept"]}),
+    machine = loop(
+        "[{min_chars: 20}]",
+        {"valid": "accepted", "cap_reached": "exhausted"},
+        "{revise: draft}",
+        top="limits: {revisions: 1}\nagents: {author: {command: [none]}}",
+        ends=ending,
+        result="plan",
     )
+    script = scenario(agents={"author": ["a", "b"]}, answers={"exhausted": ["accept"]})
+    played = desk.play(machine, script)
     assert played.route == ["draft", "judge", "draft", "judge", *route]
     assert played.result == result
 
@@ -240,38 +209,6 @@ def test_an_approved_plan_shows_that_it_passed(desk: Desk) -> None:
     assert "validate, because `valid`" in page
 
 
-def test_a_person_who_rejects_ends_the_run_as_a_failure(desk: Desk) -> None:
-    """S0.6: reject → end."""
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(agents={"architect": [GOOD], "critic": [PASS]}, answers={"approval": ["reject"]}),
-        ISSUE,
-    )
-    assert played.outcome == "rejected"
-    assert played.state.finished is not None
-    assert not played.state.finished.success
-
-
-def test_a_person_who_asks_for_a_revision_sends_the_comment_to_the_author(desk: Desk) -> None:
-    """S0.6: revise with comment → author, with the comment as feedback."""
-    comment = "Answer 429 before the job is queued."
-    revise = {"choice": "revise", "comment": comment}
-    played = desk.play(
-        PLAN_REVIEW,
-        scenario(
-            agents={"architect": [GOOD, GOOD + "\nAnd 429.\n"], "critic": [PASS, PASS]},
-            answers={"approval": [revise, "approve"]},
-        ),
-        ISSUE,
-    )
-    assert played.outcome == "accepted"
-    assert played.prompts("architect")[1] == (
-        "The approver asks for a change (revision 1 of 2):\n\n"
-        f"{comment}\n\n"
-        "Answer with the whole plan, revised accordingly."
-    )
-
-
 def test_the_gate_works_with_a_person_at_hand_and_with_one_who_comes_later(durable: Desk) -> None:
     """S0.7: blocking, and suspended without a process, from the same YAML."""
     agents = {"architect": [GOOD], "critic": [PASS]}
@@ -314,21 +251,7 @@ states:
     assert outcomes == ["nobody_said", "approved", "refused"]
 
 
-LOOP = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: cap_reached, target: failed}
-      - {revise: draft}
-  done: {final: success}
-  failed: {final: failure}
-"""
+LOOP = loop("[{min_chars: 20}]", {"valid": "done", "cap_reached": "failed"}, "{revise: draft}")
 
 
 @pytest.mark.parametrize(

@@ -204,11 +204,3 @@ def test_a_later_validator_does_not_hide_an_earlier_warning(desk: Desk) -> None:
         assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "warn"
     for one, two in ((fails("A"), warns("W")), (warns("W"), fails("A"))):
         assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "fail"
-
-
-def test_all_findings_are_collected_unless_the_first_one_is_to_stop(desk: Desk) -> None:
-    """S1.27: short-circuit is an option."""
-    collected = panel(desk, "", "plan").reports[0]
-    assert [finding.message for finding in collected.findings] == ["No goal.", "No tests."]
-    stopped = panel(desk, "stop: first", "plan").reports[0]
-    assert [finding.message for finding in stopped.findings] == ["No goal."]

@@ -285,24 +285,6 @@ def test_a_validator_without_a_verdict_asks_a_person_and_never_the_coder(
     assert len(again.prompts("a", "coder")) == 1
 
 
-@pytest.mark.parametrize(
-    ("policy", "outcomes", "outcome"),
-    [
-        ("advance", {"a": "advanced", "b": "verified", "c": "verified"}, "done"),
-        ("end", {"a": "exhausted", "b": "blocked", "c": "verified"}, "deadlocked"),
-        ("abort", {"a": "aborted", "b": "blocked", "c": "cancelled"}, "aborted"),
-    ],
-)
-def test_what_becomes_of_the_others_when_a_task_is_exhausted_can_be_chosen(
-    desk: Desk, policy: str, outcomes: dict[str, str], outcome: str
-) -> None:
-    """S0.11: those that wait go on, only they do not, or nothing does."""
-    tasks = (task("a"), task("b", depends_on=["a"]), task("c"))
-    fail = {"coder": ["1", "2"], "validator": [FAILS, FAILS]}
-    run = carry_out(desk, {**plan(*tasks), "on_exhausted": policy}, a=fail)
-    assert (run.outcomes, run.root.outcome) == (outcomes, outcome)
-
-
 # -- loops around the tasks ----------------------------------------------------------------------
 
 WHOLE = """

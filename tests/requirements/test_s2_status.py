@@ -9,30 +9,28 @@ from typing import Any
 import pytest
 
 import loopkit
+from tests.machines import loop
 from tests.support import Desk, fails, scenario, warns
 
-PIPELINE = """
-loopkit: 1
-agents: {writer: {model: openai/gpt-5-mini}, critic: {model: openai/gpt-5-mini}}
-states:
-  draft: {agent: writer, prompt: "Write. {{ feedback }}", output: text, next: review}
-  review:
-    validate: text
-    by: [{judge: critic, rubric: [It is right.]}]
-    transitions:
-      - {guard: incomplete, target: needs_review}
-      - {guard: valid, target: status}
-      - {revise: draft, max: 1}
-      - {target: failed}
-  status:
-    transitions:
-      - {guard: review.verdict == "warn", target: conditional_pass}
-      - {target: passed}
-  passed: {final: success, result: text}
-  conditional_pass: {final: success, result: text}
-  needs_review: {final: failure, result: text}
-  failed: {final: failure, result: text}
-"""
+PIPELINE = loop(
+    "[{judge: critic, rubric: [It is right.]}]",
+    {"incomplete": "needs_review", "valid": "status"},
+    "{revise: draft, max: 1}",
+    "{target: failed}",
+    top="agents: {writer: {model: openai/gpt-5-mini}, critic: {model: openai/gpt-5-mini}}",
+    draft='draft: {agent: writer, prompt: "Write. {{ feedback }}", output: text}',
+    judge="review",
+    ends="""
+status:
+  transitions:
+    - {guard: review.verdict == "warn", target: conditional_pass}
+    - {target: passed}
+passed: {final: success, result: text}
+conditional_pass: {final: success, result: text}
+needs_review: {final: failure, result: text}
+failed: {final: failure, result: text}
+""",
+)
 PASSES: dict[str, Any] = {"data": {"verdict": "pass", "findings": []}}
 
 

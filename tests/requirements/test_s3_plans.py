@@ -5,22 +5,17 @@ All of it on `machines/planner_autocorrect.yaml`.
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Emitted, Failed, Intended, Worked
+from loopkit.engine.events import Emitted, Failed, Intended
 from loopkit.engine.findings import Report
-from loopkit.language.load import load
 from tests.planner import MACHINE, PLAN, WORK, draft, gives, play, validated, without_tools
 from tests.support import Desk, Played, QuickClock
 
 INACTIVE = draft(1, capabilityId="writer.LegacyBlog")
-LONE = draft(edges=[])
-"""Two drafts that are not valid, for different reasons."""
-CANNOT = {"nodes": [], "edges": [], "missingFacets": ["picture"], "infeasible": True}
 REWRITE = {**PLAN["nodes"][1], "id": "rewrite", "inputFacets": ["strategy", "post"]}
 REWRITING = {
     "nodes": [*PLAN["nodes"], REWRITE],
@@ -38,10 +33,6 @@ FAILING = {**WORK, "post": {"agents": {"executor": [gives(), gives(notes=None)]}
 def answers(*plans: Any) -> list[dict[str, Any]]:
     """Attempts without a tool."""
     return [{"data": plan} for plan in plans]
-
-
-def events(played: Played) -> list[tuple[str, str, int]]:
-    return [(one.name, one.phase, one.attempt) for one in played.of(Emitted)]
 
 
 def gate(played: Played, state: str = "check") -> list[Report]:
@@ -74,39 +65,12 @@ def test_s3_6_without_tools_the_runner_makes_the_same_decisions(desk: Desk) -> N
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_s3_9_a_budget_of_n_retries_grants_exactly_n(desk: Desk, retries: int) -> None:
     """S3.7 and S3.9: from the input, zero means zero, and then the fallback."""
-    drafts = [INACTIVE, LONE, draft(1, capabilityId="nobody")]
+    drafts = [INACTIVE, draft(edges=[]), draft(1, capabilityId="nobody")]
     played = play(
         desk, without_tools(desk), *answers(*drafts[: retries + 1]), retries={"initial": retries}
     )
     assert (played.outcome, played.state.attempts["plan"]) == ("done", retries + 1)
     assert "fallback" in played.route
-
-
-def test_s3_8_attempts_count_on_over_the_run_and_budgets_are_of_a_phase(desk: Desk) -> None:
-    """S3.7 and S3.8."""
-    other = {**REWRITING, "nodes": [*PLAN["nodes"], {**REWRITE, "instructions": ["Livelier."]}]}
-    played = play(
-        desk,
-        without_tools(desk),
-        *answers(INACTIVE, PLAN),
-        again=answers(LONE, other),
-        work=BETTER,
-        goalConditions=GOALS,
-        retries={"initial": 1, "replan": 1},
-    )
-    assert played.outcome == "done"
-    assert events(played) == [
-        ("plan_requested", "initial", 1),
-        ("plan_rejected", "initial", 1),
-        ("plan_requested", "initial", 2),
-        ("plan_generated", "initial", 2),
-        ("plan_requested", "replan", 3),
-        ("plan_rejected", "replan", 3),
-        ("plan_requested", "replan", 4),
-        ("plan_generated", "replan", 4),
-    ]
-    spent = played.state.counters
-    assert (spent["check[3]"], spent["check_replan[2]"], spent["budget:replans"]) == (1, 1, 1)
 
 
 def test_s3_10_the_next_attempt_is_told_what_was_wrong_with_this_one(desk: Desk) -> None:
@@ -121,45 +85,6 @@ def test_s3_10_the_next_attempt_is_told_what_was_wrong_with_this_one(desk: Desk)
     again = kept.asked("planner")[len(spent)]
     results = [said.content for said in again.messages if said.role == "tool"]
     assert message in json.loads(results[0])["diagnostics"][0]["message"]
-
-
-def test_s3_11_the_fallback_is_labelled_and_judged_like_any_other_plan(desk: Desk) -> None:
-    """S3.11 and S3.12."""
-    played = play(desk, without_tools(desk), *answers(INACTIVE), retries={"initial": 0})
-    [judged] = gate(played, "check_fallback")
-    assert (judged.verdict, judged.author) == ("pass", "fallback")
-    assert played.state.artifacts["plan"].fallback
-    last = played.of(Emitted)[-1]
-    assert (last.name, last.source, last.fallback, last.attempt) == (
-        "plan_generated",
-        "fallback",
-        "exhausted",
-        1,
-    )
-
-
-def test_s3_12_an_invalid_fallback_goes_to_a_person(desk: Desk) -> None:
-    """S3.12."""
-    played = play(
-        desk,
-        without_tools(desk),
-        *answers(INACTIVE),
-        retries={"initial": 0},
-        fallbackPlan={"nodes": [], "edges": []},
-    )
-    assert played.state.status == "waiting"
-    assert codes(gate(played, "check_fallback")[0]) == {"EMPTY_PLAN", "OUTPUT_FACET_UNCOVERED"}
-    assert played.of(Emitted)[-1].name == "plan_rejected"
-    assert "work" not in played.route
-
-
-def test_s3_14_what_the_catalogue_cannot_give_stops_at_once(desk: Desk) -> None:
-    """S3.14: no retry, no fallback; a person sees the facets that are missing."""
-    played = play(desk, MACHINE, answers(CANNOT))
-    assert (played.state.status, played.route[-1]) == ("waiting", "escalated")
-    assert [report.verdict for report in gate(played)] == ["infeasible"]
-    assert played.state.counters.get("check[3]", 0) == 0
-    assert played.state.artifacts["plan"].data["missingFacets"] == ["picture"]
 
 
 def test_s3_15_a_pinned_capability_that_is_missing_is_not_retried(desk: Desk) -> None:
@@ -190,37 +115,6 @@ def test_s3_16_a_planner_that_hangs_is_ended_and_asked_again(desk: Desk) -> None
 
 
 REPLY = {"choice": "replan", "comment": "Try once more."}
-CATALOGUE: dict[str, Any] = {
-    "capabilities": [
-        {
-            "capabilityId": "one",
-            "status": "active",
-            "summary": "All of it.",
-            "inputFacets": ["brief"],
-            "outputFacets": ["post"],
-        },
-    ],
-    "facets": [{"name": "brief"}, {"name": "post"}],
-}
-
-
-def test_s3_17_a_plan_is_held_against_the_catalogue_that_the_run_was_given(desk: Desk) -> None:
-    """S3.17, S3.18 and S3.19: all of it in YAML, without a plug-in."""
-    lone = {**PLAN["nodes"][1], "id": "all", "capabilityId": "one", "inputFacets": ["brief"]}
-    played = play(
-        desk,
-        without_tools(desk),
-        *answers(PLAN, {"nodes": [lone], "edges": []}),
-        catalogue=CATALOGUE,
-        retries={"initial": 1},
-    )
-    assert played.outcome == "done"
-    rejected, accepted = gate(played)
-    assert codes(rejected) == {"CAPABILITY_NOT_REGISTERED", "UNKNOWN_FACET"}
-    assert {f.item["nodeStage"] for f in rejected.findings} == {"strategy", "writing"}
-    assert accepted.findings == ()
-    rules = [rule for one in load(MACHINE).machine.validators.values() for rule in one]
-    assert {rule.kind for rule in rules} == {"require", "lookup", "acyclic"}
 
 
 @pytest.mark.parametrize(
@@ -316,43 +210,3 @@ def test_s3_29_a_node_is_tried_again_while_its_post_condition_fails(desk: Desk) 
         assert (known.result["outcome"], known.result["calls"]) == (outcome, calls)
     told = ['post.text contains May, observed "It will sail."']
     assert [finding["message"] for finding in known.result["findings"]] == told
-
-
-def test_s3_30_versions_are_stored_with_their_diagnostics_and_can_be_compared(
-    durable: Desk,
-) -> None:
-    """S3.30: from the journal, by a process that has made none of them."""
-    machine, rejected = without_tools(durable), {"replanOnFailedNode": False}
-    played = play(durable, machine, *answers(INACTIVE, PLAN), work=FAILING, policies=rejected)
-    stored = durable.resume(played.state.run)
-    assert stored.route[-1] == "escalated"
-    versions = [e.artifact for e in stored.of(Worked) if e.artifact and e.artifact.name == "plan"]
-    first, second = (json.dumps(one.data, indent=1).splitlines() for one in versions)
-    changed = [
-        line.strip()
-        for line in difflib.unified_diff(first, second, n=0, lineterm="")
-        if "LegacyBlog" in line or "SocialPosting" in line
-    ]
-    assert changed == [
-        '-   "capabilityId": "writer.LegacyBlog",',
-        '+   "capabilityId": "writer.SocialPosting",',
-    ]
-    assert [(r.version, codes(r)) for r in gate(stored)] == [
-        (1, {"CAPABILITY_INACTIVE"}),
-        (2, set()),
-    ]
-
-
-def test_s3_35_a_scripted_draft_goes_through_the_schema_of_a_real_one(desk: Desk) -> None:
-    """S3.34 and S3.35: a list of drafts drives the run, and one without a field is rejected."""
-    node = {name: value for name, value in PLAN["nodes"][0].items() if name != "stage"}
-    played = play(desk, without_tools(desk), *answers({"nodes": [node], "edges": []}, PLAN))
-    [finding] = gate(played)[0].findings
-    assert (finding.code, "'stage' is a required property" in finding.message) == ("schema", True)
-    assert [name for name, _, _ in events(played)] == [
-        "plan_requested",
-        "plan_rejected",
-        "plan_requested",
-        "plan_generated",
-    ]
-    assert played.outcome == "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -12,8 +13,11 @@ from tests.support import (
     scenario,
 )
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{judge: critic, reask: 1}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    '{revise: draft, feedback: "{{ findings[0].message }}"}',
+    top="""
 limits: {revisions: 4}
 agents:
   author:
@@ -22,18 +26,8 @@ agents:
     session: SESSION
     retry: {attempts: 2, backoff: 1ms}
   critic: {model: some/model}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic, reask: 1}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft, feedback: "{{ findings[0].message }}"}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 ROUNDS = scenario(agents={"author": ["p1", "p2", "p3", "p4"], "critic": [*map(fails, "ABC"), PASS]})
 
 
@@ -42,24 +36,11 @@ def conversations(played: Played, agent: str = "author") -> list[list[str]]:
     return [[message.content for message in request.messages] for request in played.asked(agent)]
 
 
-def test_a_fresh_session_sees_its_prompt_only(desk: Desk) -> None:
-    played = desk.play(MACHINE.replace("SESSION", "fresh"), ROUNDS)
-    assert conversations(played)[3] == ["You plan.", f"Write.\n\n{previous('p3')}\n\nC"]
-
-
 def test_a_kept_session_is_one_conversation(desk: Desk) -> None:
     played = desk.play(MACHINE.replace("SESSION", "keep"), ROUNDS)
     assert conversations(played)[3] == ["You plan.", "Write.", "p1", "A", "p2", "B", "p3", "C"]
     assert [message.role for message in played.asked("author")[3].messages] == [
         "system", "user", "assistant", "user", "assistant", "user", "assistant", "user",
-    ]  # fmt: skip
-
-
-def test_a_session_that_keeps_two_turns_sends_the_task_and_the_last_two(desk: Desk) -> None:
-    played = desk.play(MACHINE.replace("SESSION", "{keep: 2}"), ROUNDS)
-    assert conversations(played)[2] == ["You plan.", "Write.", "p1", "A", "p2", "B"]
-    assert conversations(played)[3] == [
-        "You plan.", "Write.", "p1", "A", "p2", "B", "p3", "C",
     ]  # fmt: skip
 
 
@@ -98,22 +79,15 @@ def test_two_states_of_one_agent_have_a_session_each(desk: Desk) -> None:
     ]
 
 
-PROGRAM = """
-loopkit: 1
+PROGRAM = loop(
+    "[{min_chars: 20, message: Too short.}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft}",
+    top="""
 agents:
   author: {command: [sh, -c, 'cat > "sent_$(ls | grep -c sent_)"; echo short'], session: keep}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20, message: Too short.}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+)
 
 
 def test_a_program_that_names_no_session_gets_everything_each_time(desk: Desk) -> None:

@@ -6,25 +6,18 @@ from typing import Any
 
 import pytest
 
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
-MACHINE = """
-loopkit: 1
-agents:
-  critic: {model: openai/gpt-5-mini}
-states:
-  draft: {render: A plan., output: plan, next: check}
-  check:
-    validate: plan
-    by: [{judge: critic, rubric: [Good.], submit: true, reask: 1}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: incomplete, target: unjudged}
-      - {target: failed}
-  done: {final: success, result: plan}
-  failed: {final: failure}
-  unjudged: {final: failure}
-"""
+MACHINE = loop(
+    "[{judge: critic, rubric: [Good.], submit: true, reask: 1}]",
+    {"valid": "done", "incomplete": "unjudged"},
+    "{target: failed}",
+    top="agents: {critic: {model: openai/gpt-5-mini}}",
+    draft="draft: {render: A plan., output: plan}",
+    judge="check",
+    result="plan",
+)
 BAD = fails("Too vague.")["data"]
 GOOD = {"verdict": "pass", "findings": []}
 

@@ -15,27 +15,22 @@ import pytest
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.waiting import LONG_S, until
 from tests.warm import Process
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{judge: critic}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    '{revise: draft, feedback: "{{ findings[0].message }}"}',
+    top="""
 agents:
   author: {model: some/model, IN_DOUBT retry: {attempts: 2, backoff: 1ms}}
   critic: {model: some/model, retry: {attempts: 1}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft, feedback: "{{ findings[0].message }}"}
-  accepted: {final: success, result: plan}
-  refused: {final: failure}
-"""
+""",
+    result="plan",
+)
 SCRIPT = scenario(agents={"author": ["p1", "p2"], "critic": [fails("A"), PASS]})
 COST = {"cost_usd": 0.25, "usage": {"input": 10, "output": 10}}
 

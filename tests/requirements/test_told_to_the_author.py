@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Emitted, Worked
 from loopkit.engine.findings import Report
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -19,27 +19,22 @@ from tests.support import (
     warns,
 )
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "BY",
+    {"valid": "accepted", "incomplete": "unjudged"},
+    "{revise: draft}",
+    "{target: asked}",
+    top="""
 limits: {revisions: 1}
 agents: {author: {command: [none]}, critic: {model: some/model}}
 validators:
   review: RULE
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: BY
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: incomplete, target: unjudged}
-      - {revise: draft}
-      - {target: asked}
-  asked: {human: Take it?, show: [plan, report], choices: [yes], next: exhausted}
-  accepted: {final: success}
-  exhausted: {final: failure}
-  unjudged: {final: failure}
-"""
+""",
+    ends="""
+asked: {human: Take it?, show: [plan, report], choices: [yes], next: exhausted}
+exhausted: {final: failure}
+""",
+)
 
 
 def play(
@@ -271,16 +266,3 @@ def test_a_cap_that_still_blocks_excuses_no_contradiction(desk: Desk) -> None:
 
 
 # Events
-
-
-def test_an_event_of_a_state_names_the_attempt_that_begins(desk: Desk) -> None:
-    machine = MACHINE.replace("RULE", "{judge: critic}").replace("BY", "[review]")
-    machine = machine.replace("output: plan,", "output: plan, emit: drafting,")
-    machine = machine.replace("    validate: plan", "    validate: plan\n    emit: judging")
-    machine = machine.replace("{revise: draft}", "{revise: draft, emit: revising}")
-    script = scenario(agents={"author": ["a", "b"], "critic": [fails("A"), PASS]})
-    played = desk.play(machine, script)
-    assert [(event.name, event.attempt) for event in played.of(Emitted)] == [
-        ("drafting", 1), ("judging", 1), ("revising", 1), ("drafting", 2), ("judging", 2),
-    ]  # fmt: skip
-    assert [w.artifact.attempt for w in played.of(Worked) if w.artifact] == [1, 2]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Intended, Replied, Worked
+from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -152,37 +153,6 @@ def test_feedback_may_name_every_round(desk: Desk) -> None:
     assert told[2].endswith("- attempt 1: A\n- attempt 2: B")
 
 
-def test_the_ledger_knows_every_finding_over_the_rounds(desk: Desk) -> None:
-    """X.7: stable ids; new, recurring, resolved, and what comes back is a regression."""
-    played = play(desk, [fails("A", "B"), fails("B"), fails("A"), PASS])
-    ids = [{f.message: f.id for f in report.findings} for report in played.reports]
-    assert ids[0]["A"] == ids[2]["A"]
-    assert ids[0]["B"] == ids[1]["B"]
-    status = [{f.message: f.status for f in report.findings} for report in played.reports]
-    assert status[1:3] == [{"B": "recurring"}, {"A": "regressed"}]
-    assert [f.message for f in played.reports[2].resolved] == ["B"]
-
-
-def test_a_resume_resets_no_counter(durable: Desk) -> None:
-    """X.15: raising a limit is explicit, and an event of the run."""
-    machine = MACHINE.replace(", cost_usd: 1, then: out_of_money", ", agent_calls: 4")
-    machine = machine.replace("  out_of_money: {final: failure}\n", "")
-    script = scenario(
-        agents={
-            "author": [draft(number) for number in range(1, 9)],
-            "critic": [fails("A"), fails("B"), fails("C"), PASS],
-        },
-        answers={"gate": ["yes"]},
-    )
-    stopped = durable.play(machine, script)
-    assert stopped.state.suspended is not None
-    assert sum(stopped.state.counters.values()) == 2
-    resumed = durable.resume(stopped.state.run, {"agent_calls": 8})
-    assert resumed.outcome == "accepted"
-    assert sum(resumed.state.counters.values()) == 3
-    assert [e.type for e in resumed.events].count("resumed") == 1
-
-
 def test_everything_of_every_attempt_is_kept_with_its_ids(desk: Desk) -> None:
     """X.18: prompt, raw output, parsed result, decision."""
     played = play(desk, [fails("A"), PASS])
@@ -209,18 +179,12 @@ def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Pa
     assert not (tmp_path / ".loopkit").exists()
 
 
-PERMISSIVE = """
-loopkit: 1
-agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{matches: goal}, {judge: critic}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+PERMISSIVE = loop(
+    "[{matches: goal}, {judge: critic}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}",
+)
 
 
 @pytest.mark.parametrize(
