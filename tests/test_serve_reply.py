@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.http_site import ASKING, Served, served
-from tests.test_outside import GOOD, MACHINE, PLAIN
+from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
@@ -242,3 +242,37 @@ async def test_without_answer_nothing_can_be_delivered() -> None:
         assert "start it with `--answer`" in refused.json()["error"]["message"]
         told = await site.get(f"/api/runs/{run['run']}")
         assert told["questions"][0]["question"]["wanted"]["artifact"] == "plan"
+
+
+async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
+    Path("src").mkdir()
+    Path("src/a.txt").write_text("coffee\n", encoding="utf-8")
+    async with started(FOLDER) as (site, run):
+        place = Path((await wanted(site, run))["wanted"]["workspace"], "src/a.txt")
+        refused = await reply(site, run, artifact="tea")
+        assert refused.status_code == 409
+        assert "deliver the workspace as it is" in refused.json()["error"]["message"]
+        place.write_text("tea\n", encoding="utf-8")
+        assert (await reply(site, run)).status_code == 200
+        await result(site, run)
+    assert Path("src/a.txt").read_text(encoding="utf-8") == "tea\n"
+
+
+async def test_a_file_that_was_not_written_is_an_attempt_that_failed() -> None:
+    Path("docs").mkdir()
+    async with started(FILE) as (site, run):
+        await wanted(site, run)
+        await reply(site, run)
+        assert "docs/plan.md was not written" in (await wanted(site, run, 2))["text"]
+        Path("docs/plan.md").write_text(GOOD, encoding="utf-8")
+        assert (await reply(site, run)).status_code == 200
+        assert await result(site, run) == {"plan": GOOD}
+
+
+async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
+    Path("child.yaml").write_text(PLAIN, encoding="utf-8")
+    async with started(PARENT) as (site, run):
+        [asked] = (await site.get(f"/api/runs/{run}"))["questions"]
+        assert asked["run"] != run
+        assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
+        await result(site, run)

@@ -521,3 +521,15 @@ def test_a_schema_with_definitions_keeps_them_where_providers_look_for_them(
     assert draft["properties"]["nodes"]["items"] == {"$ref": "#/$defs/node"}
     assert node["properties"]["parts"]["items"] == {"$ref": "#/$defs/node"}
     assert node["properties"]["rest"] == {"$ref": "#/properties/draft"}
+
+
+def test_who_insists_loses_the_attempt_and_is_told_in_the_next(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    insisting = [calls(GOOD), says(OTHER), says(OTHER), says(OTHER)]
+    went = play(desk, hostile, *insisting, calls(GOOD), says(GOOD))
+    assert faults(went) == [["not-validated"], []]
+    assert (went.outcome, went.state.attempts["plan"]) == ("done", 2)
+    # A new attempt is a new conversation.
+    roles = [[m["role"] for m in request.body["messages"]] for request in hostile.requests()]
+    assert roles[4] == ["user"]

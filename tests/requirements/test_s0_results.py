@@ -33,6 +33,27 @@ states:
 """
 
 
+BY_COUNT = """
+loopkit: 1
+guards:
+  major: error_count == 1
+  critical: error_count >= 2
+agents: {author: {command: [none]}, critic: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: judge}
+  judge:
+    validate: plan
+    by: [{judge: critic}]
+    transitions:
+      - {guard: major, target: is_major}
+      - {guard: critical, target: is_critical}
+      - {target: is_none}
+  is_none: {final: success}
+  is_major: {final: failure}
+  is_critical: {final: failure}
+"""
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -117,3 +138,21 @@ def test_result_issues_and_counter_are_named_in_guards(desk: Desk) -> None:
         for critic in ([two, two], [two, one])
     ]
     assert outcomes == ["exhausted", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (PASS, "is_none"),
+        (warns("a", "b"), "is_none"),
+        (fails("a"), "is_major"),
+        (fails("a", "b"), "is_critical"),
+        (fails("a", "b", "c"), "is_critical"),
+    ],
+)
+def test_severity_follows_from_the_number_of_issues(
+    desk: Desk, said: dict[str, Any], outcome: str
+) -> None:
+    """S0.21: 0 → none, 1 → major, 2 and more → critical."""
+    played = desk.play(BY_COUNT, scenario(agents={"author": ["a"], "critic": [said]}))
+    assert played.outcome == outcome
