@@ -147,9 +147,8 @@ class StoredRuns:
         every = await self.questions_of(await self.state_of(run)) if has_begun else []
         if is_for_artifact is None:
             return every
-        return [
-            asked for asked in every if (asked.question.wanted is not None) == is_for_artifact
-        ] or every
+        chosen = [one for one in every if (one.question.wanted is not None) == is_for_artifact]
+        return chosen or every
 
     async def questions_of(self, state: RunState, place: str = "") -> list[OpenQuestion]:
         """The open questions of a run in this state and of its children."""

@@ -172,7 +172,7 @@ def _doubt(state: RunState, event: InDoubt) -> None:
 
 def _settle(state: RunState, event: Settled) -> None:
     intent = state.doubts[event.key]
-    state.doubts = {key: open_ for key, open_ in state.doubts.items() if key != event.key}
+    state.doubts = _without(state.doubts, event.key)
     if event.choice == "fail":
         state.refused |= {intent.task}
     state.status = "running"
@@ -230,7 +230,10 @@ def _work(state: RunState, event: Worked) -> None:
             if event.made_from or state.made_from:
                 _write(state, event, event.artifact.name)
             if event.artifact.author == event.state:
-                _forget_feedback(state, event.state)
+                # Its author has worked on all feedback.
+                state.pending = _without(state.pending, event.state)
+                state.deferred = _without(state.deferred, event.state)
+                state.delivered = _without(state.delivered, event.state)
 
 
 def _keep(state: RunState, event: Kept) -> None:
@@ -258,20 +261,11 @@ def _report(state: RunState, report: Report) -> None:
         rounds[report.state] = (rounds.get(report.state) or Rounds()).plus(entry)
 
 
-def _without(known: Mapping[str, T], name: str) -> dict[str, T]:
-    left = dict(known)
-    del left[name]
-    return left
-
-
-def _forget_feedback(state: RunState, author: str) -> None:
-    """Remove the feedback that an author has worked on."""
-    if author in state.pending:
-        state.pending = _without(state.pending, author)
-    if author in state.deferred:
-        state.deferred = _without(state.deferred, author)
-    if author in state.delivered:
-        state.delivered = _without(state.delivered, author)
+def _without(known: Mapping[str, T], name: str) -> Mapping[str, T]:
+    """A mapping without a name; the same one if it does not have that."""
+    if name not in known:
+        return known
+    return {other: value for other, value in known.items() if other != name}
 
 
 def _write(state: RunState, event: Worked, artifact: str) -> None:
@@ -279,7 +273,7 @@ def _write(state: RunState, event: Worked, artifact: str) -> None:
     if event.made_from:
         made = {artifact: (event.state, event.made_from)}
         state.made_from = {**state.made_from, **made}
-    elif artifact in state.made_from:
+    else:
         state.made_from = _without(state.made_from, artifact)
 
 
@@ -304,7 +298,7 @@ def _merge(state: RunState, event: Merging) -> None:
 
 
 def _end_merge(state: RunState, event: Merged) -> None:
-    state.merging = {source: m for source, m in state.merging.items() if source != event.source}
+    state.merging = _without(state.merging, event.source)
     state.merged |= {event.source}
 
 

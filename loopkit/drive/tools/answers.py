@@ -249,22 +249,16 @@ IS_REQUIRED = " Your answer has to be the draft that it found valid last."
 
 def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
     """The tools of an agent, as they are described to a model; `served` are those of servers."""
-    required = asked.agent.required_tool
-    return [
-        Offered(
-            name,
-            _description(tool, served.get(name), is_required=name == required),
-            served[name].schema if name in served else tool.schema,
-        )
-        for name, tool in asked.tools.items()
-    ]
-
-
-def _description(tool: ToolAsked, served: OfferedTool | None, *, is_required: bool) -> str:
-    text = tool.tool.description or (served.description if served else "")
-    if not text and tool.rules is not None:
-        text = VALIDATES
-    return text + IS_REQUIRED if is_required else text
+    described: list[Offered] = []
+    for name, tool in asked.tools.items():
+        known = served.get(name)
+        text = tool.tool.description or (known.description if known else "")
+        if not text and tool.rules is not None:
+            text = VALIDATES
+        if name == asked.agent.required_tool:
+            text += IS_REQUIRED
+        described.append(Offered(name, text, known.schema if known else tool.schema))
+    return described
 
 
 async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, OfferedTool]:
