@@ -1,11 +1,9 @@
-"""`unknown-artifact`, `may-be-missing`: an artifact is used that not every path has written.
+"""Checks of artifacts: that they exist where they are used, and how they are judged and kept.
 
-`content-unhandled`: an empty or unreadable answer of an agent goes on without being judged.
-
-`folder-as-text`, `not-isolated`: folders as artifacts where they can't be, or can't go back.
-
-`judged-before`: a rule finds nothing, because an earlier state already enforces it.
-
+`unknown-artifact`, `may-be-missing`: used where not every path has written it.
+`content-unhandled`: an empty or unreadable answer goes on without being judged.
+`folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
+`judged-before`: a rule finds nothing, because an earlier state enforces it already.
 `judged-elsewhere`: programs judge in another folder than the tree in which the author works.
 """
 

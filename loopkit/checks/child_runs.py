@@ -1,14 +1,9 @@
-"""`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`: how children run.
+"""Checks of states that run other machines: how these run, and what they are given.
 
-`no-effect`: a key keeps items apart that never overlap.
-
-`input-unhandled`: items and inputs that a run makes, and that children may not take.
-
-`child-input`: inputs of children that these never accept.
-
-`item-path`, `unbounded-items`, `empty-range`: lists of `each`, and the paths inside their items.
-
-`may-be-missing`, and what else templates say of a name, for what the list is read from.
+`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
+`input-unhandled`, `child-input`: inputs that children may not take, or never do.
+`item-path`, `unbounded-items`, `empty-range`: lists of `each` and paths inside their items; and
+`may-be-missing` and the like, as of templates, for what a list is read from.
 """
 
 from __future__ import annotations

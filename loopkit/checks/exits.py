@@ -1,12 +1,10 @@
-"""`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa.
+"""Checks of the ways out of states: that each run can go on, and comes to an end.
 
-`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: shown by exploring all runs.
-
+`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa; then
+shown by exploring all runs, which also tells `never-binds`.
 `unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path.
-
-Stuck states ahead of a run, under another total or another machine.
-
 `forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end.
+`stuck_ahead` asks the same of a run that goes on under another total or another machine.
 """
 
 from __future__ import annotations

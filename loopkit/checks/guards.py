@@ -1,10 +1,7 @@
-"""Guards of transitions and rules: syntax, names and types, with the codes of the guard language.
+"""Checks of guards and of conditions on data: their syntax, names and types.
 
-`unknown-name` gets its remedy here: the place where the name is known.
-
-Remedies for a name that a guard does not know: where it is known, or what to write instead.
-
-Conditions and paths of rules for data: syntax, with the codes of the guard language.
+The codes are those of the guard language; `unknown-name` gets its remedy here, which says where the
+name is known or what to write instead.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+"""Checks of limits, and of revise edges that go back to the best version.
 
-`never-judged`, `not-restored`, `last-shown`: revise edges with `from: best` that can't work.
-
-`folders` reports a folder in a workspace that is not isolated.
-
+`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+`never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
 `never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
-
 `no-call-fits`: a limit that leaves no room for a single call.
 """
 

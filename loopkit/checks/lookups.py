@@ -1,8 +1,8 @@
-"""`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
+"""Checks of what looks things up: rules that read data, and tools of agents.
 
+`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
 `fields-as-data`: a condition on data reads the fields that were taken out of a text.
-
-Tools of agents that nobody can call, or that can find nothing: `no-effect`.
+`no-effect`: tools that nobody can call, or that can find nothing.
 """
 
 from __future__ import annotations

@@ -1,28 +1,13 @@
-"""Names without a declaration: agents, validators, budgets, feedback.
+"""Checks of what a machine names: its own parts, models, plug-ins, and the choices of people.
 
-`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`; `unknown-target` of the
-`of:` of a final state; `no-effect` for a name that adds nothing.
-
-`agent-choice`, `no-effect`: a word that can't choose an agent, or agents that differ.
-
-`no-effect`: keys or texts of an agent, in its Markdown file or beside it, that nothing uses.
-
+`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`, `unknown-server`,
+`unknown-target`, `starts-at-end`: no such part. `no-effect`: a name or a text that adds nothing.
+`agent-choice`: a word that can't choose an agent, or agents that differ.
 `reserved-option`, `wrong-kind`, `unknown-provider`: options of providers, and models.
-
 `outside-judge`: somebody outside would judge; the author who is judged could be the same.
-
-`unknown-plugin`: a plug-in or a tool that is not installed.
-
-Its files are read, never imported or run.
-
-Questions to a person: their choices, and the answer that counts after a timeout.
-
+`unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
 `duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
-`otherwise-revises`.
-
-`unknown-server`: a tool of an MCP server that is not declared.
-
-`unknown-target`, `starts-at-end`: an edge or the start leads to no working state.
+`otherwise-revises`: questions to a person, and the answer that counts after a timeout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The subject of every check: the machine, its graph, its source, and the names known where.
 
-`no-effect`, which several checks give, is made here.
-
-Names mentioned in a text, read generously: a name is unused only if no text mentions it.
+`no-effect`, which several checks give, is made here. Names mentioned in a text are read
+generously: a name is unused only if no text mentions it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
-"""`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path.
+"""Checks of templates, with the list of all templates and the names that each may read.
 
-Uses of templates: every template of a machine, with the names that it may read in its place.
-
+`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path; also
+names under `needs`, with `no-effect`, and under `sees:`, with `unknown-field`.
 `before-first-work`: a `baseline` command needs more than the input, and runs before any work.
-
 `missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why.
-
-`unknown-name`, `may-be-missing`, `no-effect`: `needs` names something missing or useless.
-
 `not-a-template`: template braces in a text that is sent unchanged.
-
-`unknown-name`, `unknown-field`: `sees:` shows a rule something that does not exist.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
-"""`unused`: a declaration that nothing names.
+"""Checks of what a machine declares or makes and nothing uses.
 
-That is a model, MCP server, agent, validator, guard, pattern, feedback or budget.
-
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
-
-`infeasible-success`: an artifact that its author declares impossible ends as a success.
-
+`unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
-
 `unread-verdict`: a report that no later transition reads and nobody is shown.
-
-`unused`: a declared field or input that no text, guard or result names.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+`infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
 from __future__ import annotations

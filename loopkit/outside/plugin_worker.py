@@ -4,8 +4,6 @@
 Reads a request as JSON on stdin, and writes the answer as JSON to what was stdout. A plug-in gives
 `findings`, or `error` with the reason why there is no verdict; a tool, which has `arguments`, its
 `result`, what it `raised`, or `error` where there is none.
-
-Workers: modules of ours that do one piece of work in a process of its own.
 """
 
 from __future__ import annotations

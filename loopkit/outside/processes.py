@@ -1,22 +1,17 @@
 """Commands: started without a shell, in a process group of their own that is ended as a whole.
 
-Pipes to a command: its stdin, complete before it starts, and its output, bounded.
-
-Process groups of running commands, all killed when this process ends.
+Its stdin is complete before it starts, and its output is bounded.
 
 Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
 the first the groups are kept where a handler can read them without any lock. For the second a
-watcher process learns of each group; `PR_SET_PDEATHSIG` would not do, because it fires at the end
-of the thread that started the command, and reaches no descendant.
+watcher process, which outlives ours by a moment, learns of each group; `PR_SET_PDEATHSIG` would not
+do, because it fires at the end of the thread that started the command, and reaches no descendant.
 
-The watcher: a process that outlives ours by a moment, and ends the commands left behind.
-
-It is this file, run by itself. On stdin it reads which process groups are running, `+12` and `-12`
-a line. Only the process that started it can write there, so the end of the input means that
-this process is gone, however that happened, and every group that is left is killed.
-
-It imports only what an interpreter has loaded anyway, since every run that starts commands starts
-one: with `signal` and `contextlib` its start would take twice as long.
+The watcher is this file, run by itself. On stdin it reads which process groups are running, `+12`
+and `-12` a line. Only the process that started it can write there, so the end of the input means
+that this process is gone, however that happened, and every group that is left is killed. It uses
+only what an interpreter has loaded anyway, since every run that starts commands starts one: with
+`signal` and `contextlib` its start would take twice as long.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Redaction: secrets of the environment are removed from all that is stored or shown.
 
-Occurrences of many words in one text, also with white space inside a word.
-
-Texts that look like secrets: names of variables, keys of providers, passwords in URLs.
-
-Forms of a secret: the encodings in which a program or a server may repeat it.
+They are found also with white space inside, and in the encodings in which a program or a server may
+repeat them; other texts are secrets by the name of their variable, as keys of providers, or as
+passwords in URLs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""Trees of one's own: a copy of a folder, or a git worktree, to work in; made and dropped.
+"""Trees: the files below a folder that count, as they are at one time, with one digest for all.
 
-The files that make up a tree: which paths below a folder count.
-
-In a git tree these are the tracked files and those that git does not ignore, else all of them
-but for folders that ignore themselves, as caches and our own state folder do.
-
-The difference of two trees as text, in the form of git, which `git apply` takes.
-
-A tree: path, kind and content of every file below a folder, and one digest for all of it.
-
-Merging trees: two changed versions of one base as one tree, written to a folder.
+In git these are the tracked files and those that git does not ignore, else all but folders that
+ignore themselves, as caches and our own state folder do. A tree of one's own, to work in, is a copy
+or a git worktree. Two trees have a difference, in git's form, which `git apply` takes; two changed
+versions of one base can be merged and written to a folder.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """Scenario files: one script, or a machine with several cases, each with what it expects.
 
-Expectations of a case: the nouns below `expect:`.
-
-Scenario file → script: read with its texts included, and each case as a script of its own.
-
-Unwritten parts of a case: each `todo` in its replies, results and answers.
+A case is a script of its own, with its texts included. Each `todo` is a part still unwritten.
 """
 
 from __future__ import annotations

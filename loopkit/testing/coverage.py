@@ -1,10 +1,6 @@
-"""Coverage as a table for people, and as JSON for programs.
+"""Coverage: the states, transitions and caps that played runs reach, and those that no run can.
 
-Goals of coverage: states, transitions and caps, where they are declared, and their names.
-
-Measured coverage: played runs → the goals they reach, and the goals no run can.
-
-Reached goals: the states that one run entered, the edges it took, the caps it used up.
+Shown as a table for people, and as JSON for programs.
 """
 
 from __future__ import annotations

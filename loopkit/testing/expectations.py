@@ -1,19 +1,4 @@
-"""Expectations compared with a run: one function for each key of `expect:`.
-
-A miss: one expectation that did not come true.
-
-The expected route: outcome, path, verdicts, emitted events.
-
-Expected findings of reports.
-
-Expected texts: feedback, prompts and artifacts.
-
-Expected counts: revisions, calls, money.
-
-Expected children: the expectations of the runs that a state began.
-
-The parts of a run that match an expectation: reports, findings, feedback, calls, texts.
-"""
+"""Expectations compared with a run: one function for each key of `expect:`, which gives misses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Results of cases: each played, compared with its expectations, and checked for leftovers.
-
-Leftovers: replies, command results and answers of a case that its run never used.
-"""
+"""Results of cases: each played, compared with its expectations, and checked for leftovers."""
 
 from __future__ import annotations
 

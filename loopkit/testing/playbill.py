@@ -1,10 +1,6 @@
 """The playbill: every agent, command and person that the cases of a machine can name.
 
-Children by state, by the key of their item and by visit, as a scenario file has them.
-
-Children in a scenario: whether they are named as their state has them.
-
-Inputs of cases: the shared one, the case's own before it, texts of files, defaults.
+Also what a scenario file needs from it: children by state, key and visit, and inputs of cases.
 """
 
 from __future__ import annotations

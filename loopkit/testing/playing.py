@@ -1,10 +1,7 @@
 """One case played: the real driver over a journal in memory, with prepared replies only.
 
-No model and no program is ever called: what the case does not play is noted and reported.
-
-Families: a run with the runs of its children, read from a journal.
-
-The played clock: pauses pass at once, and all other work takes no time.
+No model and no program is ever called: what the case does not play is noted and reported. Pauses
+pass at once, and all other work takes no time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""A run → a case in a scenario file, played once to check that it gives the same events.
+"""A family of runs → a case in a scenario file, with everything that it expects.
 
-The scenario file of a recording, which is checked before anything is spent.
-
-A run → the case that plays it, with everything that it expects.
-
-A family of runs → the parts of each run, as a scenario has them.
+The file is checked before anything is spent, and the case is played once to check that it gives
+the same events.
 """
 
 from __future__ import annotations

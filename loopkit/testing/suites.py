@@ -1,9 +1,4 @@
-"""Suites: a scenario file's cases, the machine that they test, and the problems of both.
-
-Unknown names in a scenario, each with its place.
-
-The result of a case: every failure with its place; none for a success.
-"""
+"""Suites: a scenario file's cases, the machine that they test, their problems and their results."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The events of a run → what agents, commands and people did in it, in the order of a scenario.
-
-One call to an agent, or one run of a command, as a scenario plays it.
-
-A failed call → the fault of a scenario: its word, its message, the wait that was asked for.
-"""
+"""The events of a run → what agents, commands and people did in it, in the order of a scenario."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""Traces: a run's states, verdicts, feedback, prompts and costs in order, for expectations.
+"""Traces: a run's states, verdicts, feedback, prompts and costs in order; and how two runs compare.
 
-Comparison of two runs, without what no replay can repeat.
-
-Not compared: times and durations, ids of runs and processes, which model is asked and its
-provider's name for it, whether it can call tools, how its tokens divide, what was reserved before a
-call or left uncounted after it, the remedies that follow from that, and whether it is available.
-Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback,
-counters, cost, usage.
-
-Names in order, with gaps: whether they fit, and a diff that lines them up.
+Not compared is what no replay can repeat: times and durations, ids of runs and processes, which
+model is asked and its provider's name for it, whether it can call tools, how its tokens divide,
+what was reserved before a call or left uncounted after it, the remedies that follow from that, and
+whether it is available. Everything else counts: types, states, visits, facts, edges, prompts,
+replies, reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`acyclic`: a graph in the data has no cycle, and its edges lead to nodes.
 
-Unmet needs of an `acyclic` rule: things that a node needs and no node before it gives.
+Also what a node needs, and no node before it gives.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The check of a `command` rule: runs the program and reads its verdict.
+"""The check of a `command` rule: runs the program, again where it came to no verdict, and reads it.
 
-Baselines: findings from before any work become advice; others count.
-
-The verdict of a finished program: the strictest of exit code, report and words.
-
-Repeated tries: a program without a verdict is run again, within its rule's budget.
-
-`errors:`: how a program ended → a class of errors, and when it is worth asking again.
-
-The output of a program, shortened and cleaned for messages.
+The verdict is the strictest of exit code, report and words. With a `baseline`, findings from before
+any work become advice. `errors:` tells from how a program ended if it is worth asking again.
 """
 
 from __future__ import annotations

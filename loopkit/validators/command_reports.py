@@ -1,14 +1,6 @@
-"""`parse: junit`: the report of a test run in JUnit's XML.
+"""Reports of programs: JUnit's XML, SARIF 2.1.0, lines of compilers and linters, and JSON.
 
-The base of all report readers: their settings, limits and the places of findings.
-
-`parse: lines`: the output of compilers and linters, one finding a line.
-
-`parse: report`: a report in JSON, in our form or by a `map`, as judges give it.
-
-The report file that a program writes.
-
-`parse: sarif`: the results of static analysis in SARIF 2.1.0.
+A report in JSON is in our form or read by a `map`, as judges give it.
 """
 
 from __future__ import annotations

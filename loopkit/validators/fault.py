@@ -1,10 +1,7 @@
-"""Faults: the result of a rule's check, or the reason why it could not judge.
+"""Faults → findings → one answer of the validator.
 
-Faults -> findings -> one answer of the validator.
-
-Further fields of findings: what a report or a plug-in says besides our own parts, bounded.
-
-The values that `sees:` gives a rule besides the artifact that it judges.
+A fault is the result of a rule's check, or the reason why it could not judge. Findings have further
+fields, bounded, and messages filled from the fault and from the values under `sees:`.
 """
 
 from __future__ import annotations

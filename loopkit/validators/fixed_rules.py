@@ -1,16 +1,7 @@
-"""Judging without a model: the check of each rule, and the answer of a validator.
+"""Judging without a model: the answer of a validator, and the checks of small rules.
 
-`min_chars` and `max_chars`: the length of a text.
-
-`matches` and `not_matches`: matches of a pattern in a text.
-
-`python`: a plug-in judges, in a process of its own that can be ended.
-
-`require`: a condition on data.
-
-`schema`: data of the right shape.
-
-`section`: a named part of a Markdown text, with something in it.
+These are lengths, patterns, sections, conditions on data, schemas, and plug-ins, each of which
+judges in a process of its own that can be ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A connection to an MCP server, from this side of its worker.
-
-A worker that is asked line by line, and ended together with all that it started.
-"""
+"""A connection to an MCP server, from this side of its worker, which is asked line by line."""
 
 from __future__ import annotations
 

@@ -3,14 +3,8 @@
 The client has no timeouts of its own. One task has to enter and to leave it, and calls from that
 task would be cancelled where a server on the network dies.
 
-A server that is a program: its messages line by line, each bounded, and its end.
-
 The client's own transport gives the program a session of its own, so that it would outlive a
 worker that is killed, and reads a long line in a time that grows with its square.
-
-A server behind a URL: streamable HTTP, with responses of bounded size.
-
-The tools of a server as a model sees them, and the result of a tool call as text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Bounds of a machine with too many configurations: between two numbers, not exact.
+"""Bounds of a machine with too many configurations to explore all: between two numbers.
 
-The dearest path of a machine with too many configurations to explore all of them.
-
-They are explored in the order of the most that they can still reach under given prices, until no
-other path can exceed the best known one. If that takes too long, the most that the next one can
-reach is an upper bound, and the dearest path so far a lower one.
+For the dearest path, configurations are explored in the order of the most that they can still
+reach under given prices, until no other path can exceed the best known one. If that takes too long,
+the most that the next one can reach is an upper bound, and the dearest path so far a lower one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Configurations that a run can reach, each with its moves.
+"""Configurations that a run can reach, each with its moves, and the paths through them.
 
-Assumed probabilities of the outcomes of a state's work.
-
-The cheapest path to a success or another end, searched from the start, nearest to it first.
-
-The dearest path in the graph of configurations, and the number of its paths.
-
-The present point of a run, read from its state.
-
-The shortest path to a success for each number of revisions, without a failure.
+These are the cheapest path to a success or another end, the dearest one, the number of all, and
+the shortest one to a success for each number of revisions; from the start or from a run's present
+point, under assumed probabilities where these are given.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Exact bounds, from the whole graph of configurations.
+"""Exact bounds, from the whole graph of configurations, and the paths that show them.
 
-Descriptions of paths through configurations: states, facts, inputs and counters.
-
-The picture: a machine without counters, where each may have room or none at any time.
-
-The picture is small and contains every run. So what never happens in it happens in no run; where
-it is stuck, a run may be stuck or may never come there.
+A picture is the graph of a machine without counters, where each may have room or none at any time.
+It is small and contains every run. So what never happens in it happens in no run; where it is
+stuck, a run may be stuck or may never come there.
 """
 
 from __future__ import annotations

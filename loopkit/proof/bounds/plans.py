@@ -1,6 +1,6 @@
 """Plans of states: the moves for the bits that a state reads, as changes of bits.
 
-Packed configurations: one whole number in which each variable has its bits.
+A packed configuration is one whole number in which each variable has its bits.
 """
 
 from __future__ import annotations

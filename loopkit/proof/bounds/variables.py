@@ -1,12 +1,7 @@
 """Variables of a configuration: the values that something reachable still reads.
 
-Inputs of a machine before any state splits their values.
-
-The last work of a state that may be kept: its facts, under the names that other states use.
-
-Regions: values of an input that nothing distinguishes so far, and how conditions split them.
-
-Contexts: the facts that a configuration adds to the rows of a state.
+They are regions of inputs that nothing distinguishes so far, counters, and facts, those of the last
+work of a state that may be kept included; as facts they are added to the rows of a state.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Facts that each kind of state can leave for its transitions.
+"""Facts that each kind of state can leave for its transitions, and errors that can end its work.
 
-Artifacts that reach the transitions of a validate state without being judged.
-
-Panels: the rules of a validate state, and the reports that they can give together.
-
-Items of `each`: how many can succeed and fail together, as rows of facts.
-
-Errors with which a state's work can end, instead of a row of facts.
+Those of a validate state come from the panel of its rules and the reports that these can give
+together, and from artifacts that reach it without being judged; those of `each` from how many items
+can succeed and fail together.
 """
 
 from __future__ import annotations

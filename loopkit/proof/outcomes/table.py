@@ -1,19 +1,13 @@
 """Tables: the rows of facts with which a state can complete, and the edge that each takes.
 
-Regions of rows, split only as far as conditions ask, instead of a product.
-
-The rows of a state are all combinations of the alternatives of its dimensions. They start as one
-region. A condition that is not decided for a whole region splits it, by one dimension at a time,
-into parts for which it is; a dimension that no condition reads is never split.
-
-Switches: transitions that compare a fact with a constant, found by the value of the fact.
+The rows of a state are all combinations of the alternatives of its dimensions, for each fact the
+few values that represent all others. They start as one region. A condition that is not decided for
+a whole region splits it, by one dimension at a time, into parts for which it is; a dimension that
+no condition reads is never split.
 
 A person with hundreds of choices leaves by as many transitions, and each answer can take only one
-of them. Without a table, each answer would be compared with the guards of all.
-
-Domains: for each fact that guards compare, the few values that represent all others.
-
-Parts of guards that replace the inputs that they alone read: each is one boolean input.
+of them. Without a switch, which finds transitions by the value of the fact that they compare, each
+answer would be compared with the guards of all.
 """
 
 from __future__ import annotations

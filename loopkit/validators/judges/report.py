@@ -1,13 +1,8 @@
-"""Reports in JSON, read strictly: a wrong verdict costs more than asking again.
+"""The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
 
-Faults in a judge's report: each item of its list and each false check, read strictly.
-
-Numbers in a judge's report, which have to match what it lists.
-
-The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
-
-Each form leads to an answer, or to the reason why there is none and what counts if nothing better
-follows.
+It leads to an answer, or to the reason why there is none and what counts if nothing better follows.
+Reports in JSON are read strictly, their items, checks and totals too: a wrong verdict costs more
+than asking again.
 """
 
 from __future__ import annotations

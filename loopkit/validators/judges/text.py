@@ -1,12 +1,7 @@
 """Verdicts in text: verdict and findings of a review that is not a report in JSON.
 
-The form of a verdict in text: the instructions for a judge, and what its words mean.
-
-A reviewer's own words: the part that is read, and its end as a finding.
-
-Verdicts in a text, and the one of several that counts.
-
-Findings in a text, and those among them that belong to the verdict that counts.
+Of several verdicts one counts, with the findings that belong to it. The reviewer's own words are
+the part that is read; a rest that is cut off becomes a finding.
 """
 
 from __future__ import annotations
