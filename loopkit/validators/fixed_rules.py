@@ -36,8 +36,14 @@ from loopkit.language.validators import (
 from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.program import Placed
 from loopkit.machine.scope import over
-from loopkit.outside.plugin_worker import worker_command, worker_environment
-from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
+from loopkit.outside.processes import (
+    CommandNotStarted,
+    CommandResult,
+    CommandTimeout,
+    run_command,
+    worker_command,
+    worker_environment,
+)
 from loopkit.outside.redaction import redact_data
 from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.plugins import Finding

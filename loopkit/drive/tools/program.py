@@ -44,13 +44,14 @@ from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool
 from loopkit.machine.program import DRAFT, AgentAsked, FixedRules
 from loopkit.outside.mcp.connection import Connection, OfferedTool, ServerFailed
-from loopkit.outside.plugin_worker import worker_command, worker_environment
 from loopkit.outside.processes import (
     ArgumentsRefused,
     CommandResult,
     CommandTimeout,
     command_environment,
     run_command,
+    worker_command,
+    worker_environment,
 )
 from loopkit.outside.redaction import Redact
 from loopkit.validators.command import tail

@@ -16,8 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from loopkit.outside.plugin_worker import worker_command, worker_environment
-from loopkit.outside.processes import GROUPS
+from loopkit.outside.processes import GROUPS, worker_command, worker_environment
 
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """What the environment says of the network; a server that is a program is not told."""
