@@ -37,22 +37,16 @@ APART = ("serial", "alone", "group")
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
     """The states and outcomes of child machines that the states that run them name."""
     for name, state in subject.machine.states_of(ChildrenState).items():
-        yield from _check_finals(subject, name, state)
+        if (child := subject.loaded.children.get(name)) is not None:
+            # Reported in the child's own file.
+            for final in state.child.finals.keys() & {*WITHOUT_END}:
+                message = f"`{final}` is what becomes of a child that comes to no final state"
+                path, remedy = ("states", final), "choose another name"
+                yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
     for name, each in subject.machine.states_of(EachState).items():
         yield from _check_outcomes(subject, name, each)
         yield from _check_apart(subject, name, each)
         yield from _check_writers(subject, name, each)
-
-
-def _check_finals(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:
-    """The final states of a child with reserved names, reported in the child's file."""
-    child = subject.loaded.children.get(name)
-    for final in (final for final in state.child.finals if final in WITHOUT_END):
-        if child is not None:
-            message = f"`{final}` is what becomes of a child that comes to no final state"
-            yield child.source.problem(
-                ("states", final), "reserved-name", message, help="choose another name", key=True
-            )
 
 
 def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -138,19 +132,14 @@ def check_child_content(subject: Subject) -> Iterator[Problem]:
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
     """The first input that a child may refuse and that is unknown before the run."""
     wanted = parse_record(state.child.input)
-    made = partial(_is_made_unfit, subject, state)
+    chooses = any(choice.is_of_input for choice in state.child.choices.values())
+    # Then more than its type decides whether an input is valid.
+    is_needed = chooses or bool(state.child.states_of(ChildrenState))
     for field, value in state.input.items():
         known = wanted.field(field)
-        if known is not None and made(value, known, is_needed=_is_needed(state)):
+        if known is not None and _is_made_unfit(subject, state, value, known, is_needed=is_needed):
             return field
     return None
-
-
-def _is_needed(state: ChildrenState) -> bool:
-    """Whether more than its type decides if an input of a child is valid."""
-    child = state.child
-    of_input = any(choice.is_of_input for choice in child.choices.values())
-    return of_input or bool(child.states_of(ChildrenState))
 
 
 def _is_made_unfit(
@@ -299,16 +288,13 @@ def _what_it_takes(known: DataType) -> str:
     return "takes a list" if known.items is not None else "takes fields"
 
 
-CODE = "item-path"
-
-
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
     """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
         problems = list(_unread(subject, name, state))
         if not problems:
-            item = _items(subject.entering[name], state)
+            item = _walk(Fields(subject.entering[name]), state.item_steps)
             problems = list(_problems(subject, ("states", name, "each"), item))
         if not problems:
             problems = list(_check_counts(subject, name, state))
@@ -341,11 +327,6 @@ class _Found(Value, frozen=True):
     remedy: str = ""
 
 
-def _items(names: Mapping[str, Shape], state: EachState) -> _Found:
-    """The shape of the items of a list."""
-    return _walk(Fields(names), state.item_steps)
-
-
 def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
     way = ""
     for step in steps:
@@ -361,7 +342,7 @@ def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
 
 def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
     if found.message:
-        yield subject.source.problem(path, CODE, found.message, help=found.remedy)
+        yield subject.source.problem(path, "item-path", found.message, help=found.remedy)
 
 
 def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -392,14 +373,12 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
         first, *rest = parse_path(written)
         if first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
-            remedy = f"write `{state.as_}.{written}`"
-            yield subject.source.problem(path, CODE, message, help=remedy)
-            continue
-        found = _walk(Fields({first: item}), (first, *rest))
-        is_single = key[0] != "after"
-        yield from _problems(subject, path, found)
+            found = _Found(None, message, f"write `{state.as_}.{written}`")
+        else:
+            found = _walk(Fields({first: item}), (first, *rest))
         if found.shape is not None:
-            yield from _problems(subject, path, _texts(found.shape, written, is_single=is_single))
+            found = _texts(found.shape, written, is_single=key[0] != "after")
+        yield from _problems(subject, path, found)
 
 
 def _edges(names: Mapping[str, Shape], written: str) -> _Found:

@@ -22,7 +22,6 @@ from loopkit.language.guard.grammar import KEYWORDS
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
 from loopkit.language.states.each import EachState
-from loopkit.language.states.kinds import ValidateState
 from loopkit.language.states.state import AuthorState, Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
@@ -239,19 +238,15 @@ def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for placed in subject.rules:
         for origin in placed.rule.origin:
             yield (*placed.path, "origin"), origin
-        if placed.rule.report_map is not None:
-            yield from _names_in_map((*placed.path, "map"), placed.rule.report_map)
+        read, path = placed.rule.report_map or ReportMap(), (*placed.path, "map")
+        for word, states in read.origins.items():
+            yield from (((*path, "origins", word), state) for state in states)
+        for at, check in read.checks.items():
+            yield from (((*path, "checks", at, "origin"), state) for state in check.origin)
     for name, state in subject.machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             for origin in transition.origins:
                 yield ("states", name, "transitions", index, "revise", "origin"), origin
-
-
-def _names_in_map(path: DocPath, read: ReportMap) -> Iterator[tuple[DocPath, str]]:
-    for word, states in read.origins.items():
-        yield from (((*path, "origins", word), state) for state in states)
-    for at, check in read.checks.items():
-        yield from (((*path, "checks", at, "origin"), state) for state in check.origin)
 
 
 def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
@@ -307,14 +302,11 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
         if state.merge is not None and judges < 2:
             message = f"there is nothing to merge: {_judges_text(judges)}"
             yield subject.no_effect(("states", name, "merge"), message)
-        if state.settle_after is not None and not _settles(subject, state):
+        levels = subject.machine.levels.blocking_from(state.block)
+        settles = any(levels.blocks(level) for level in levels.levels[1:])
+        if state.settle_after is not None and not settles:
             message = "only the worst severity blocks here, and that blocks after any round"
             yield subject.no_effect(("states", name, "settle_after"), message)
-
-
-def _settles(subject: Subject, state: ValidateState) -> bool:
-    levels = subject.machine.levels.blocking_from(state.block)
-    return any(levels.blocks(level) for level in levels.levels[1:])
 
 
 def _judges_text(judges: int) -> str:

@@ -117,7 +117,7 @@ def _rooms(table: Table, row: Row) -> Iterator[str]:
 
 def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Problem]:
     for exit_ in table.exits:
-        if exit_.edge.id in taken or _is_exempt(subject, table, exit_):
+        if exit_.edge.id in taken or _is_harmless(subject, exit_.edge):
             continue
         reason, remedy = _why_dead(table, exit_)
         message = f"this transition is never taken: {reason}"
@@ -126,11 +126,11 @@ def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Pr
         )
 
 
-def _is_exempt(subject: Subject, table: Table, exit_: Exit) -> bool:
-    """Whether an exit is a default at the end, or is switched off by a cap of 0."""
-    edge = exit_.edge
-    is_default = edge.guard is None and not edge.back and exit_ is table.exits[-1]
-    return is_default or any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+def _is_harmless(subject: Subject, edge: Edge) -> bool:
+    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
+    is_last = edge is subject.graph.on(edge.source, "done")[-1]
+    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+    return is_off or (is_last and edge.guard is None and not edge.back)
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
@@ -190,16 +190,10 @@ def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
             message = problem.message if found.is_sure else _as_a_doubt(problem.message)
             yield problem.replace(message=f"{message} ({how_reached(found)})")
         elif found is not None:
-            yield _as_undecided(problem)
-
-
-def _as_undecided(problem: Problem) -> Problem:
-    """The problem as a warning: the machine has too many configurations to explore all."""
-    message = _as_a_doubt(problem.message)
-    remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
-    return problem.replace(
-        message=f"could not be decided: {message}", severity="warning", help=remedy
-    )
+            # The machine has too many configurations to explore all.
+            message = f"could not be decided: {_as_a_doubt(problem.message)}"
+            remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
+            yield problem.replace(message=message, severity="warning", help=remedy)
 
 
 def _as_a_doubt(message: str) -> str:
@@ -265,13 +259,6 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
                 help="lower it, or delete it",
                 severity="warning",
             )
-
-
-def _is_harmless(subject: Subject, edge: Edge) -> bool:
-    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
-    is_last = edge is subject.graph.on(edge.source, "done")[-1]
-    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
-    return is_off or (is_last and edge.guard is None and not edge.back)
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
@@ -415,17 +402,16 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
         if subject.machine.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing can be revised there"
             yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
-        elif not _leads_to(subject, edge.target, edge.source):
+        elif _forward_path(subject, edge.target, edge.source) is None:
             message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
             remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
             yield subject.source.problem(path, "revise-ahead", message, help=remedy)
 
 
-def _leads_to(subject: Subject, start: str, goal: str) -> bool:
-    way = state_paths.shortest_path(
+def _forward_path(subject: Subject, start: str, goal: str) -> state_paths.StatePath | None:
+    return state_paths.shortest_path(
         subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
     )
-    return way is not None
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:

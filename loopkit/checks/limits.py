@@ -170,7 +170,6 @@ def _is_judged_by_files(subject: Subject, author: str) -> bool:
     return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
 
 
-NEVER_BINDS = "never-binds"
 MOST_CASES = 20_000
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
 Case = Mapping[str, int]
@@ -183,7 +182,7 @@ def check_never_binds(subject: Subject) -> Iterator[Problem]:
     cases = list(_cases(subject))
     for path, message in (*_of_counters(subject, back, cases), *_of_calls(subject)):
         remedy = "lower it, or delete it"
-        yield subject.source.problem(path, NEVER_BINDS, message, help=remedy, severity="warning")
+        yield subject.source.problem(path, "never-binds", message, help=remedy, severity="warning")
 
 
 def _of_counters(

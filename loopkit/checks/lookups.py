@@ -72,7 +72,8 @@ def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) ->
         yield from _unreadable(subject, (*path, "in"), file, data)
     elif not any(same_as(value) for _, value in values_at(lookup.at, data)):
         at: DocPath = (*path, "at" if lookup.at else "in")
-        yield _without_values(subject, at, place(lookup), _heads(data))
+        heads = [str(key) for key in data] if isinstance(data, Mapping) else []
+        yield _without_values(subject, at, place(lookup), heads)
 
 
 def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Iterator[Problem]:
@@ -86,10 +87,6 @@ def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -
             return
     reason = data.reason.replace("the artifact", f"`{file}`", 1)
     yield subject.source.problem(path, "unreadable-data", reason, help="correct the file")
-
-
-def _heads(data: object) -> list[str]:
-    return [str(key) for key in data] if isinstance(data, Mapping) else []
 
 
 def _without_values(
@@ -122,7 +119,11 @@ def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterato
     problems = list(unseen(subject, path, name, names))
     yield from problems
     if not problems and _shape_at(name, names).optional:
-        yield _missing(subject, path, name, state)
+        token: Token = ("artifact", name)
+        way = way_without(subject, token, state) if name in subject.graph.artifacts else None
+        remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
+        message = f"`{name}` may be missing at `{state}`"
+        yield subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 
 def _split(name: str, names: Mapping[str, Shape]) -> str:
@@ -143,14 +144,6 @@ def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
         shape = member(shape, step) or Anything()
         optional = optional or shape.optional
     return Anything(optional=True) if optional else shape
-
-
-def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
-    token: Token = ("artifact", name)
-    way = way_without(subject, token, state) if name in subject.graph.artifacts else None
-    remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
-    message = f"`{name}` may be missing at `{state}`"
-    return subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 
 def _may_be_text(subject: Subject, name: str) -> bool:
@@ -188,11 +181,8 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
 
     The text may hold data as well, under other names; what it has a pattern for is hardly that.
     """
-    for placed in subject.rules:
-        rule = placed.rule
-        if not isinstance(rule, RequireRule):
-            continue
-        read = _read(rule)
+    for placed in subject.rules_of(RequireRule):
+        read = _read(placed.rule)
         for state in placed.used_at:
             artifact = subject.machine.states[state].judges
             found = sorted(read & _fields(subject, artifact or ""))

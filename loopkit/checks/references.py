@@ -28,6 +28,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest, did_you_mean
 from loopkit.language.agents import Agent, is_listed, known_providers, meant_model
 from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.kleene import truth
@@ -84,10 +85,8 @@ def check_budgets(subject: Subject) -> Iterator[Problem]:
     for path, edge in revise_edges(subject):
         for at, name in edge.budgets:
             if name not in budgets:
-                remedy = did_you_mean(name, budgets)
-                remedy = remedy or f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
-                message = f"there is no budget `{name}`"
-                yield subject.source.problem((*path, *at), "unknown-budget", message, help=remedy)
+                declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
+                yield _unknown_name(subject, (*path, *at), "budget", name, budgets, declare)
 
 
 def check_feedback_names(subject: Subject) -> Iterator[Problem]:
@@ -96,10 +95,9 @@ def check_feedback_names(subject: Subject) -> Iterator[Problem]:
         written = edge.feedback
         if written is None or not is_plain_id(written) or written in subject.machine.feedback:
             continue
-        near = did_you_mean(written, subject.machine.feedback)
-        remedy = near or f"add `{written}:` to a section `feedback:`, or write a template here"
-        message = f"there is no feedback `{written}`"
-        yield subject.source.problem((*path, "feedback"), "unknown-feedback", message, help=remedy)
+        declare = f"add `{written}:` to a section `feedback:`, or write a template here"
+        at, known = (*path, "feedback"), subject.machine.feedback
+        yield _unknown_name(subject, at, "feedback", written, known, declare)
 
 
 def check_best_of(subject: Subject) -> Iterator[Problem]:
@@ -147,9 +145,9 @@ def _agent(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
 
 
 def _unknown_name(
-    subject: Subject, path: DocPath, kind: str, name: str, choices: Iterable[str]
+    subject: Subject, path: DocPath, kind: str, name: str, known: Iterable[str], declare: str = ""
 ) -> Problem:
-    remedy = did_you_mean(name, choices) or f"add it to a section `{kind}s:`"
+    remedy = did_you_mean(name, known) or declare or f"add it to a section `{kind}s:`"
     message = f"there is no {kind} `{name}`"
     return subject.source.problem(path, f"unknown-{kind}", message, help=remedy)
 
@@ -280,9 +278,9 @@ RESERVED = {
 
 def check_models(subject: Subject) -> Iterator[Problem]:
     """`params:` has only options of the provider that loopkit does not set itself."""
-    for path, params in _params(subject.machine):
-        for key, code, message, remedy in wrong_options(params):
-            place, at_key = (*path, key), key in RESERVED
+    for path, asked in _asked_models(subject.machine):
+        for key, code, message, remedy in wrong_options(asked.params or {}):
+            place, at_key = (*path, "params", key), key in RESERVED
             yield subject.source.problem(place, code, message, help=remedy, key=at_key)
 
 
@@ -298,12 +296,12 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
             yield key, "wrong-kind", f"`{key}` is not a number of tokens", remedy
 
 
-def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
-    """The options of each model agent and of each of its fallbacks, with their place."""
+def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
+    """Each model agent and each of its fallbacks, with their place."""
     for name, agent in machine.model_agents.items():
-        yield ("agents", name, "params"), agent.params
+        yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):
-            yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
+            yield ("agents", name, "fallbacks", index), fallback
 
 
 def check_providers(subject: Subject) -> Iterator[Problem]:
@@ -342,15 +340,9 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model with its place, which is under `models:` for those that agents use by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
     named = set(machine.models.values())
-    yield from (asked for asked in _models_of_agents(machine) if asked[1] not in named)
-
-
-def _models_of_agents(machine: Machine) -> Iterator[tuple[DocPath, str]]:
-    for name, agent in machine.model_agents.items():
-        yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
-        for index, fallback in enumerate(agent.fallbacks):
-            path: DocPath = ("agents", name, "fallbacks", index, "model")
-            yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
+    for path, asked in _asked_models(machine):
+        rungs = enumerate(asked.model)
+        yield from (((*path, "model", i), rung) for i, rung in rungs if rung not in named)
 
 
 def check_outside_agents(subject: Subject) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
-from loopkit.document.reading import Included, read
+from loopkit.document.reading import read
 from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import WAITS, ErrorRule
 from loopkit.language.bundling import schemas_in
@@ -154,19 +154,19 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
         if pattern not in named:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt_pattern(subject, path, pattern)
-    for path, pattern in _error_patterns(subject):
-        faults = list(_pattern(subject, path, pattern))
-        yield from faults or _groups(subject, path, pattern)
+    for path, errors in _error_rules(subject):
+        for index, rule in enumerate(errors):
+            for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+                if text is not None:
+                    at = (*path, "errors", index, key)
+                    faults = list(_pattern(subject, at, text))
+                    yield from faults or _groups(subject, at, text)
 
 
 def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
-    yield from _of_outputs(subject)
-
-
-def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
@@ -178,14 +178,6 @@ def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
                     yield (*path, "all"), pattern
                 case ExtractCount(count=pattern):
                     yield (*path, "count"), pattern
-
-
-def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    for path, errors in _error_rules(subject):
-        for index, rule in enumerate(errors):
-            for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
-                if pattern is not None:
-                    yield (*path, "errors", index, key), pattern
 
 
 def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
@@ -330,15 +322,15 @@ def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
         message = f"the schema of `{fit.judge}` has no field `{path}`"
         remedy = did_you_mean(path, found.choices)
         yield fit.subject.source.problem(place, "unknown-field", message, help=remedy, key=is_key)
-    elif found is not None and _is_other(found, kind):
+    elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
         message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
         remedy = f"name a field that is {kind}"
         yield fit.subject.source.problem(place, "bad-path", message, help=remedy, key=is_key)
 
 
-def _is_other(found: DataType, kind: str) -> bool:
-    is_known = found.scalar is not None or found.fields is not None or found.items is not None
-    return is_known and found.scalar not in KINDS[kind]
+def _is_open(found: DataType) -> bool:
+    """Whether a JSON Schema says nothing of the type."""
+    return found.scalar is None and found.fields is None and found.items is None
 
 
 def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
@@ -418,7 +410,7 @@ def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
     before: list[str] = []
     for step in path.split("."):
         if found.fields is None:
-            return None if found.scalar is None and found.items is None else _Unknown(())
+            return None if _is_open(found) else _Unknown(())
         known = found.field(step)
         if known is None:
             return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
@@ -451,15 +443,11 @@ def _problem(subject: Subject, path: DocPath, silence: Silence) -> Problem:
     if here in subject.source.included:
         name = unquote(str(here[-1]))
         message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
-        return _place(subject, (*path, *silence.referred_from), message, _of_file(silence, name))
+        is_part = silence.words <= DEFINITIONS
+        remedy = f"name one of its parts: `$ref: {name}#/$defs/NAME`" if is_part else _DATA % name
+        return _place(subject, (*path, *silence.referred_from), message, remedy)
     message = "this JSON Schema has no keyword, so it allows anything"
     return _place(subject, here, message, _remedy(silence))
-
-
-def _of_file(silence: Silence, name: str) -> str:
-    if silence.words <= DEFINITIONS:
-        return f"name one of its parts: `$ref: {name}#/$defs/NAME`"
-    return _DATA % name
 
 
 def _remedy(silence: Silence) -> str:
@@ -482,13 +470,10 @@ def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Proble
     for length in range(len(path), 0, -1):
         file = subject.source.included.get(path[:length])
         if file is not None:
-            return _inside(warning, file, path[length:])
+            document = _document(file.text, file.file)
+            span = warning.span if document is None else document.span(path[length:])
+            return warning.replace(span=span)
     return warning
-
-
-def _inside(problem: Problem, file: Included, path: DocPath) -> Problem:
-    document = _document(file.text, file.file)
-    return problem if document is None else problem.replace(span=document.span(path))
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ from loopkit.checks.subject import Subject, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.section import INPUT_FILE, Emission
+from loopkit.language.section import INPUT_FILE
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.template.errors import TemplateError
@@ -235,20 +235,14 @@ def _of_events(subject: Subject) -> Iterator[Use]:
     """The texts of events that are stored when edges are taken and when tools find something."""
     for state, agents in subject.machine.authoring.items():
         for agent in agents:
-            for tool, emission in _emitting_tools(subject, agent):
-                for path, text in emission.templates:
-                    at: DocPath = ("agents", agent, "tools", tool, "emit", *path)
+            asked = subject.machine.agents.get(agent)
+            for name, tool in asked.callable_tools.items() if asked is not None else ():
+                for path, text in tool.emits.templates if tool.emits is not None else ():
+                    at: DocPath = ("agents", agent, "tools", name, "emit", *path)
                     yield Use(at, text, subject.entering[state], state, ("states", state, "agent"))
     for edge in subject.graph.edges:
         for path, text in edge.emit.templates if edge.emit is not None else ():
             yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
-
-
-def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emission]]:
-    asked = subject.machine.agents.get(agent)
-    for name, tool in asked.callable_tools.items() if asked is not None else ():
-        if tool.emits is not None:
-            yield name, tool.emits
 
 
 def _of_rules(subject: Subject) -> Iterator[Use]:
@@ -350,9 +344,7 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
-        if edge.back:
-            if edge.judges_again(subject.machine.states):
-                continue
+        if edge.back and not edge.judges_again(subject.machine.states):
             yield from _check_presence(subject, edge)
             yield from _check_delivery(subject, edge)
 
@@ -424,9 +416,6 @@ def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StateP
     )
 
 
-ARTIFACTS = "`needs` names artifacts or fields of them"
-
-
 def check_needs(subject: Subject) -> Iterator[Problem]:
     """The names under `needs` exist on every path to the state, which may be kept."""
     for name, state in subject.machine.states.items():
@@ -451,7 +440,8 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
             # A template can test for a missing name; `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
             error = explain(subject, Use(path, text, artifacts, name), bare)
-            remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
+            remedy = "`needs` names artifacts or fields of them"
+            remedy = error.help or (remedy if error.code == "unknown-name" else "")
             yield subject.source.problem(path, error.code, error.message, help=remedy)
 
 

@@ -32,7 +32,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
-from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
+from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
@@ -186,7 +186,14 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
     """A warning for keys of `output` that the work of its state does not ask for."""
-    yield from _of_templates(subject)
+    for name, filled in subject.machine.states_of(RenderState).items():
+        written = filled.output_at(name)
+        if written.else_ is not None:
+            message = "a filled template is the artifact, whatever its file holds"
+            yield subject.no_effect(("states", name, "output", "else"), message)
+        if filled.adds and written.file is None:
+            message = "there is no file to which the text could be added"
+            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
     for name, state in subject.machine.states.items():
         output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
@@ -198,34 +205,21 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
                 yield subject.no_effect(("states", name, "output", key), message)
 
 
-def _of_templates(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(RenderState).items():
-        output = state.output_at(name)
-        if output.else_ is not None:
-            message = "a filled template is the artifact, whatever its file holds"
-            yield subject.no_effect(("states", name, "output", "else"), message)
-        if state.adds and output.file is None:
-            message = "there is no file to which the text could be added"
-            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
-
-
 def check_opinions(subject: Subject) -> Iterator[Problem]:
     """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
     for placed in subject.rules_of(JudgeRule):
-        for key, message in _idle(subject, placed):
-            yield subject.no_effect((*placed.path, key), message)
-
-
-def _idle(subject: Subject, placed: PlacedRule[JudgeRule]) -> Iterator[tuple[str, str]]:
-    rule = placed.rule
-    levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
-    never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
-    if rule.confirm is not None and never_fails:
-        yield "confirm", "this judge never fails: with its `severity` it only advises"
-    if rule.samples > 1 and never_fails:
-        yield "samples", "there is nothing to vote on: with its `severity` this judge only advises"
-    if rule.samples == 1 and "combine" in rule.model_fields_set:
-        yield "combine", "there is one sample, so there is nothing to combine"
+        rule = placed.rule
+        levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
+        never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
+        if rule.confirm is not None and never_fails:
+            message = "this judge never fails: with its `severity` it only advises"
+            yield subject.no_effect((*placed.path, "confirm"), message)
+        if rule.samples > 1 and never_fails:
+            message = "there is nothing to vote on: with its `severity` this judge only advises"
+            yield subject.no_effect((*placed.path, "samples"), message)
+        if rule.samples == 1 and "combine" in rule.model_fields_set:
+            message = "there is one sample, so there is nothing to combine"
+            yield subject.no_effect((*placed.path, "combine"), message)
 
 
 OF_REPORTS = frozenset(
