@@ -307,9 +307,6 @@ class Packing:
     def pack(self, values: Values) -> int:
         return sum(self._fields[variable].bits(value) for variable, value in values.items())
 
-    def value(self, held: int, variable: Variable) -> object:
-        return self._fields[variable].value(held)
-
     def unpack(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
         """The values of some variables."""
         return {variable: self._fields[variable].value(held) for variable in variables}

@@ -564,10 +564,8 @@ def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     """A share of which only the numbers are known."""
     runs, usd = ceil(totals["runs"]), totals.get("cost")
     calls, of_tools = ceil(totals["calls"]), ceil(totals.get("tool_calls", 0))
-    asked = AgentCalls(
-        "", "", calls, usd, usd, runs=runs, usual_calls=runs, most_tool_calls=of_tools
-    )
-    return Share((asked,), is_sure=False)
+    counted = {"runs": runs, "usual_calls": runs, "most_tool_calls": of_tools}
+    return Share((AgentCalls("", "", calls, usd, usd, **counted),), is_sure=False)
 
 
 def _add(first: AgentCalls, second: AgentCalls) -> AgentCalls:

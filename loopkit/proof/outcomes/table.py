@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from heapq import merge
-from itertools import chain, compress, pairwise
+from itertools import compress, pairwise
 from math import floor, inf
 from operator import not_
 from typing import Any
@@ -212,9 +212,8 @@ class Table(Value, frozen=True, dict=True):
     def _space_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
         reached_by = rooms | ({ORIGIN} if any(e.edge.origin for e in self._back) else frozenset())
-        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {
-            "cap_reached": reached_by
-        }
+        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT}
+        derived_from["cap_reached"] = reached_by
         return Space(
             dimensions, self.with_derived_facts, self.is_possible, derived_from, self.by_value
         )
@@ -308,16 +307,14 @@ def _are_closed(exits: Sequence[Exit]) -> ast.expr:
 
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
     """The condition that all of these hold, without parts inside parts."""
-    every = list(chain.from_iterable(map(_conjuncts, parts)))
+    every: list[ast.expr] = []
+    for part in parts:
+        match part:
+            case ast.BoolOp(op=ast.And(), values=values):
+                every += values
+            case _:
+                every.append(part)
     return every[0] if len(every) == 1 else ast.BoolOp(ast.And(), every)
-
-
-def _conjuncts(part: ast.expr) -> Sequence[ast.expr]:
-    match part:
-        case ast.BoolOp(op=ast.And(), values=values):
-            return values
-        case _:
-            return (part,)
 
 
 def _not(part: ast.expr) -> ast.expr:
