@@ -71,7 +71,7 @@ def _check_artifact(
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
         remedy = f"nothing {verb} {state_paths.on_path(way)}"
-        yield subject.source.problem(path, "may-be-missing", message, help=remedy)
+        yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def way_without(
@@ -99,7 +99,7 @@ def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
     else:
         message = f"no state writes an artifact `{artifact}`"
         remedy = did_you_mean(artifact, written)
-    return subject.source.problem(path, "unknown-artifact", message, help=remedy)
+    return subject.problem(path, "unknown-artifact", message, remedy)
 
 
 def check_content(subject: Subject) -> Iterator[Problem]:
@@ -123,7 +123,7 @@ def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
         return
     remedy = "add `on_error: {content: STATE}`"
     path = ("states", name)
-    yield subject.source.problem(path, "content-unhandled", message, help=remedy, key=True)
+    yield subject.problem(path, "content-unhandled", message, remedy, key=True)
 
 
 def _path_without_judge(subject: Subject, name: str) -> str:
@@ -173,7 +173,7 @@ def check_best_folders(subject: Subject) -> Iterator[Problem]:
             if _writes_folder(subject, author) and subject.machine.works_in_sight(author):
                 message = f"the best version of the folder that `{author}` writes can't be restored"
                 remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
-                yield subject.source.problem(path, "not-isolated", message, help=remedy)
+                yield subject.problem(path, "not-isolated", message, remedy)
                 break
 
 
@@ -197,7 +197,7 @@ def _writes_folder(subject: Subject, name: str) -> bool:
 
 
 def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
-    return subject.source.problem(path, "folder-as-text", message, help=remedy)
+    return subject.problem(path, "folder-as-text", message, remedy)
 
 
 TOLD = {"message", "severity", "code", "guard"}
@@ -216,14 +216,11 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
             rules = subject.machine.validators[item] if isinstance(item, str) else item
             for rule in rules_of(rules):
                 if _demand(subject, state, rule) in entering[name]:
-                    yield subject.source.problem(
-                        ("states", name, "by", index),
-                        "judged-before",
-                        f"the rule `{rule.kind}` finds nothing here: an earlier state lets no "
-                        f"`{state.validate_}` pass that breaks it",
-                        help="delete it here, or there if this state should send the artifact back",
-                        severity="note",
-                    )
+                    message = f"the rule `{rule.kind}` finds nothing here: an earlier state lets no"
+                    message += f" `{state.validate_}` pass that breaks it"
+                    remedy = "delete it here, or there if this state should send the artifact back"
+                    path: DocPath = ("states", name, "by", index)
+                    yield subject.problem(path, "judged-before", message, remedy, severity="note")
 
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
@@ -302,9 +299,7 @@ def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
                 written = f"workspace: {{path: {own.path}, isolate: {own.isolate}}}"
                 remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
                 path: DocPath = ("states", name)
-                yield subject.source.problem(
-                    path, "judged-elsewhere", message, help=remedy, severity="warning"
-                )
+                yield subject.warning(path, "judged-elsewhere", message, remedy)
                 break
 
 

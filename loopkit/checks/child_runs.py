@@ -61,7 +61,7 @@ def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[P
             if outcome not in known:
                 message = f"no item has the outcome `{outcome}`"
                 hint = did_you_mean(outcome, known)
-                yield subject.source.problem((*at, index), "unknown-outcome", message, help=hint)
+                yield subject.problem((*at, index), "unknown-outcome", message, hint)
 
 
 def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -76,7 +76,7 @@ def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Prob
             else:
                 continue
             hint = did_you_mean(inner, working) or "delete it"
-            yield subject.source.problem(path, "child-state", message, help=hint)
+            yield subject.problem(path, "child-state", message, hint)
     if state.parallel == 1:
         for key in (key for key in APART if key in state.model_fields_set):
             message = f"`{key}` keeps items apart, and only one runs at a time"
@@ -105,7 +105,7 @@ def _check_writers(subject: Subject, name: str, state: EachState) -> Iterator[Pr
     ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
     path: DocPath = ("states", name, "parallel")
-    yield subject.source.problem(path, "parallel-writers", message, help=remedy)
+    yield subject.problem(path, "parallel-writers", message, remedy)
 
 
 PLAIN = frozenset({"type", "description"})
@@ -126,7 +126,7 @@ def check_child_content(subject: Subject) -> Iterator[Problem]:
             continue
         remedy = "add `on_error: {content: STATE}`"
         path: DocPath = ("states", name)
-        yield subject.source.problem(path, "input-unhandled", message, help=remedy, key=True)
+        yield subject.problem(path, "input-unhandled", message, remedy, key=True)
 
 
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
@@ -191,7 +191,7 @@ def check_child_inputs(subject: Subject) -> Iterator[Problem]:
             if known is None:
                 hint = did_you_mean(field, wanted.fields or {}) or "delete it"
                 message = f"`{state.machine.file}` takes no input `{field}`"
-                yield subject.source.problem(path, "child-input", message, help=hint, key=True)
+                yield subject.problem(path, "child-input", message, hint, key=True)
             else:
                 yield from _wrong(subject, state, path, value, known)
 
@@ -206,7 +206,7 @@ def _missing(
             # The problem of a similar name already has the remedy.
             is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
             remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
-            yield subject.source.problem(path, "child-input", message, help=remedy, key=True)
+            yield subject.problem(path, "child-input", message, remedy, key=True)
 
 
 def _wrong(
@@ -221,12 +221,12 @@ def _wrong(
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
         if made:
-            yield subject.source.problem(path, "child-input", message, help=remedy)
+            yield subject.problem(path, "child-input", message, remedy)
     elif _is_fixed(value):
         # A value that can't be judged here is reported by the run.
         with suppress(NotJudged):
             if why := first_misfit(value, known):
-                yield subject.source.problem(path, "child-input", f"`{path[-1]}` {why}")
+                yield subject.problem(path, "child-input", f"`{path[-1]}` {why}")
     else:
         for step, inner, wanted in _parts(value, known):
             yield from _wrong(subject, state, (*path, step), inner, wanted)
@@ -316,7 +316,7 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
         else:
             # A missing list has no items.
             continue
-        yield subject.source.problem(path, told.code, told.message, help=told.help)
+        yield subject.problem(path, told.code, told.message, told.help)
 
 
 class _Found(Value, frozen=True):
@@ -342,7 +342,7 @@ def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
 
 def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
     if found.message:
-        yield subject.source.problem(path, "item-path", found.message, help=found.remedy)
+        yield subject.problem(path, "item-path", found.message, found.remedy)
 
 
 def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -351,12 +351,12 @@ def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Pro
         message = f"nothing says how many items `{state.each}` has at most"
         remedy = "add `max_items: 50`, or give the list a JSON Schema with `maxItems`"
         path: DocPath = ("states", name, "each")
-        yield subject.source.problem(path, "unbounded-items", message, help=remedy)
+        yield subject.problem(path, "unbounded-items", message, remedy)
     elif least > most:
         written = [key for key in ("min_items", "max_items") if key in state.model_fields_set]
         message = f"at least {least} items have to be in `{state.each}`, and at most {most} can be"
         path = ("states", name, *(written[:1] or ("each",)))
-        yield subject.source.problem(path, "empty-range", message, help="correct one of them")
+        yield subject.problem(path, "empty-range", message, "correct one of them")
 
 
 def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:

@@ -86,7 +86,7 @@ def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -
             yield from found.problems
             return
     reason = data.reason.replace("the artifact", f"`{file}`", 1)
-    yield subject.source.problem(path, "unreadable-data", reason, help="correct the file")
+    yield subject.problem(path, "unreadable-data", reason, "correct the file")
 
 
 def _without_values(
@@ -97,7 +97,7 @@ def _without_values(
     if fields:
         remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
     message = f"{where} has no values to look up"
-    return subject.source.problem(path, "no-known-values", message, help=remedy)
+    return subject.problem(path, "no-known-values", message, remedy)
 
 
 def _of_name(
@@ -123,7 +123,7 @@ def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterato
         way = way_without(subject, token, state) if name in subject.graph.artifacts else None
         remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
         message = f"`{name}` may be missing at `{state}`"
-        yield subject.source.problem(path, "may-be-missing", message, help=remedy)
+        yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def _split(name: str, names: Mapping[str, Shape]) -> str:
@@ -191,9 +191,7 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
                 message = f"{told}, and `require` reads only data, JSON or YAML"
                 remedy = "judge the text itself, with `section`, `matches` or `count`"
                 path = (*placed.path, "require")
-                yield subject.source.problem(
-                    path, "fields-as-data", message, help=remedy, severity="warning"
-                )
+                yield subject.warning(path, "fields-as-data", message, remedy)
 
 
 def _read(rule: RequireRule) -> frozenset[str]:

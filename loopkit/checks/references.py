@@ -107,7 +107,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
         if final.of is not None and final.of not in subject.judges:
             message = f"`{final.of}` is not a validate state, so it has no reports to compare"
             remedy = did_you_mean(final.of, subject.judges)
-            yield subject.source.problem(path, "unknown-target", message, help=remedy)
+            yield subject.problem(path, "unknown-target", message, remedy)
         elif final.of is not None and final.pick != "best":
             message = "`of` is only used with `pick: best`, but the last version is picked"
             yield subject.no_effect(path, message, "add `pick: best`")
@@ -149,7 +149,7 @@ def _unknown_name(
 ) -> Problem:
     remedy = did_you_mean(name, known) or declare or f"add it to a section `{kind}s:`"
     message = f"there is no {kind} `{name}`"
-    return subject.source.problem(path, f"unknown-{kind}", message, help=remedy)
+    return subject.problem(path, f"unknown-{kind}", message, remedy)
 
 
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
@@ -174,20 +174,18 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
         template = _word(choice)
         if template is None:
             message = f"`{choice.from_}` is not the path of a word"
-            yield subject.source.problem((*path, "from"), "agent-choice", message, help=SOURCES)
+            yield subject.problem((*path, "from"), "agent-choice", message, SOURCES)
             continue
         faults = list(check(template, subject.entering[name]))
         for fault in faults:
-            yield subject.source.problem(
-                (*path, "from"), fault.code, fault.message, help=fault.help
-            )
+            yield subject.problem((*path, "from"), fault.code, fault.message, fault.help)
         if not faults:
             yield from _words(subject, path, choice)
         agents = subject.machine.agents_at(name)
         for of, message in ALIKE:
             if len({of(agent) for agent in agents}) > 1:
                 remedy = "make them alike, or use two states"
-                yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)
+                yield subject.problem((*path, "of"), "agent-choice", message, remedy)
 
 
 def _word(choice: AgentChoice) -> Template | None:
@@ -207,13 +205,13 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
         if known.scalar != "str":
             message = f"`{choice.from_}` is not a text"
             remedy = f"give it the type `{'|'.join(choice.of)}`"
-            yield subject.source.problem((*path, "from"), "agent-choice", message, help=remedy)
+            yield subject.problem((*path, "from"), "agent-choice", message, remedy)
         elif known.values:
             missing = [word for word in known.values if word not in choice.of]
             for word in missing:
                 message = f"`{choice.from_}` may be `{word}`, for which there is no agent"
                 remedy = f"add `{word}: AGENT`"
-                yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)
+                yield subject.problem((*path, "of"), "agent-choice", message, remedy)
             for word in choice.of:
                 if word not in known.values:
                     message = f"`{choice.from_}` is never `{word}`"
@@ -281,7 +279,7 @@ def check_models(subject: Subject) -> Iterator[Problem]:
     for path, asked in _asked_models(subject.machine):
         for key, code, message, remedy in wrong_options(asked.params or {}):
             place, at_key = (*path, "params", key), key in RESERVED
-            yield subject.source.problem(place, code, message, help=remedy, key=at_key)
+            yield subject.problem(place, code, message, remedy, key=at_key)
 
 
 def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str, str]]:
@@ -308,9 +306,7 @@ def check_providers(subject: Subject) -> Iterator[Problem]:
     """LiteLLM knows each provider. A newer version may know more; a misspelt name is an error."""
     for path, model in unknown_models(subject.machine):
         message, remedy, severity = _unknown_model(model, subject.machine.models)
-        yield subject.source.problem(
-            path, "unknown-provider", message, help=remedy, severity=severity
-        )
+        yield subject.problem(path, "unknown-provider", message, remedy, severity=severity)
 
 
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
@@ -354,7 +350,7 @@ def check_outside_agents(subject: Subject) -> Iterator[Problem]:
             message = f"`{judge}` is played from outside, and such an agent never judges"
             remedy = "name a model or a program, or let a person decide in a `human` state"
             path = (*placed.path, "judge")
-            yield subject.source.problem(path, "outside-judge", message, help=remedy)
+            yield subject.problem(path, "outside-judge", message, remedy)
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
@@ -378,7 +374,7 @@ def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[P
         remedy = did_you_mean(name, offered)
         remedy = remedy or "install the package that offers it, or write `module:function`"
         message = f"no installed package offers the plug-in `{name}`"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
 
 
 def _check_function(
@@ -391,7 +387,7 @@ def _check_function(
         remedy = "put it beside the machine file, name its `folder:`, or install its package"
         if module.endswith(".py"):
             remedy = f"write `{module.removesuffix('.py')}:{function}`"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
     elif spec.origin is not None and spec.origin.endswith(".py"):
         yield from _check_binding(subject, path, Path(spec.origin), name)
 
@@ -426,12 +422,12 @@ def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> It
         bound = _bound(text, file.name)
     except (OSError, SyntaxError, ValueError) as error:
         message = f"the module `{module}` can't be read: {error}"
-        yield subject.source.problem(path, "unknown-plugin", message, help="correct the module")
+        yield subject.problem(path, "unknown-plugin", message, "correct the module")
         return
     if function not in bound and "import *" not in text and "__getattr__" not in bound:
         message = f"the module `{module}` has no function `{function}`"
         remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
 
 
 def _bound(text: str, name: str) -> set[str]:
@@ -447,7 +443,7 @@ def check_questions(subject: Subject) -> Iterator[Problem]:
             if state.choices.index(choice) < index:
                 message = f"the choice `{choice}` is offered twice"
                 path = ("states", name, "choices", index)
-                yield subject.source.problem(path, "duplicate-choice", message, help="delete one")
+                yield subject.problem(path, "duplicate-choice", message, "delete one")
         yield from _absence(subject, name, state)
 
 
@@ -458,17 +454,17 @@ def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem
         choice = next(iter(_forward_choices(subject, name, state)), "CHOICE")
         remedy = f"set the choice that counts then: `otherwise: {choice}`"
         path = ("states", name, "timeout")
-        yield subject.source.problem(path, "missing-otherwise", message, help=remedy, key=True)
+        yield subject.problem(path, "missing-otherwise", message, remedy, key=True)
     if state.otherwise is None:
         return
     if state.timeout is None:
         message = "without a timeout the question waits forever, so this never applies"
         remedy = "add `timeout: 24h`"
-        yield subject.source.problem(path, "missing-timeout", message, help=remedy, key=True)
+        yield subject.problem(path, "missing-timeout", message, remedy, key=True)
     if state.otherwise not in state.choices:
         message = f"there is no choice `{state.otherwise}`"
         remedy = did_you_mean(state.otherwise, state.choices)
-        yield subject.source.problem(path, "unknown-choice", message, help=remedy)
+        yield subject.problem(path, "unknown-choice", message, remedy)
     else:
         yield from _absent_answer(subject, name, state, path)
 
@@ -481,7 +477,7 @@ def _absent_answer(
     if required is not None:
         message = f"nobody fills in the field `{required}` of the form after the timeout"
         remedy = f"make it optional: `{required}: optional …`, or give it a default"
-        yield subject.source.problem(path, "unanswerable-form", message, help=remedy)
+        yield subject.problem(path, "unanswerable-form", message, remedy)
     back = _revises(subject, name, state.otherwise or "")
     if back is not None:
         message = (
@@ -491,7 +487,7 @@ def _absent_answer(
         remedy = "name a choice that only leads forward"
         listed = ", ".join(f"`{choice}`" for choice in choices)
         remedy += f": {listed}" if choices else ""
-        yield subject.source.problem(path, "otherwise-revises", message, help=remedy)
+        yield subject.problem(path, "otherwise-revises", message, remedy)
 
 
 def _forward_choices(subject: Subject, name: str, state: HumanState) -> list[str]:
@@ -518,7 +514,7 @@ def check_servers(subject: Subject) -> Iterator[Problem]:
             remedy = did_you_mean(tool.server, servers)
             remedy = remedy or f"declare it: `mcp: {{{tool.server}: {{command: [PROGRAM]}}}}`"
             message = f"there is no MCP server `{tool.server}`"
-            yield subject.source.problem((*path, "mcp"), "unknown-server", message, help=remedy)
+            yield subject.problem((*path, "mcp"), "unknown-server", message, remedy)
 
 
 def check_targets(subject: Subject) -> Iterator[Problem]:
@@ -527,7 +523,7 @@ def check_targets(subject: Subject) -> Iterator[Problem]:
         if name not in subject.machine.states:
             remedy = did_you_mean(name, subject.machine.states)
             message = f"there is no state `{name}`"
-            yield subject.source.problem(path, "unknown-target", message, help=remedy)
+            yield subject.problem(path, "unknown-target", message, remedy)
     yield from _starts_at_the_end(subject)
 
 
@@ -553,4 +549,4 @@ def _starts_at_the_end(subject: Subject) -> Iterator[Problem]:
         message = f"the run would start at its end: `{machine.start}` is a final state"
         remedy = "put the state that works first on top, or name it with `initial:`"
         is_key = machine.initial is None
-        yield subject.source.problem(path, "starts-at-end", message, help=remedy, key=is_key)
+        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)

@@ -69,7 +69,7 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
     if read == ReportMap():
         message = "`map` maps nothing, so it has no effect"
         remedy = "name the parts that have other names in the report, such as `findings: issues`"
-        yield subject.source.problem(path, "empty", message, help=remedy, key=True)
+        yield subject.problem(path, "empty", message, remedy, key=True)
     yield from _two_in_one(subject, path, read)
     for table in TABLES:
         words: Mapping[str, object] = getattr(read, table)
@@ -89,14 +89,10 @@ def judges_with_map(subject: Subject) -> Iterator[Mapped]:
 
 def _check_form(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[Problem]:
     if mapped.rule.prompt is None and agent is not None and agent.schema_ is None:
-        yield subject.source.problem(
-            mapped.path,
-            "form-untold",
-            "nothing tells this judge to answer in the form that `map` reads",
-            help=f"give the agent `{mapped.rule.judge}` a `schema:`, or write a `prompt:` here "
-            "that says how to answer",
-            key=True,
-        )
+        message = "nothing tells this judge to answer in the form that `map` reads"
+        remedy = f"give the agent `{mapped.rule.judge}` a `schema:`, or write a `prompt:` here "
+        remedy += "that says how to answer"
+        yield subject.problem(mapped.path, "form-untold", message, remedy, key=True)
 
 
 def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
@@ -104,7 +100,7 @@ def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Pr
     if verdict is not None and (_leads_into(verdict, findings) or _leads_into(findings, verdict)):
         message = f"`{verdict}` cannot be the verdict where `{findings}` is the list of findings"
         remedy = "name the field whose value is the word of the verdict"
-        yield subject.source.problem((*path, "verdict"), "bad-path", message, help=remedy)
+        yield subject.problem((*path, "verdict"), "bad-path", message, remedy)
 
 
 def _leads_into(outer: str, inner: str) -> bool:
@@ -116,15 +112,13 @@ def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> I
     known: dict[str, str] = {}
     for word in words:
         if not fold(word):
-            yield subject.source.problem(
-                (*path, word), "bad-word", "this word is empty", key=True,
-                help="write the word that the report has there",
-            )  # fmt: skip
+            message, remedy = "this word is empty", "write the word that the report has there"
         elif (before := known.setdefault(fold(word), word)) != word:
-            yield subject.source.problem(
-                (*path, word), "bad-word", f"`{word}` is the same word as `{before}`", key=True,
-                help="words are compared without regard to case; delete one of them",
-            )  # fmt: skip
+            message = f"`{word}` is the same word as `{before}`"
+            remedy = "words are compared without regard to case; delete one of them"
+        else:
+            continue
+        yield subject.problem((*path, word), "bad-word", message, remedy, key=True)
 
 
 def one_sided(
@@ -135,14 +129,10 @@ def one_sided(
     if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
         return
     lacking = "accept" if "fail" in meanings else "reject"
-    yield subject.source.problem(
-        path,
-        "one-sided",
-        f"with these words the judge can only {'reject' if lacking == 'accept' else 'accept'}",
-        help=f"add the word with which it would {lacking}{more}",
-        severity="warning",
-        key=True,
-    )
+    only = "reject" if lacking == "accept" else "accept"
+    message = f"with these words the judge can only {only}"
+    remedy = f"add the word with which it would {lacking}{more}"
+    yield subject.warning(path, "one-sided", message, remedy, key=True)
 
 
 def check_patterns(subject: Subject) -> Iterator[Problem]:
@@ -215,9 +205,7 @@ def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator
     if near is not None:
         message = f"there is no pattern `{pattern}`, so this looks for the word itself"
         remedy = f"did you mean `{near}`?"
-        yield subject.source.problem(
-            path, "unknown-pattern", message, help=remedy, severity="warning"
-        )
+        yield subject.warning(path, "unknown-pattern", message, remedy)
 
 
 def check_counts(subject: Subject) -> Iterator[Problem]:
@@ -228,7 +216,7 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
             message = f"no count is at least {least} and at most {most}"
             remedy = "swap them" if most else "use `not_matches:` for what must not match"
             path = (*placed.path, "count")
-            yield subject.source.problem(path, "empty-range", message, help=remedy)
+            yield subject.problem(path, "empty-range", message, remedy)
 
 
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
@@ -252,7 +240,7 @@ class _Fit(Value, frozen=True):
         """A problem at a key of the map, or at the map where the key is not written."""
         written = self.is_written(key)
         path = (*self.mapped.path, key) if written else self.mapped.path
-        return self.subject.source.problem(path, code, message, help=remedy, key=not written)
+        return self.subject.problem(path, code, message, remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
         """Whether a key is written in the map."""
@@ -321,11 +309,11 @@ def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
     if isinstance(found, _Unknown):
         message = f"the schema of `{fit.judge}` has no field `{path}`"
         remedy = did_you_mean(path, found.choices)
-        yield fit.subject.source.problem(place, "unknown-field", message, help=remedy, key=is_key)
+        yield fit.subject.problem(place, "unknown-field", message, remedy, key=is_key)
     elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
         message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
         remedy = f"name a field that is {kind}"
-        yield fit.subject.source.problem(place, "bad-path", message, help=remedy, key=is_key)
+        yield fit.subject.problem(place, "bad-path", message, remedy, key=is_key)
 
 
 def _is_open(found: DataType) -> bool:
@@ -381,14 +369,11 @@ def _words(
 def _misspelt_word(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
     """A word that no report can have, or that the schema spells differently."""
     near = next((one for one in allowed if fold(one) == fold(word)), None)
-    return fit.subject.source.problem(
-        (*fit.mapped.path, table, word),
-        "unknown-word",
-        f"the schema of `{fit.judge}` does not allow `{word}` there",
-        help=f"write it as there: `{near}`" if near else did_you_mean(word, allowed),
-        severity="warning" if near else "error",
-        key=True,
-    )
+    message = f"the schema of `{fit.judge}` does not allow `{word}` there"
+    remedy = f"write it as there: `{near}`" if near else did_you_mean(word, allowed)
+    path = (*fit.mapped.path, table, word)
+    tell = fit.subject.warning if near else fit.subject.problem
+    return tell(path, "unknown-word", message, remedy, key=True)
 
 
 def _possible_words(datatype: DataType) -> tuple[str, ...]:
@@ -466,7 +451,7 @@ def _keyword_like(word: str) -> str | None:
 
 def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
     """A problem at its place, which may be in a file that became a part of the schema."""
-    warning = subject.source.problem(path, "no-keyword", message, help=remedy, severity="warning")
+    warning = subject.warning(path, "no-keyword", message, remedy)
     for length in range(len(path), 0, -1):
         file = subject.source.included.get(path[:length])
         if file is not None:
@@ -503,13 +488,9 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
     for key in OF_REPORTS if rule.asks is not None else ():
         if getattr(rule, key) is not None:
-            yield subject.source.problem(
-                (*path, key),
-                "two-readings",
-                f"`{key}` reads a report in JSON, and `verdict` reads text",
-                help="a judge answers in one form; delete the other key",
-                key=True,
-            )
+            message = f"`{key}` reads a report in JSON, and `verdict` reads text"
+            remedy = "a judge answers in one form; delete the other key"
+            yield subject.problem((*path, key), "two-readings", message, remedy, key=True)
 
 
 def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
@@ -523,7 +504,7 @@ def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) ->
             what = "word of the verdict" if place[-1] == "pattern" else "number"
             message = f"no group of this pattern captures the {what}"
             remedy = "put parentheses around it, as in `^Result: (PASS|FAIL)$`"
-            yield subject.source.problem(place, "missing-group", message, help=remedy)
+            yield subject.problem(place, "missing-group", message, remedy)
 
 
 def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
@@ -531,8 +512,8 @@ def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iter
         if name not in GROUPS:
             message = f"a finding has no field `{name}`"
             remedy = did_you_mean(name, GROUPS)
-            yield subject.source.problem(path, "unknown-group", message, help=remedy)
+            yield subject.problem(path, "unknown-group", message, remedy)
     if "message" not in pattern.groupindex:
         message = "no group of this pattern captures the message of a finding"
         remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
-        yield subject.source.problem(path, "missing-group", message, help=remedy)
+        yield subject.problem(path, "missing-group", message, remedy)

@@ -358,7 +358,7 @@ def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
     message = f"`{edge.source}` judges nothing, so it has no findings to send back"
     remedy = f"say what has to change: `feedback: {example}`"
     path = target_path(edge)
-    yield subject.source.problem(path, "missing-feedback", message, help=remedy, key=True)
+    yield subject.problem(path, "missing-feedback", message, remedy, key=True)
 
 
 def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
@@ -366,13 +366,8 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
     target = subject.machine.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
-        yield subject.source.problem(
-            target_path(edge),
-            "undelivered-feedback",
-            message,
-            help="a child that runs again is not told why",
-            severity="warning",
-        )
+        remedy = "a child that runs again is not told why"
+        yield subject.warning(target_path(edge), "undelivered-feedback", message, remedy)
     if target is None or target.reads_feedback or target.ends:
         return
     judged = subject.machine.states[edge.source].judges
@@ -381,7 +376,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
         readers = _readers(subject, edge)
         remedy = f"revise the state that has to change something{readers}"
-        yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+        yield subject.problem(path, "undelivered-feedback", message, remedy)
         return
     for author in subject.graph.artifacts.get(judged, ()):
         way = _way_around(subject, edge, author)
@@ -390,7 +385,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
             remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
-            yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+            yield subject.problem(path, "undelivered-feedback", message, remedy)
             return
 
 
@@ -442,7 +437,7 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
             error = explain(subject, Use(path, text, artifacts, name), bare)
             remedy = "`needs` names artifacts or fields of them"
             remedy = error.help or (remedy if error.code == "unknown-name" else "")
-            yield subject.source.problem(path, error.code, error.message, help=remedy)
+            yield subject.problem(path, error.code, error.message, remedy)
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:
@@ -515,8 +510,8 @@ def _unknown(
 ) -> Problem:
     if not holder:
         remedy = did_you_mean(step, fields)
-        return subject.source.problem(path, "unknown-name", f"unknown name `{step}`", help=remedy)
+        return subject.problem(path, "unknown-name", f"unknown name `{step}`", remedy)
     remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
     remedy = remedy or "it is a list or a single value"
     message = f"`{holder}` has no field `{step}`"
-    return subject.source.problem(path, "unknown-field", message, help=remedy)
+    return subject.problem(path, "unknown-field", message, remedy)

@@ -76,13 +76,7 @@ def _check_section(
         return
     for name in declared:
         if name not in used:
-            yield subject.source.problem(
-                (*section, name),
-                "unused",
-                f"nothing uses the {word} `{name}`",
-                severity=severity,
-                key=True,
-            )
+            yield _unused(subject, (*section, name), word, severity)
 
 
 def _models(subject: Subject) -> set[object]:
@@ -121,11 +115,11 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
             near = closest(agent.infeasible, fields)
             add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
             remedy = f"did you mean `{near}`?" if near else add
-            yield subject.source.problem(path, "unknown-field", message, help=remedy)
+            yield subject.problem(path, "unknown-field", message, remedy)
         elif fields[agent.infeasible].scalar != "bool":
             message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
             remedy = f"make it `{agent.infeasible}: bool`"
-            yield subject.source.problem(path, "wrong-kind", message, help=remedy)
+            yield subject.problem(path, "wrong-kind", message, remedy)
 
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
@@ -164,9 +158,7 @@ def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
         path = state_paths.arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
-        yield subject.source.problem(
-            target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
-        )
+        yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
 
 
 OF_TEXTS = {
@@ -239,9 +231,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
                 "add a transition with `guard: valid`, or one that revises; or delete the state"
             )
             path = ("states", name)
-            yield subject.source.problem(
-                path, "unread-verdict", message, help=remedy, severity="warning", key=True
-            )
+            yield subject.warning(path, "unread-verdict", message, remedy, key=True)
 
 
 def _decides(subject: Subject, name: str) -> bool:
@@ -295,7 +285,7 @@ def _of_tools(subject: Subject) -> Iterator[Problem]:
             for field in fields or {}:
                 if not any(field in names for names in named):
                     path: DocPath = ("agents", agent, "tools", name, "input", field)
-                    yield _note(subject, path, "field")
+                    yield _unused(subject, path, "field")
 
 
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
@@ -325,9 +315,9 @@ def _authors(subject: Subject) -> list[str]:
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 
 
-def _note(subject: Subject, path: DocPath, word: str) -> Problem:
+def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "note") -> Problem:
     message = f"nothing uses the {word} `{path[-1]}`"
-    return subject.source.problem(path, "unused", message, severity="note", key=True)
+    return subject.problem(path, "unused", message, key=True, severity=severity)
 
 
 class _Said:
@@ -351,7 +341,7 @@ class _Said:
             return
         for name in fields:
             if name not in self._names:
-                yield _note(self._subject, (*path, name), word)
+                yield _unused(self._subject, (*path, name), word)
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:
