@@ -76,8 +76,10 @@ def secret_finder(
     def find_secret(text: str) -> str | None:
         for _start, _end, secret in occurrences.within(text):
             return f"the value of `{known[secret]}`"
-        begins = key_in(text)
-        return begins and f"a key that begins with `{begins}`"
+        if (found := _KNOWN.search(text)) is None:
+            return None
+        begins = found[0] if found[0].startswith("-") else found[0][:4]
+        return f"a key that begins with `{begins}`"
 
     return find_secret
 
@@ -197,12 +199,6 @@ _KNOWN = re.compile(
 def names_secret(variable: str) -> bool:
     """Whether a variable is called like one that holds a secret."""
     return _SECRET_NAME.search(variable) is not None
-
-
-def key_in(text: str) -> str | None:
-    """The beginning by which a key in a text is known; None where there is none."""
-    found = _KNOWN.search(text)
-    return found and (found[0] if found[0].startswith("-") else found[0][:4])
 
 
 def credentials_in(value: str) -> Iterator[str]:

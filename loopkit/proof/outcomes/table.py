@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from heapq import merge
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 from math import floor, inf
 from operator import not_
 from typing import Any
@@ -307,13 +307,7 @@ def _are_closed(exits: Sequence[Exit]) -> ast.expr:
 
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
     """The condition that all of these hold, without parts inside parts."""
-    every: list[ast.expr] = []
-    for part in parts:
-        match part:
-            case ast.BoolOp(op=ast.And(), values=values):
-                every += values
-            case _:
-                every.append(part)
+    every = list(chain.from_iterable(map(_conjuncts, parts)))
     return every[0] if len(every) == 1 else ast.BoolOp(ast.And(), every)
 
 
@@ -515,17 +509,15 @@ class Space:
         """The dimensions that decide a condition without parts."""
         known = self._deciding.get(id(condition))
         if known is None:
-            known = self._deciding[id(condition)] = self._found_to_decide(condition)
+            facts = [
+                fact
+                for name in self._names(condition)
+                for fact in sorted(self._derived_from.get(name, {name}))
+            ]
+            indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
+            known = [index for index in indices if self._tells(index, condition)]
+            self._deciding[id(condition)] = known
         return known
-
-    def _found_to_decide(self, condition: ast.expr) -> list[int]:
-        facts = [
-            fact
-            for name in self._names(condition)
-            for fact in sorted(self._derived_from.get(name, {name}))
-        ]
-        indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
-        return [index for index in indices if self._tells(index, condition)]
 
     def _tells(self, index: int, condition: ast.expr) -> bool:
         """Whether a dimension matters for a condition; for `TEXT in LIST`, whether it has TEXT."""
@@ -599,7 +591,7 @@ class Switch:
         """By fact, those of all conditions that need a value of it."""
         self._others: list[int] = []
         for place, condition in enumerate(conditions):
-            needed = next(filter(None, map(equality, _all_conjuncts(condition))), None)
+            needed = next(filter(None, map(equality, _conjuncts(condition))), None)
             if needed is None:
                 self._others.append(place)
             else:
@@ -624,12 +616,12 @@ def _from(places: Sequence[int], first: int) -> Iterator[int]:
     return map(places.__getitem__, range(bisect_left(places, first), len(places)))
 
 
-def _all_conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
+def _conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
     """The parts that all have to hold for a condition to hold."""
     match condition:
         case ast.BoolOp(op=ast.And(), values=values):
             for value in values:
-                yield from _all_conjuncts(value)
+                yield from _conjuncts(value)
         case _:
             yield condition
 
