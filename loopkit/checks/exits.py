@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from loopkit.checks import state_paths
 from loopkit.checks.state_paths import leading_to
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
-from loopkit.engine.state import RunState
 from loopkit.language.facts import VERDICT
 from loopkit.language.machine import Machine
 from loopkit.machine.edges import TOTAL, Edge, budget_key
@@ -28,6 +28,9 @@ from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import table_of
 from loopkit.proof.outcomes.table import OTHER_TEXT, ROOM, Exit, Row, Table
 from loopkit.text import plural
+
+if TYPE_CHECKING:
+    from loopkit.engine.state import RunState
 
 MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
 MOVE_UP = "delete it, or move it up"
