@@ -36,6 +36,7 @@ from loopkit.machine.scope import over, shape_of
 from loopkit.proof.outcomes.analysis import PlacedRule
 from loopkit.values import Value
 
+Names = Mapping[str, Shape]
 REPORT_NAMES = frozenset({"report", "reports"})
 
 OF_MESSAGES: Names = {
@@ -64,6 +65,19 @@ KNOWN_TO = (
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
 )
 """Names that are known in few places, with these places."""
+
+
+class Use(Value, frozen=True):
+    """One filling of a template."""
+
+    path: DocPath
+    text: str
+    names: Names | None
+    """None if nothing ever fills it, so that only its syntax can be checked."""
+    state: str | None = None
+    """The state whose work needs it."""
+    used_at: DocPath | None = None
+    """The place that fills it, if it is written elsewhere."""
 
 
 def check_templates(subject: Subject) -> Iterator[Problem]:
@@ -146,23 +160,8 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""
 
 
-Names = Mapping[str, Shape]
-
-
-class Use(Value, frozen=True):
-    """One filling of a template."""
-
-    path: DocPath
-    text: str
-    names: Names | None
-    """None if nothing ever fills it, so that only its syntax can be checked."""
-    state: str | None = None
-    """The state whose work needs it."""
-    used_at: DocPath | None = None
-    """The place that fills it, if it is written elsewhere."""
-
-
 def uses(subject: Subject) -> Iterator[Use]:
+    """Every template of a machine, in each place that fills it."""
     yield from _of_states(subject)
     yield from _of_workspaces(subject)
     yield from _of_feedback(subject)
