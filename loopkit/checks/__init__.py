@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from weakref import WeakSet
 
 from loopkit.checks.artifacts import (
@@ -177,23 +177,26 @@ CHECKS = OF_PARTS + OF_WHOLE + OF_FAULTLESS
 
 def check(loaded: Loaded) -> list[Problem]:
     """All problems of a machine and its child machines, each once, by place. Runs nothing."""
-    found: dict[tuple[str, str, Span | None], Problem] = {}
-    for one in loaded.family:
-        for problem in _of_one(one):
-            found.setdefault((problem.code, problem.message, problem.span), problem)
-    return sorted(found.values(), key=place_of)
+    every = (problem for one in loaded.family for problem in _of_one(one))
+    return sorted(_each_once(every), key=place_of)
 
 
 def _of_one(loaded: Loaded) -> list[Problem]:
     """The problems of a machine, without those of its child machines."""
     subject = Subject.of(loaded)
-    found: dict[tuple[str, str, Span | None], Problem] = {}
+    found: list[Problem] = []
     for checks in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
-        if checks is OF_FAULTLESS and any(p.severity == "error" for p in found.values()):
+        if checks is OF_FAULTLESS and any(p.severity == "error" for p in found):
             break
-        for problem in (problem for one in checks for problem in one(subject)):
-            found.setdefault((problem.code, problem.message, problem.span), problem)
-    return confirm_by_exploring(subject, list(found.values()))
+        found += (problem for one in checks for problem in one(subject))
+    return confirm_by_exploring(subject, _each_once(found))
+
+
+def _each_once(problems: Iterable[Problem]) -> list[Problem]:
+    found: dict[tuple[str, str, Span | None], Problem] = {}
+    for problem in problems:
+        found.setdefault((problem.code, problem.message, problem.span), problem)
+    return list(found.values())
 
 
 _SOUND: WeakSet[Loaded] = WeakSet()
@@ -208,14 +211,3 @@ def refuse_errors(loaded: Loaded) -> None:
     if errors:
         raise ProblemsFound(errors)
     _SOUND.add(loaded)
-
-
-__all__ = [
-    "CHECKS",
-    "OF_FAULTLESS",
-    "OF_PARTS",
-    "OF_WHOLE",
-    "Subject",
-    "check",
-    "refuse_errors",
-]

@@ -1,11 +1,9 @@
-"""`unknown-artifact`, `may-be-missing`: an artifact is used that not every path has written.
+"""Checks of artifacts: that they exist where they are used, and how they are judged and kept.
 
-`content-unhandled`: an empty or unreadable answer of an agent goes on without being judged.
-
-`folder-as-text`, `not-isolated`: folders as artifacts where they can't be, or can't go back.
-
-`judged-before`: a rule finds nothing, because an earlier state already enforces it.
-
+`unknown-artifact`, `may-be-missing`: used where not every path has written it.
+`content-unhandled`: an empty or unreadable answer goes on without being judged.
+`folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
+`judged-before`: a rule finds nothing, because an earlier state enforces it already.
 `judged-elsewhere`: programs judge in another folder than the tree in which the author works.
 """
 
@@ -49,22 +47,15 @@ def check_shown(subject: Subject) -> Iterator[Problem]:
     After an error or a limit an artifact may be absent, and is marked as absent. So may it be in a
     machine with origins, where one state serves several phases.
     """
-    for path, artifact in _places_for_people(subject):
-        if subject.graph.origins and path[-1] != "edit" and _may_exist(subject, artifact, path):
-            continue
-        yield from _check_artifact(subject, path, artifact, str(path[1]), on_errors=False)
-
-
-def _may_exist(subject: Subject, artifact: str, path: DocPath) -> bool:
-    token = ANY_REPORT if artifact == REPORT else ("artifact", artifact)
-    return token in subject.scope.flow.entering[str(path[1])].possibly
-
-
-def _places_for_people(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
-        yield from ((("states", name, *at), shown) for at, shown in state.shown)
+        possibly = subject.scope.flow.entering[name].possibly if subject.graph.origins else ()
+        for at, shown in state.shown:
+            if (ANY_REPORT if shown == REPORT else ("artifact", shown)) not in possibly:
+                path: DocPath = ("states", name, *at)
+                yield from _check_artifact(subject, path, shown, name, on_errors=False)
         if state.edits is not None:
-            yield ("states", name, "edit"), state.edits
+            path = ("states", name, "edit")
+            yield from _check_artifact(subject, path, state.edits, name, on_errors=False)
 
 
 def _check_artifact(
@@ -80,7 +71,7 @@ def _check_artifact(
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
         remedy = f"nothing {verb} {state_paths.on_path(way)}"
-        yield subject.source.problem(path, "may-be-missing", message, help=remedy)
+        yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def way_without(
@@ -108,10 +99,7 @@ def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
     else:
         message = f"no state writes an artifact `{artifact}`"
         remedy = did_you_mean(artifact, written)
-    return subject.source.problem(path, "unknown-artifact", message, help=remedy)
-
-
-CODE = "content-unhandled"
+    return subject.problem(path, "unknown-artifact", message, remedy)
 
 
 def check_content(subject: Subject) -> Iterator[Problem]:
@@ -125,21 +113,22 @@ def check_content(subject: Subject) -> Iterator[Problem]:
 
 
 def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
-    artifact = artifact_of(subject.machine, name)
-    remedy = "add `on_error: {content: STATE}`"
-    path = ("states", name)
     if not subject.graph.judging_follows(name):
         message = f"an empty or unusable answer of `{name}` would be treated like a good one"
-        message += _path_without_judge(subject, name, artifact)
-        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+        message += _path_without_judge(subject, name)
     elif read := sorted(_own_names_read(subject, name)):
         fields = " and ".join(f"`{field}`" for field in read)
         message = f"the guards read {fields}, and an answer that violates its schema has no fields"
-        yield subject.source.problem(path, CODE, message, help=remedy, key=True)
+    else:
+        return
+    remedy = "add `on_error: {content: STATE}`"
+    path = ("states", name)
+    yield subject.problem(path, "content-unhandled", message, remedy, key=True)
 
 
-def _path_without_judge(subject: Subject, name: str, artifact: str | None) -> str:
+def _path_without_judge(subject: Subject, name: str) -> str:
     """The path on which nothing judges an answer, for the end of a message."""
+    artifact = artifact_of(subject.machine, name)
     judges = subject.graph.judged.get(artifact or "", ())
     way = state_paths.shortest_path(
         subject.graph,
@@ -161,9 +150,8 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
     """Folders that nothing can write, that should be data, or that a person should edit."""
     machine = subject.machine
     for name, state in machine.states.items():
-        output = state.output_at(name)
         at: DocPath = ("states", name, "output", "folder")
-        if output is not None and output.folder is not None:
+        if _writes_folder(subject, name):
             if isinstance(state, RenderState):
                 message = "a `render` state changes no folder"
                 yield _problem(subject, at, message, "write `output: NAME` alone")
@@ -171,7 +159,8 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
                 asked = " or ".join(map("`{}`".format, state.asks))
                 message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
                 yield _problem(subject, at, message, "delete `schema`, or `folder`")
-        if state.edits is not None and is_folder(subject, state.edits):
+        authors = subject.graph.artifacts.get(state.edits or "", ())
+        if any(_writes_folder(subject, author) for author in authors):
             message = f"`{state.edits}` is a folder, which a person can't edit as a text"
             remedy = "let the person comment, and revise with that"
             yield _problem(subject, ("states", name, "edit"), message, remedy)
@@ -180,11 +169,12 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
     """Folders that have to go back to an earlier version in a workspace that others see."""
     for path, authors in _going_back(subject):
-        exposed = next((author for author in authors if _is_exposed(subject, author)), None)
-        if exposed is not None:
-            message = f"the best version of the folder that `{exposed}` writes can't be restored"
-            remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
-            yield subject.source.problem(path, "not-isolated", message, help=remedy)
+        for author in authors:
+            if _writes_folder(subject, author) and subject.machine.works_in_sight(author):
+                message = f"the best version of the folder that `{author}` writes can't be restored"
+                remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
+                yield subject.problem(path, "not-isolated", message, remedy)
+                break
 
 
 def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
@@ -201,23 +191,13 @@ def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
             yield from_path(edge), rewriting_authors(subject, edge)
 
 
-def _is_exposed(subject: Subject, author: str) -> bool:
-    """Whether a state writes a folder in a workspace where others see it at once."""
-    output = subject.machine.states[author].output_at(author)
-    return (
-        output is not None and output.folder is not None and subject.machine.works_in_sight(author)
-    )
-
-
-def is_folder(subject: Subject, artifact: str) -> bool:
-    """Whether some author writes an artifact as a folder."""
-    states = subject.machine.states
-    written = (states[name].output_at(name) for name in subject.graph.artifacts.get(artifact, ()))
-    return any(output is not None and output.folder is not None for output in written)
+def _writes_folder(subject: Subject, name: str) -> bool:
+    output = subject.machine.states[name].output_at(name)
+    return output is not None and output.folder is not None
 
 
 def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
-    return subject.source.problem(path, "folder-as-text", message, help=remedy)
+    return subject.problem(path, "folder-as-text", message, remedy)
 
 
 TOLD = {"message", "severity", "code", "guard"}
@@ -236,19 +216,11 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
             rules = subject.machine.validators[item] if isinstance(item, str) else item
             for rule in rules_of(rules):
                 if _demand(subject, state, rule) in entering[name]:
-                    yield _note(subject, name, index, rule)
-
-
-def _note(subject: Subject, name: str, index: int, rule: Rule) -> Problem:
-    artifact = subject.judges[name].validate_
-    return subject.source.problem(
-        ("states", name, "by", index),
-        "judged-before",
-        f"the rule `{rule.kind}` finds nothing here: an earlier state lets no `{artifact}` pass "
-        "that breaks it",
-        help="delete it here, or there if this state should send the artifact back",
-        severity="note",
-    )
+                    message = f"the rule `{rule.kind}` finds nothing here: an earlier state lets no"
+                    message += f" `{state.validate_}` pass that breaks it"
+                    remedy = "delete it here, or there if this state should send the artifact back"
+                    path: DocPath = ("states", name, "by", index)
+                    yield subject.problem(path, "judged-before", message, remedy, severity="note")
 
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
@@ -327,9 +299,7 @@ def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
                 written = f"workspace: {{path: {own.path}, isolate: {own.isolate}}}"
                 remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
                 path: DocPath = ("states", name)
-                yield subject.source.problem(
-                    path, "judged-elsewhere", message, help=remedy, severity="warning"
-                )
+                yield subject.warning(path, "judged-elsewhere", message, remedy)
                 break
 
 

@@ -1,14 +1,9 @@
-"""`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`: how children run.
+"""Checks of states that run other machines: how these run, and what they are given.
 
-`no-effect`: a key keeps items apart that never overlap.
-
-`input-unhandled`: items and inputs that a run makes, and that children may not take.
-
-`child-input`: inputs of children that these never accept.
-
-`item-path`, `unbounded-items`, `empty-range`: lists of `each`, and the paths inside their items.
-
-`may-be-missing`, and what else templates say of a name, for what the list is read from.
+`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
+`input-unhandled`, `child-input`: inputs that children may not take, or never do.
+`item-path`, `unbounded-items`, `empty-range`: lists of `each` and paths inside their items; and
+`may-be-missing` and the like, as of templates, for what a list is read from.
 """
 
 from __future__ import annotations
@@ -42,22 +37,16 @@ APART = ("serial", "alone", "group")
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
     """The states and outcomes of child machines that the states that run them name."""
     for name, state in subject.machine.states_of(ChildrenState).items():
-        yield from _check_finals(subject, name, state)
+        if (child := subject.loaded.children.get(name)) is not None:
+            # Reported in the child's own file.
+            for final in state.child.finals.keys() & {*WITHOUT_END}:
+                message = f"`{final}` is what becomes of a child that comes to no final state"
+                path, remedy = ("states", final), "choose another name"
+                yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
     for name, each in subject.machine.states_of(EachState).items():
         yield from _check_outcomes(subject, name, each)
         yield from _check_apart(subject, name, each)
         yield from _check_writers(subject, name, each)
-
-
-def _check_finals(subject: Subject, name: str, state: ChildrenState) -> Iterator[Problem]:
-    """The final states of a child with reserved names, reported in the child's file."""
-    child = subject.loaded.children.get(name)
-    for final in (final for final in state.child.finals if final in WITHOUT_END):
-        if child is not None:
-            message = f"`{final}` is what becomes of a child that comes to no final state"
-            yield child.source.problem(
-                ("states", final), "reserved-name", message, help="choose another name", key=True
-            )
 
 
 def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -72,7 +61,7 @@ def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[P
             if outcome not in known:
                 message = f"no item has the outcome `{outcome}`"
                 hint = did_you_mean(outcome, known)
-                yield subject.source.problem((*at, index), "unknown-outcome", message, help=hint)
+                yield subject.problem((*at, index), "unknown-outcome", message, hint)
 
 
 def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -87,7 +76,7 @@ def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Prob
             else:
                 continue
             hint = did_you_mean(inner, working) or "delete it"
-            yield subject.source.problem(path, "child-state", message, help=hint)
+            yield subject.problem(path, "child-state", message, hint)
     if state.parallel == 1:
         for key in (key for key in APART if key in state.model_fields_set):
             message = f"`{key}` keeps items apart, and only one runs at a time"
@@ -116,7 +105,7 @@ def _check_writers(subject: Subject, name: str, state: EachState) -> Iterator[Pr
     ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
     remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
     path: DocPath = ("states", name, "parallel")
-    yield subject.source.problem(path, "parallel-writers", message, help=remedy)
+    yield subject.problem(path, "parallel-writers", message, remedy)
 
 
 PLAIN = frozenset({"type", "description"})
@@ -137,25 +126,20 @@ def check_child_content(subject: Subject) -> Iterator[Problem]:
             continue
         remedy = "add `on_error: {content: STATE}`"
         path: DocPath = ("states", name)
-        yield subject.source.problem(path, "input-unhandled", message, help=remedy, key=True)
+        yield subject.problem(path, "input-unhandled", message, remedy, key=True)
 
 
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
     """The first input that a child may refuse and that is unknown before the run."""
     wanted = parse_record(state.child.input)
-    made = partial(_is_made_unfit, subject, state)
+    chooses = any(choice.is_of_input for choice in state.child.choices.values())
+    # Then more than its type decides whether an input is valid.
+    is_needed = chooses or bool(state.child.states_of(ChildrenState))
     for field, value in state.input.items():
         known = wanted.field(field)
-        if known is not None and made(value, known, is_needed=_is_needed(state)):
+        if known is not None and _is_made_unfit(subject, state, value, known, is_needed=is_needed):
             return field
     return None
-
-
-def _is_needed(state: ChildrenState) -> bool:
-    """Whether more than its type decides if an input of a child is valid."""
-    child = state.child
-    of_input = any(choice.is_of_input for choice in child.choices.values())
-    return of_input or bool(child.states_of(ChildrenState))
 
 
 def _is_made_unfit(
@@ -207,7 +191,7 @@ def check_child_inputs(subject: Subject) -> Iterator[Problem]:
             if known is None:
                 hint = did_you_mean(field, wanted.fields or {}) or "delete it"
                 message = f"`{state.machine.file}` takes no input `{field}`"
-                yield subject.source.problem(path, "child-input", message, help=hint, key=True)
+                yield subject.problem(path, "child-input", message, hint, key=True)
             else:
                 yield from _wrong(subject, state, path, value, known)
 
@@ -222,7 +206,7 @@ def _missing(
             # The problem of a similar name already has the remedy.
             is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
             remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
-            yield subject.source.problem(path, "child-input", message, help=remedy, key=True)
+            yield subject.problem(path, "child-input", message, remedy, key=True)
 
 
 def _wrong(
@@ -237,12 +221,12 @@ def _wrong(
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
         if made:
-            yield subject.source.problem(path, "child-input", message, help=remedy)
+            yield subject.problem(path, "child-input", message, remedy)
     elif _is_fixed(value):
         # A value that can't be judged here is reported by the run.
         with suppress(NotJudged):
             if why := first_misfit(value, known):
-                yield subject.source.problem(path, "child-input", f"`{path[-1]}` {why}")
+                yield subject.problem(path, "child-input", f"`{path[-1]}` {why}")
     else:
         for step, inner, wanted in _parts(value, known):
             yield from _wrong(subject, state, (*path, step), inner, wanted)
@@ -304,16 +288,13 @@ def _what_it_takes(known: DataType) -> str:
     return "takes a list" if known.items is not None else "takes fields"
 
 
-CODE = "item-path"
-
-
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
     """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
         problems = list(_unread(subject, name, state))
         if not problems:
-            item = _items(subject.entering[name], state)
+            item = _walk(Fields(subject.entering[name]), state.item_steps)
             problems = list(_problems(subject, ("states", name, "each"), item))
         if not problems:
             problems = list(_check_counts(subject, name, state))
@@ -335,7 +316,7 @@ def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
         else:
             # A missing list has no items.
             continue
-        yield subject.source.problem(path, told.code, told.message, help=told.help)
+        yield subject.problem(path, told.code, told.message, told.help)
 
 
 class _Found(Value, frozen=True):
@@ -344,11 +325,6 @@ class _Found(Value, frozen=True):
     shape: Shape | None
     message: str = ""
     remedy: str = ""
-
-
-def _items(names: Mapping[str, Shape], state: EachState) -> _Found:
-    """The shape of the items of a list."""
-    return _walk(Fields(names), state.item_steps)
 
 
 def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
@@ -366,7 +342,7 @@ def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
 
 def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
     if found.message:
-        yield subject.source.problem(path, CODE, found.message, help=found.remedy)
+        yield subject.problem(path, "item-path", found.message, found.remedy)
 
 
 def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
@@ -375,12 +351,12 @@ def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Pro
         message = f"nothing says how many items `{state.each}` has at most"
         remedy = "add `max_items: 50`, or give the list a JSON Schema with `maxItems`"
         path: DocPath = ("states", name, "each")
-        yield subject.source.problem(path, "unbounded-items", message, help=remedy)
+        yield subject.problem(path, "unbounded-items", message, remedy)
     elif least > most:
         written = [key for key in ("min_items", "max_items") if key in state.model_fields_set]
         message = f"at least {least} items have to be in `{state.each}`, and at most {most} can be"
         path = ("states", name, *(written[:1] or ("each",)))
-        yield subject.source.problem(path, "empty-range", message, help="correct one of them")
+        yield subject.problem(path, "empty-range", message, "correct one of them")
 
 
 def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
@@ -397,14 +373,12 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
         first, *rest = parse_path(written)
         if first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
-            remedy = f"write `{state.as_}.{written}`"
-            yield subject.source.problem(path, CODE, message, help=remedy)
-            continue
-        found = _walk(Fields({first: item}), (first, *rest))
-        is_single = key[0] != "after"
-        yield from _problems(subject, path, found)
+            found = _Found(None, message, f"write `{state.as_}.{written}`")
+        else:
+            found = _walk(Fields({first: item}), (first, *rest))
         if found.shape is not None:
-            yield from _problems(subject, path, _texts(found.shape, written, is_single=is_single))
+            found = _texts(found.shape, written, is_single=key[0] != "after")
+        yield from _problems(subject, path, found)
 
 
 def _edges(names: Mapping[str, Shape], written: str) -> _Found:

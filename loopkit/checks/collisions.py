@@ -1,9 +1,8 @@
-"""`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things.
+"""Checks of names that mean two things, and of what tells findings apart and grades them.
 
+`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things.
 `missing-key`: findings are compared over rounds or judges, and only their words differ.
-
 `unknown-origin`, `bad-origin`, `origin-order`: a state named as an origin can't be one.
-
 `unknown-severity`, `too-large-quorum`, `no-effect`: severities, and rules that count reports.
 """
 
@@ -23,7 +22,6 @@ from loopkit.language.guard.grammar import KEYWORDS
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
 from loopkit.language.states.each import EachState
-from loopkit.language.states.kinds import ValidateState
 from loopkit.language.states.state import AuthorState, Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
@@ -66,7 +64,7 @@ def _name_problem(subject: Subject, path: DocPath, name: str, *, key: bool = Tru
         message = f"`{name}` is a word of the guard language"
     else:
         message = f"`{name}` means something else in templates already"
-    return subject.source.problem(path, "reserved-name", message, help=ANOTHER, key=key)
+    return subject.problem(path, "reserved-name", message, ANOTHER, key=key)
 
 
 def _check_artifact(
@@ -80,7 +78,7 @@ def _check_artifact(
     namesake = artifact in subject.machine.states
     if namesake and artifact_of(subject.machine, artifact) != artifact:
         message = f"`{artifact}` is also a state, and it does not write this artifact"
-        yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
+        yield subject.problem(path, "name-collision", message, ANOTHER)
 
 
 def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
@@ -90,7 +88,7 @@ def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]
     elif name in subject.machine.states or name in subject.graph.artifacts:
         kind = "a state" if name in subject.machine.states else "an artifact"
         message = f"`{name}` is also {kind}: templates could not tell them apart"
-        yield subject.source.problem(path, "name-collision", message, help=ANOTHER)
+        yield subject.problem(path, "name-collision", message, ANOTHER)
 
 
 def check_fields(subject: Subject) -> Iterator[Problem]:
@@ -118,7 +116,7 @@ def _check_form(
         if field in subject.graph.artifacts or field in subject.machine.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"
             message = f"`{field}` is also {kind}: feedback could not tell them apart"
-            yield subject.source.problem(place, "name-collision", message, help=ANOTHER, key=True)
+            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
 
 
 def _check_answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
@@ -132,7 +130,7 @@ def _check_answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
     for head, place in written.items():
         if head in subject.machine.states and head not in named:
             message = f"`{head}` is also a state: guards could not tell their fields apart"
-            yield subject.source.problem(place, "name-collision", message, help=ANOTHER, key=True)
+            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
 
 
 def _shadowing(
@@ -143,7 +141,7 @@ def _shadowing(
             yield _name_problem(subject, place, field)
         elif field in built_in:
             message = f"the field `{field}` would hide the built-in name `{field}`"
-            yield subject.source.problem(place, "shadowed-name", message, help=ANOTHER, key=True)
+            yield subject.problem(place, "shadowed-name", message, ANOTHER, key=True)
 
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
@@ -156,7 +154,7 @@ def check_named_guards(subject: Subject) -> Iterator[Problem]:
             yield _name_problem(subject, path, name)
         elif name in taken:
             message = f"the named guard `{name}` would hide the fact `{name}`"
-            yield subject.source.problem(path, "shadowed-name", message, help=ANOTHER, key=True)
+            yield subject.problem(path, "shadowed-name", message, ANOTHER, key=True)
 
 
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"
@@ -173,7 +171,7 @@ def check_finding_keys(subject: Subject) -> Iterator[Problem]:
             message = _need_of_key(subject, name, placed)
             if lacking and message:
                 path, remedy = (*placed.path, *lacking[0]), lacking[1]
-                yield subject.source.problem(path, "missing-key", message, help=remedy, key=True)
+                yield subject.problem(path, "missing-key", message, remedy, key=True)
 
 
 def _lacking(subject: Subject, rule: Rule) -> tuple[DocPath, str] | None:
@@ -214,9 +212,7 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
         if before == after or after not in subject.graph.reachable(before, back=False):
             message = f"no forward path leads from `{before}` to `{after}`"
             remedy = "list the origins in the order in which they work, each once"
-            yield subject.source.problem(
-                ("origins", index + 1), "origin-order", message, help=remedy
-            )
+            yield subject.problem(("origins", index + 1), "origin-order", message, remedy)
     for path, name in _names_of_origins(subject):
         if name not in machine.origins:
             yield _unknown(subject, path, name)
@@ -227,32 +223,28 @@ def _check_origin(subject: Subject, name: str, path: DocPath) -> Iterator[Proble
     if state is None:
         message = f"there is no state `{name}`"
         remedy = did_you_mean(name, subject.machine.states)
-        yield subject.source.problem(path, "bad-origin", message, help=remedy)
+        yield subject.problem(path, "bad-origin", message, remedy)
     elif not state.reads_feedback:
         message = f"`{name}` writes nothing that feedback could change"
         states = subject.machine.states.items()
         authors = ", ".join(f"`{one}`" for one, known in states if known.reads_feedback)
         remedy = f"name the states that are to fix what is found: {authors or 'none does'}"
-        yield subject.source.problem(path, "bad-origin", message, help=remedy)
+        yield subject.problem(path, "bad-origin", message, remedy)
 
 
 def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for placed in subject.rules:
         for origin in placed.rule.origin:
             yield (*placed.path, "origin"), origin
-        if placed.rule.report_map is not None:
-            yield from _names_in_map((*placed.path, "map"), placed.rule.report_map)
+        read, path = placed.rule.report_map or ReportMap(), (*placed.path, "map")
+        for word, states in read.origins.items():
+            yield from (((*path, "origins", word), state) for state in states)
+        for at, check in read.checks.items():
+            yield from (((*path, "checks", at, "origin"), state) for state in check.origin)
     for name, state in subject.machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             for origin in transition.origins:
                 yield ("states", name, "transitions", index, "revise", "origin"), origin
-
-
-def _names_in_map(path: DocPath, read: ReportMap) -> Iterator[tuple[DocPath, str]]:
-    for word, states in read.origins.items():
-        yield from (((*path, "origins", word), state) for state in states)
-    for at, check in read.checks.items():
-        yield from (((*path, "checks", at, "origin"), state) for state in check.origin)
 
 
 def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
@@ -263,7 +255,7 @@ def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
     else:
         message = f"`{name}` is not among the origins"
         remedy = did_you_mean(name, declared) or "add it to `origins` at the top"
-    return subject.source.problem(path, "unknown-origin", message, help=remedy)
+    return subject.problem(path, "unknown-origin", message, remedy)
 
 
 def check_severities(subject: Subject) -> Iterator[Problem]:
@@ -291,7 +283,7 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
             message = f"no severity of a report is called `{counted}`"
             remedy = did_you_mean(counted, known)
             place = (*path, "counts", counted)
-            yield subject.source.problem(place, "unknown-severity", message, help=remedy, key=True)
+            yield subject.problem(place, "unknown-severity", message, remedy, key=True)
 
 
 def check_counting(subject: Subject) -> Iterator[Problem]:
@@ -301,21 +293,18 @@ def check_counting(subject: Subject) -> Iterator[Problem]:
         if state.quorum is not None and state.quorum > judges:
             message = f"{plural(state.quorum, 'judge')} have to answer, and {_judges_text(judges)}"
             path = ("states", name, "quorum")
-            yield subject.source.problem(path, "too-large-quorum", message, help="lower it")
+            yield subject.problem(path, "too-large-quorum", message, "lower it")
         if state.combine == "majority" and judges < 3:
             message = f"nobody can be outvoted: {_judges_text(judges)}"
             yield subject.no_effect(("states", name, "combine"), message)
         if state.merge is not None and judges < 2:
             message = f"there is nothing to merge: {_judges_text(judges)}"
             yield subject.no_effect(("states", name, "merge"), message)
-        if state.settle_after is not None and not _settles(subject, state):
+        levels = subject.machine.levels.blocking_from(state.block)
+        settles = any(levels.blocks(level) for level in levels.levels[1:])
+        if state.settle_after is not None and not settles:
             message = "only the worst severity blocks here, and that blocks after any round"
             yield subject.no_effect(("states", name, "settle_after"), message)
-
-
-def _settles(subject: Subject, state: ValidateState) -> bool:
-    levels = subject.machine.levels.blocking_from(state.block)
-    return any(levels.blocks(level) for level in levels.levels[1:])
 
 
 def _judges_text(judges: int) -> str:
@@ -327,4 +316,4 @@ def _level(subject: Subject, path: DocPath, level: str) -> Iterator[Problem]:
     if level not in known:
         remedy = did_you_mean(level, known) or f"one of {', '.join(known)}"
         message = f"there is no severity `{level}`"
-        yield subject.source.problem(path, "unknown-severity", message, help=remedy)
+        yield subject.problem(path, "unknown-severity", message, remedy)

@@ -1,12 +1,10 @@
-"""`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa.
+"""Checks of the ways out of states: that each run can go on, and comes to an end.
 
-`stuck`, `no-open-choice`, `dead-transition`, `never-binds`: shown by exploring all runs.
-
+`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa; then
+shown by exploring all runs, which also tells `never-binds`.
 `unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path.
-
-Stuck states ahead of a run, under another total or another machine.
-
 `forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end.
+`stuck_ahead` asks the same of a run that goes on under another total or another machine.
 """
 
 from __future__ import annotations
@@ -55,14 +53,14 @@ def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterat
         path = ("states", name, "transitions")
         message = f"`{name}` {_how_stuck(table, row)}"
         remedy = "add `- {target: STATE}` as the last one"
-        yield subject.source.problem(path, "stuck", message, help=remedy, key=True)
+        yield subject.problem(path, "stuck", message, remedy, key=True)
         return
     shut = table.without_choice() if table.is_human else None
     if shut is not None:
         path = ("states", name, "choices")
         message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
         remedy = "offer a choice that leads forward"
-        yield subject.source.problem(path, "no-open-choice", message, help=remedy)
+        yield subject.problem(path, "no-open-choice", message, remedy)
 
 
 def _how_stuck(table: Table, row: Row) -> str:
@@ -122,20 +120,18 @@ def _rooms(table: Table, row: Row) -> Iterator[str]:
 
 def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Problem]:
     for exit_ in table.exits:
-        if exit_.edge.id in taken or _is_exempt(subject, table, exit_):
+        if exit_.edge.id in taken or _is_harmless(subject, exit_.edge):
             continue
         reason, remedy = _why_dead(table, exit_)
         message = f"this transition is never taken: {reason}"
-        yield subject.source.problem(
-            exit_.edge.path, "dead-transition", message, help=remedy, severity="warning"
-        )
+        yield subject.warning(exit_.edge.path, "dead-transition", message, remedy)
 
 
-def _is_exempt(subject: Subject, table: Table, exit_: Exit) -> bool:
-    """Whether an exit is a default at the end, or is switched off by a cap of 0."""
-    edge = exit_.edge
-    is_default = edge.guard is None and not edge.back and exit_ is table.exits[-1]
-    return is_default or any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+def _is_harmless(subject: Subject, edge: Edge) -> bool:
+    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
+    is_last = edge is subject.graph.on(edge.source, "done")[-1]
+    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
+    return is_off or (is_last and edge.guard is None and not edge.back)
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
@@ -195,16 +191,10 @@ def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
             message = problem.message if found.is_sure else _as_a_doubt(problem.message)
             yield problem.replace(message=f"{message} ({how_reached(found)})")
         elif found is not None:
-            yield _as_undecided(problem)
-
-
-def _as_undecided(problem: Problem) -> Problem:
-    """The problem as a warning: the machine has too many configurations to explore all."""
-    message = _as_a_doubt(problem.message)
-    remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
-    return problem.replace(
-        message=f"could not be decided: {message}", severity="warning", help=remedy
-    )
+            # The machine has too many configurations to explore all.
+            message = f"could not be decided: {_as_a_doubt(problem.message)}"
+            remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
+            yield problem.replace(message=message, severity="warning", help=remedy)
 
 
 def _as_a_doubt(message: str) -> str:
@@ -222,7 +212,7 @@ def _further_stuck(
             message = f"`{found.state}` {how} ({how_reached(found)})"
             remedy = "add `- {target: STATE}` as the last one"
             path = ("states", found.state, "transitions")
-            yield subject.source.problem(path, STUCK, message, help=remedy, key=True)
+            yield subject.problem(path, STUCK, message, remedy, key=True)
 
 
 def how_reached(found: Stuck) -> str:
@@ -248,35 +238,20 @@ def _untaken(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
     for edge_id in bounds.untaken:
         edge = subject.graph.by_id[edge_id]
         if edge.event == "done" and not _is_harmless(subject, edge):
-            yield subject.source.problem(
-                edge.path,
-                DEAD,
-                "no run takes this transition: it is closed, or another one comes first, whenever "
-                f"a run is in `{edge.source}`",
-                help="correct the guard or the order, or delete the transition",
-                severity="warning",
-            )
+            message = "no run takes this transition: it is closed, or another one comes first, "
+            message += f"whenever a run is in `{edge.source}`"
+            remedy = "correct the guard or the order, or delete the transition"
+            yield subject.warning(edge.path, DEAD, message, remedy)
 
 
 def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
     for path, counter in _places_of_caps(subject):
         if counter in bounds.unfilled:
             most = bounds.unfilled[counter]
-            yield subject.source.problem(
-                path,
-                "never-binds",
-                "no run uses it up"
-                + (f": a run makes at most {plural(most, 'revision')}" if most is not None else ""),
-                help="lower it, or delete it",
-                severity="warning",
-            )
-
-
-def _is_harmless(subject: Subject, edge: Edge) -> bool:
-    """Whether an edge is a default at the end, or is switched off by a cap of 0."""
-    is_last = edge is subject.graph.on(edge.source, "done")[-1]
-    is_off = any(subject.graph.caps.get(counter) == 0 for counter in edge.counters)
-    return is_off or (is_last and edge.guard is None and not edge.back)
+            message = "no run uses it up"
+            if most is not None:
+                message += f": a run makes at most {plural(most, 'revision')}"
+            yield subject.warning(path, "never-binds", message, "lower it, or delete it")
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
@@ -297,7 +272,7 @@ def check_reachability(subject: Subject) -> Iterator[Problem]:
     if not subject.machine.finals:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
-        yield subject.source.problem(("states",), "no-final-state", message, help=remedy, key=True)
+        yield subject.problem(("states",), "no-final-state", message, remedy, key=True)
     else:
         yield from _unreachable(subject)
         yield from _without_end(subject)
@@ -310,7 +285,7 @@ def _unreachable(subject: Subject) -> Iterator[Problem]:
             message = f"no path leads to the state `{name}`"
             remedy = "name it as the `target:` or `next:` of another state, or delete it"
             path = ("states", name)
-            yield subject.source.problem(path, "unreachable-state", message, help=remedy, key=True)
+            yield subject.problem(path, "unreachable-state", message, remedy, key=True)
 
 
 def _without_end(subject: Subject) -> Iterator[Problem]:
@@ -324,7 +299,7 @@ def _without_end(subject: Subject) -> Iterator[Problem]:
     message = f"no final state can be reached from `{first}`{names}"
     remedy = "add a transition that leads forward, to a final state in the end"
     path = ("states", first)
-    yield subject.source.problem(path, "no-way-to-the-end", message, help=remedy, key=True)
+    yield subject.problem(path, "no-way-to-the-end", message, remedy, key=True)
 
 
 def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | None:
@@ -408,7 +383,7 @@ def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
         remedy = f"going back is counted: write `revise: {edge.target}` instead"
     else:
         remedy = f"going back is counted: write `{{revise: {edge.target}, max: 2, feedback: …}}`"
-    return subject.source.problem(target_path(edge), "forward-cycle", message, help=remedy)
+    return subject.problem(target_path(edge), "forward-cycle", message, remedy)
 
 
 def check_revise_targets(subject: Subject) -> Iterator[Problem]:
@@ -419,18 +394,17 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
         path = target_path(edge)
         if subject.machine.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing can be revised there"
-            yield subject.source.problem(path, "revise-ahead", message, help="write `target:`")
-        elif not _leads_to(subject, edge.target, edge.source):
+            yield subject.problem(path, "revise-ahead", message, "write `target:`")
+        elif _forward_path(subject, edge.target, edge.source) is None:
             message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
             remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
-            yield subject.source.problem(path, "revise-ahead", message, help=remedy)
+            yield subject.problem(path, "revise-ahead", message, remedy)
 
 
-def _leads_to(subject: Subject, start: str, goal: str) -> bool:
-    way = state_paths.shortest_path(
+def _forward_path(subject: Subject, start: str, goal: str) -> state_paths.StatePath | None:
+    return state_paths.shortest_path(
         subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
     )
-    return way is not None
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
@@ -443,9 +417,7 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
         if subject.machine.limits.total_revisions is None:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
-            yield subject.source.problem(
-                path, "resets-without-total", message, help=remedy, key=True
-            )
+            yield subject.problem(path, "resets-without-total", message, remedy, key=True)
         elif not edge.resets and set(resets) <= subject.machine.states.keys():
             names = " or ".join(f"`{name}`" for name in resets)
             message = f"no other edge revises {names}, so there is nothing to reset"

@@ -1,15 +1,12 @@
-"""Guards of transitions and rules: syntax, names and types, with the codes of the guard language.
+"""Checks of guards and of conditions on data: their syntax, names and types.
 
-`unknown-name` gets its remedy here: the place where the name is known.
-
-Remedies for a name that a guard does not know: where it is known, or what to write instead.
-
-Conditions and paths of rules for data: syntax, with the codes of the guard language.
+The codes are those of the guard language; `unknown-name` gets its remedy here, which says where the
+name is known or what to write instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
@@ -41,7 +38,7 @@ def check_named(subject: Subject) -> Iterator[Problem]:
     """The guards under `guards:`: their syntax, and that they do not use each other in a cycle."""
     for name, parsed in subject.guards.named.items():
         if isinstance(parsed, GuardProblem) and not _is_reported_elsewhere(subject, name):
-            yield place_fault(subject, ("guards", name), parsed)
+            yield _place_fault(subject, ("guards", name), parsed)
 
 
 def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
@@ -59,7 +56,7 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
-            yield place_fault(subject, use.path, fault)
+            yield _place_fault(subject, use.path, fault)
         elif whole := subject.guards.whole(use.text):
             yield from _place_faults(subject, use, check(whole, use.types))
 
@@ -88,10 +85,10 @@ def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Ite
         for fault in check(guard, types):
             if (fault.code, fault.message) in wanted:
                 found = True
-                problem = place_fault(subject, path, _with_remedy(subject, use, guard, fault))
+                problem = _place_fault(subject, path, _with_remedy(subject, use, guard, fault))
                 yield problem if path == use.path else subject.with_use(problem, use.path)
     if not found:
-        yield from (place_fault(subject, use.path, fault) for fault in faults)
+        yield from (_place_fault(subject, use.path, fault) for fault in faults)
 
 
 def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
@@ -113,7 +110,7 @@ def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) 
     return fault.replace(help=remedy) if remedy else fault
 
 
-def place_fault(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
+def _place_fault(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
     """The fault of a guard, or of another text in its language, that is written at a path."""
     return subject.source.problem_inside(
         path,
@@ -131,8 +128,10 @@ def remedy_for(
     """The remedy for a guard's unknown name that is known elsewhere; else empty."""
     if state is None:
         return "the guards of rules know the input and `attempt`"
+    if name in OF_REVISING and subject.graph.revise_edges[state]:
+        return "the state has several revise edges; `cap_reached` is true when none is open"
     if name in OF_REVISING:
-        return _of_revising(subject, state)
+        return "it is known only where the state has a `revise:` edge"
     head, _, field = name.partition(".")
     if head == "input":
         return _of_input(subject.scope.input, name)
@@ -143,12 +142,6 @@ def remedy_for(
     if field:
         return _of_state(subject, state, head, field)
     return _of_others(subject, types, name)
-
-
-def _of_revising(subject: Subject, state: str) -> str:
-    if subject.graph.revise_edges[state]:
-        return "the state has several revise edges; `cap_reached` is true when none is open"
-    return "it is known only where the state has a `revise:` edge"
 
 
 def _of_input(datatype: DataType | None, name: str) -> str:
@@ -197,17 +190,12 @@ def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> s
 
 
 def check_requirements(subject: Subject) -> Iterator[Problem]:
+    """Conditions and paths of rules for data: their syntax."""
     for placed in subject.rules:
-        for at, text in placed.rule.conditions:
-            yield from _unreadable(subject, (*placed.path, *at), text, parse_requirement)
-        for at, text in placed.rule.paths:
-            yield from _unreadable(subject, (*placed.path, *at), text, parse_path)
-
-
-def _unreadable(
-    subject: Subject, path: DocPath, text: str, read: Callable[[str], object]
-) -> Iterator[Problem]:
-    try:
-        read(text)
-    except GuardError as error:
-        yield place_fault(subject, path, error.problem)
+        conditions = ((*written, parse_requirement) for written in placed.rule.conditions)
+        paths = ((*written, parse_path) for written in placed.rule.paths)
+        for at, text, read in (*conditions, *paths):
+            try:
+                read(text)
+            except GuardError as error:
+                yield _place_fault(subject, (*placed.path, *at), error.problem)

@@ -1,11 +1,8 @@
-"""`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+"""Checks of limits, and of revise edges that go back to the best version.
 
-`never-judged`, `not-restored`, `last-shown`: revise edges with `from: best` that can't work.
-
-`folders` reports a folder in a workspace that is not isolated.
-
+`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+`never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
 `never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
-
 `no-call-fits`: a limit that leaves no room for a single call.
 """
 
@@ -48,7 +45,7 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
         message = f"after a limit no agent may be called, but `{way[-1]}` {request}"
         remedy = "name a state from which only human, render, run and final states can be reached"
         path = ("limits", "then")
-        yield subject.source.problem(path, "billed-after-limit", message + behind, help=remedy)
+        yield subject.problem(path, "billed-after-limit", message + behind, remedy)
 
 
 def _request_text(subject: Subject, name: str) -> str:
@@ -89,10 +86,10 @@ def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
         choices = [name for name, inner in known if not _unfit(inner)]
         near = did_you_mean(bound, choices) if choices else remedy
         message = f"there is no input `{bound}`"
-        yield subject.source.problem(path, "unknown-input", message, help=near)
+        yield subject.problem(path, "unknown-input", message, near)
     elif fault := _unfit(datatype):
         message = f"`{bound}` can't bound revising: {fault}"
-        yield subject.source.problem(path, "unbounded-input", message, help=remedy)
+        yield subject.problem(path, "unbounded-input", message, remedy)
 
 
 def _unfit(datatype: DataType) -> str:
@@ -134,7 +131,7 @@ def _never_judged(subject: Subject, edge: Edge) -> Iterator[Problem]:
         return
     message = f"no `validate` state comes before `{edge.source}`, so no version is the best"
     remedy = "judge the artifact on the way, or delete `from`"
-    yield subject.source.problem(from_path(edge), "never-judged", message, help=remedy)
+    yield subject.problem(from_path(edge), "never-judged", message, remedy)
 
 
 def _last_shown(subject: Subject, edge: Edge) -> Iterator[Problem]:
@@ -143,7 +140,7 @@ def _last_shown(subject: Subject, edge: Edge) -> Iterator[Problem]:
         message = f"`{edge.source}` shows the last version, and the author would get the best one"
         remedy = "add `pick: best` to the state, or delete `from`"
         path = from_path(edge)
-        yield subject.source.problem(path, "last-shown", message, help=remedy, severity="warning")
+        yield subject.warning(path, "last-shown", message, remedy)
 
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
@@ -152,15 +149,15 @@ def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem
     if state.child is not None:
         message = f"`{author}` runs other machines, and what these have done can't be taken back"
         remedy = "delete `from`, or go back to the best version inside of the other machine"
-        yield subject.source.problem(path, "not-restored", message, help=remedy)
+        yield subject.problem(path, "not-restored", message, remedy)
     elif output is not None and output.file is not None:
         message = f"the file that `{author}` writes stays as the last attempt has left it"
         remedy = "make its folder the artifact, in an isolated workspace: `output: {name: …, "
-        yield subject.source.problem(path, "not-restored", message, help=f"{remedy}folder: …}}`")
+        yield subject.problem(path, "not-restored", message, f"{remedy}folder: …}}`")
     elif _is_judged_by_files(subject, author):
         message = f"the files that `{author}` leaves stay as the last attempt has left them"
         remedy = "make the folder its artifact: `output: {name: …, folder: …}`"
-        yield subject.source.problem(path, "not-restored", message, help=remedy, severity="warning")
+        yield subject.warning(path, "not-restored", message, remedy)
 
 
 def _is_judged_by_files(subject: Subject, author: str) -> bool:
@@ -173,7 +170,6 @@ def _is_judged_by_files(subject: Subject, author: str) -> bool:
     return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
 
 
-NEVER_BINDS = "never-binds"
 MOST_CASES = 20_000
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
 Case = Mapping[str, int]
@@ -186,7 +182,7 @@ def check_never_binds(subject: Subject) -> Iterator[Problem]:
     cases = list(_cases(subject))
     for path, message in (*_of_counters(subject, back, cases), *_of_calls(subject)):
         remedy = "lower it, or delete it"
-        yield subject.source.problem(path, NEVER_BINDS, message, help=remedy, severity="warning")
+        yield subject.warning(path, "never-binds", message, remedy)
 
 
 def _of_counters(
@@ -340,9 +336,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
                 yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
                 continue
             path = ("limits", name)
-            yield subject.source.problem(
-                path, NO_CALL_FITS, message, help=remedy, severity="warning"
-            )
+            yield subject.warning(path, NO_CALL_FITS, message, remedy)
 
 
 def _plain(number: float) -> str:

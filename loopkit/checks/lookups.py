@@ -1,8 +1,8 @@
-"""`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
+"""Checks of what looks things up: rules that read data, and tools of agents.
 
+`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
 `fields-as-data`: a condition on data reads the fields that were taken out of a text.
-
-Tools of agents that nobody can call, or that can find nothing: `no-effect`.
+`no-effect`: tools that nobody can call, or that can find nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) ->
         yield from _unreadable(subject, (*path, "in"), file, data)
     elif not any(same_as(value) for _, value in values_at(lookup.at, data)):
         at: DocPath = (*path, "at" if lookup.at else "in")
-        yield _without_values(subject, at, place(lookup), _heads(data))
+        heads = [str(key) for key in data] if isinstance(data, Mapping) else []
+        yield _without_values(subject, at, place(lookup), heads)
 
 
 def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Iterator[Problem]:
@@ -85,11 +86,7 @@ def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -
             yield from found.problems
             return
     reason = data.reason.replace("the artifact", f"`{file}`", 1)
-    yield subject.source.problem(path, "unreadable-data", reason, help="correct the file")
-
-
-def _heads(data: object) -> list[str]:
-    return [str(key) for key in data] if isinstance(data, Mapping) else []
+    yield subject.problem(path, "unreadable-data", reason, "correct the file")
 
 
 def _without_values(
@@ -100,7 +97,7 @@ def _without_values(
     if fields:
         remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
     message = f"{where} has no values to look up"
-    return subject.source.problem(path, "no-known-values", message, help=remedy)
+    return subject.problem(path, "no-known-values", message, remedy)
 
 
 def _of_name(
@@ -122,7 +119,11 @@ def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterato
     problems = list(unseen(subject, path, name, names))
     yield from problems
     if not problems and _shape_at(name, names).optional:
-        yield _missing(subject, path, name, state)
+        token: Token = ("artifact", name)
+        way = way_without(subject, token, state) if name in subject.graph.artifacts else None
+        remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
+        message = f"`{name}` may be missing at `{state}`"
+        yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def _split(name: str, names: Mapping[str, Shape]) -> str:
@@ -143,14 +144,6 @@ def _shape_at(name: str, names: Mapping[str, Shape]) -> Shape:
         shape = member(shape, step) or Anything()
         optional = optional or shape.optional
     return Anything(optional=True) if optional else shape
-
-
-def _missing(subject: Subject, path: DocPath, name: str, state: str) -> Problem:
-    token: Token = ("artifact", name)
-    way = way_without(subject, token, state) if name in subject.graph.artifacts else None
-    remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
-    message = f"`{name}` may be missing at `{state}`"
-    return subject.source.problem(path, "may-be-missing", message, help=remedy)
 
 
 def _may_be_text(subject: Subject, name: str) -> bool:
@@ -188,11 +181,8 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
 
     The text may hold data as well, under other names; what it has a pattern for is hardly that.
     """
-    for placed in subject.rules:
-        rule = placed.rule
-        if not isinstance(rule, RequireRule):
-            continue
-        read = _read(rule)
+    for placed in subject.rules_of(RequireRule):
+        read = _read(placed.rule)
         for state in placed.used_at:
             artifact = subject.machine.states[state].judges
             found = sorted(read & _fields(subject, artifact or ""))
@@ -201,9 +191,7 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
                 message = f"{told}, and `require` reads only data, JSON or YAML"
                 remedy = "judge the text itself, with `section`, `matches` or `count`"
                 path = (*placed.path, "require")
-                yield subject.source.problem(
-                    path, "fields-as-data", message, help=remedy, severity="warning"
-                )
+                yield subject.warning(path, "fields-as-data", message, remedy)
 
 
 def _read(rule: RequireRule) -> frozenset[str]:

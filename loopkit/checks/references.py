@@ -1,28 +1,13 @@
-"""Names without a declaration: agents, validators, budgets, feedback.
+"""Checks of what a machine names: its own parts, models, plug-ins, and the choices of people.
 
-`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`; `unknown-target` of the
-`of:` of a final state; `no-effect` for a name that adds nothing.
-
-`agent-choice`, `no-effect`: a word that can't choose an agent, or agents that differ.
-
-`no-effect`: keys or texts of an agent, in its Markdown file or beside it, that nothing uses.
-
+`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`, `unknown-server`,
+`unknown-target`, `starts-at-end`: no such part. `no-effect`: a name or a text that adds nothing.
+`agent-choice`: a word that can't choose an agent, or agents that differ.
 `reserved-option`, `wrong-kind`, `unknown-provider`: options of providers, and models.
-
 `outside-judge`: somebody outside would judge; the author who is judged could be the same.
-
-`unknown-plugin`: a plug-in or a tool that is not installed.
-
-Its files are read, never imported or run.
-
-Questions to a person: their choices, and the answer that counts after a timeout.
-
+`unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
 `duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
-`otherwise-revises`.
-
-`unknown-server`: a tool of an MCP server that is not declared.
-
-`unknown-target`, `starts-at-end`: an edge or the start leads to no working state.
+`otherwise-revises`: questions to a person, and the answer that counts after a timeout.
 """
 
 from __future__ import annotations
@@ -43,6 +28,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest, did_you_mean
 from loopkit.language.agents import Agent, is_listed, known_providers, meant_model
 from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.kleene import truth
@@ -99,10 +85,8 @@ def check_budgets(subject: Subject) -> Iterator[Problem]:
     for path, edge in revise_edges(subject):
         for at, name in edge.budgets:
             if name not in budgets:
-                remedy = did_you_mean(name, budgets)
-                remedy = remedy or f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
-                message = f"there is no budget `{name}`"
-                yield subject.source.problem((*path, *at), "unknown-budget", message, help=remedy)
+                declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
+                yield _unknown_name(subject, (*path, *at), "budget", name, budgets, declare)
 
 
 def check_feedback_names(subject: Subject) -> Iterator[Problem]:
@@ -111,10 +95,9 @@ def check_feedback_names(subject: Subject) -> Iterator[Problem]:
         written = edge.feedback
         if written is None or not is_plain_id(written) or written in subject.machine.feedback:
             continue
-        near = did_you_mean(written, subject.machine.feedback)
-        remedy = near or f"add `{written}:` to a section `feedback:`, or write a template here"
-        message = f"there is no feedback `{written}`"
-        yield subject.source.problem((*path, "feedback"), "unknown-feedback", message, help=remedy)
+        declare = f"add `{written}:` to a section `feedback:`, or write a template here"
+        at, known = (*path, "feedback"), subject.machine.feedback
+        yield _unknown_name(subject, at, "feedback", written, known, declare)
 
 
 def check_best_of(subject: Subject) -> Iterator[Problem]:
@@ -124,7 +107,7 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
         if final.of is not None and final.of not in subject.judges:
             message = f"`{final.of}` is not a validate state, so it has no reports to compare"
             remedy = did_you_mean(final.of, subject.judges)
-            yield subject.source.problem(path, "unknown-target", message, help=remedy)
+            yield subject.problem(path, "unknown-target", message, remedy)
         elif final.of is not None and final.pick != "best":
             message = "`of` is only used with `pick: best`, but the last version is picked"
             yield subject.no_effect(path, message, "add `pick: best`")
@@ -162,11 +145,11 @@ def _agent(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
 
 
 def _unknown_name(
-    subject: Subject, path: DocPath, kind: str, name: str, choices: Iterable[str]
+    subject: Subject, path: DocPath, kind: str, name: str, known: Iterable[str], declare: str = ""
 ) -> Problem:
-    remedy = did_you_mean(name, choices) or f"add it to a section `{kind}s:`"
+    remedy = did_you_mean(name, known) or declare or f"add it to a section `{kind}s:`"
     message = f"there is no {kind} `{name}`"
-    return subject.source.problem(path, f"unknown-{kind}", message, help=remedy)
+    return subject.problem(path, f"unknown-{kind}", message, remedy)
 
 
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
@@ -191,20 +174,18 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
         template = _word(choice)
         if template is None:
             message = f"`{choice.from_}` is not the path of a word"
-            yield subject.source.problem((*path, "from"), "agent-choice", message, help=SOURCES)
+            yield subject.problem((*path, "from"), "agent-choice", message, SOURCES)
             continue
         faults = list(check(template, subject.entering[name]))
         for fault in faults:
-            yield subject.source.problem(
-                (*path, "from"), fault.code, fault.message, help=fault.help
-            )
+            yield subject.problem((*path, "from"), fault.code, fault.message, fault.help)
         if not faults:
             yield from _words(subject, path, choice)
         agents = subject.machine.agents_at(name)
         for of, message in ALIKE:
             if len({of(agent) for agent in agents}) > 1:
                 remedy = "make them alike, or use two states"
-                yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)
+                yield subject.problem((*path, "of"), "agent-choice", message, remedy)
 
 
 def _word(choice: AgentChoice) -> Template | None:
@@ -224,13 +205,13 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
         if known.scalar != "str":
             message = f"`{choice.from_}` is not a text"
             remedy = f"give it the type `{'|'.join(choice.of)}`"
-            yield subject.source.problem((*path, "from"), "agent-choice", message, help=remedy)
+            yield subject.problem((*path, "from"), "agent-choice", message, remedy)
         elif known.values:
             missing = [word for word in known.values if word not in choice.of]
             for word in missing:
                 message = f"`{choice.from_}` may be `{word}`, for which there is no agent"
                 remedy = f"add `{word}: AGENT`"
-                yield subject.source.problem((*path, "of"), "agent-choice", message, help=remedy)
+                yield subject.problem((*path, "of"), "agent-choice", message, remedy)
             for word in choice.of:
                 if word not in known.values:
                     message = f"`{choice.from_}` is never `{word}`"
@@ -295,10 +276,10 @@ RESERVED = {
 
 def check_models(subject: Subject) -> Iterator[Problem]:
     """`params:` has only options of the provider that loopkit does not set itself."""
-    for path, params in _params(subject.machine):
-        for key, code, message, remedy in wrong_options(params):
-            place, at_key = (*path, key), key in RESERVED
-            yield subject.source.problem(place, code, message, help=remedy, key=at_key)
+    for path, asked in _asked_models(subject.machine):
+        for key, code, message, remedy in wrong_options(asked.params or {}):
+            place, at_key = (*path, "params", key), key in RESERVED
+            yield subject.problem(place, code, message, remedy, key=at_key)
 
 
 def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str, str]]:
@@ -313,21 +294,19 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
             yield key, "wrong-kind", f"`{key}` is not a number of tokens", remedy
 
 
-def _params(machine: Machine) -> Iterator[tuple[DocPath, Mapping[str, object]]]:
-    """The options of each model agent and of each of its fallbacks, with their place."""
+def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
+    """Each model agent and each of its fallbacks, with their place."""
     for name, agent in machine.model_agents.items():
-        yield ("agents", name, "params"), agent.params
+        yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):
-            yield ("agents", name, "fallbacks", index, "params"), fallback.params or {}
+            yield ("agents", name, "fallbacks", index), fallback
 
 
 def check_providers(subject: Subject) -> Iterator[Problem]:
     """LiteLLM knows each provider. A newer version may know more; a misspelt name is an error."""
     for path, model in unknown_models(subject.machine):
         message, remedy, severity = _unknown_model(model, subject.machine.models)
-        yield subject.source.problem(
-            path, "unknown-provider", message, help=remedy, severity=severity
-        )
+        yield subject.problem(path, "unknown-provider", message, remedy, severity=severity)
 
 
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
@@ -357,15 +336,9 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model with its place, which is under `models:` for those that agents use by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
     named = set(machine.models.values())
-    yield from (asked for asked in _models_of_agents(machine) if asked[1] not in named)
-
-
-def _models_of_agents(machine: Machine) -> Iterator[tuple[DocPath, str]]:
-    for name, agent in machine.model_agents.items():
-        yield from ((("agents", name, "model", i), rung) for i, rung in enumerate(agent.model))
-        for index, fallback in enumerate(agent.fallbacks):
-            path: DocPath = ("agents", name, "fallbacks", index, "model")
-            yield from (((*path, i), rung) for i, rung in enumerate(fallback.model))
+    for path, asked in _asked_models(machine):
+        rungs = enumerate(asked.model)
+        yield from (((*path, "model", i), rung) for i, rung in rungs if rung not in named)
 
 
 def check_outside_agents(subject: Subject) -> Iterator[Problem]:
@@ -377,7 +350,7 @@ def check_outside_agents(subject: Subject) -> Iterator[Problem]:
             message = f"`{judge}` is played from outside, and such an agent never judges"
             remedy = "name a model or a program, or let a person decide in a `human` state"
             path = (*placed.path, "judge")
-            yield subject.source.problem(path, "outside-judge", message, help=remedy)
+            yield subject.problem(path, "outside-judge", message, remedy)
 
 
 def check_plugins(subject: Subject) -> Iterator[Problem]:
@@ -401,7 +374,7 @@ def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[P
         remedy = did_you_mean(name, offered)
         remedy = remedy or "install the package that offers it, or write `module:function`"
         message = f"no installed package offers the plug-in `{name}`"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
 
 
 def _check_function(
@@ -414,7 +387,7 @@ def _check_function(
         remedy = "put it beside the machine file, name its `folder:`, or install its package"
         if module.endswith(".py"):
             remedy = f"write `{module.removesuffix('.py')}:{function}`"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
     elif spec.origin is not None and spec.origin.endswith(".py"):
         yield from _check_binding(subject, path, Path(spec.origin), name)
 
@@ -449,12 +422,12 @@ def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> It
         bound = _bound(text, file.name)
     except (OSError, SyntaxError, ValueError) as error:
         message = f"the module `{module}` can't be read: {error}"
-        yield subject.source.problem(path, "unknown-plugin", message, help="correct the module")
+        yield subject.problem(path, "unknown-plugin", message, "correct the module")
         return
     if function not in bound and "import *" not in text and "__getattr__" not in bound:
         message = f"the module `{module}` has no function `{function}`"
         remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
-        yield subject.source.problem(path, "unknown-plugin", message, help=remedy)
+        yield subject.problem(path, "unknown-plugin", message, remedy)
 
 
 def _bound(text: str, name: str) -> set[str]:
@@ -470,7 +443,7 @@ def check_questions(subject: Subject) -> Iterator[Problem]:
             if state.choices.index(choice) < index:
                 message = f"the choice `{choice}` is offered twice"
                 path = ("states", name, "choices", index)
-                yield subject.source.problem(path, "duplicate-choice", message, help="delete one")
+                yield subject.problem(path, "duplicate-choice", message, "delete one")
         yield from _absence(subject, name, state)
 
 
@@ -481,17 +454,17 @@ def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem
         choice = next(iter(_forward_choices(subject, name, state)), "CHOICE")
         remedy = f"set the choice that counts then: `otherwise: {choice}`"
         path = ("states", name, "timeout")
-        yield subject.source.problem(path, "missing-otherwise", message, help=remedy, key=True)
+        yield subject.problem(path, "missing-otherwise", message, remedy, key=True)
     if state.otherwise is None:
         return
     if state.timeout is None:
         message = "without a timeout the question waits forever, so this never applies"
         remedy = "add `timeout: 24h`"
-        yield subject.source.problem(path, "missing-timeout", message, help=remedy, key=True)
+        yield subject.problem(path, "missing-timeout", message, remedy, key=True)
     if state.otherwise not in state.choices:
         message = f"there is no choice `{state.otherwise}`"
         remedy = did_you_mean(state.otherwise, state.choices)
-        yield subject.source.problem(path, "unknown-choice", message, help=remedy)
+        yield subject.problem(path, "unknown-choice", message, remedy)
     else:
         yield from _absent_answer(subject, name, state, path)
 
@@ -504,7 +477,7 @@ def _absent_answer(
     if required is not None:
         message = f"nobody fills in the field `{required}` of the form after the timeout"
         remedy = f"make it optional: `{required}: optional …`, or give it a default"
-        yield subject.source.problem(path, "unanswerable-form", message, help=remedy)
+        yield subject.problem(path, "unanswerable-form", message, remedy)
     back = _revises(subject, name, state.otherwise or "")
     if back is not None:
         message = (
@@ -514,7 +487,7 @@ def _absent_answer(
         remedy = "name a choice that only leads forward"
         listed = ", ".join(f"`{choice}`" for choice in choices)
         remedy += f": {listed}" if choices else ""
-        yield subject.source.problem(path, "otherwise-revises", message, help=remedy)
+        yield subject.problem(path, "otherwise-revises", message, remedy)
 
 
 def _forward_choices(subject: Subject, name: str, state: HumanState) -> list[str]:
@@ -541,7 +514,7 @@ def check_servers(subject: Subject) -> Iterator[Problem]:
             remedy = did_you_mean(tool.server, servers)
             remedy = remedy or f"declare it: `mcp: {{{tool.server}: {{command: [PROGRAM]}}}}`"
             message = f"there is no MCP server `{tool.server}`"
-            yield subject.source.problem((*path, "mcp"), "unknown-server", message, help=remedy)
+            yield subject.problem((*path, "mcp"), "unknown-server", message, remedy)
 
 
 def check_targets(subject: Subject) -> Iterator[Problem]:
@@ -550,7 +523,7 @@ def check_targets(subject: Subject) -> Iterator[Problem]:
         if name not in subject.machine.states:
             remedy = did_you_mean(name, subject.machine.states)
             message = f"there is no state `{name}`"
-            yield subject.source.problem(path, "unknown-target", message, help=remedy)
+            yield subject.problem(path, "unknown-target", message, remedy)
     yield from _starts_at_the_end(subject)
 
 
@@ -576,4 +549,4 @@ def _starts_at_the_end(subject: Subject) -> Iterator[Problem]:
         message = f"the run would start at its end: `{machine.start}` is a final state"
         remedy = "put the state that works first on top, or name it with `initial:`"
         is_key = machine.initial is None
-        yield subject.source.problem(path, "starts-at-end", message, help=remedy, key=is_key)
+        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)

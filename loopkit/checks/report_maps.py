@@ -1,14 +1,11 @@
-"""`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form.
+"""Checks of how reports and texts are read: `map`, `verdict`, patterns and schemas.
 
-`bad-word`, `one-sided`: tables of words with one word twice, or with one outcome only.
-
-`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used.
-
+`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form.
 `unknown-field`, `unknown-word`, `bad-path`: a `map` does not fit its agent's `schema:`.
-
-`no-keyword`: a JSON Schema, or a file in place of one, that says nothing about data.
-
+`bad-word`, `one-sided`: tables with one word twice, or with one outcome only.
+`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used.
 `missing-group`, `unknown-group`, `two-readings`: `verdict:` can't read the answer.
+`no-keyword`: a JSON Schema, or a file in place of one, that says nothing about data.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
-from loopkit.document.reading import Included, read
+from loopkit.document.reading import read
 from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import WAITS, ErrorRule
 from loopkit.language.bundling import schemas_in
@@ -72,7 +69,7 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
     if read == ReportMap():
         message = "`map` maps nothing, so it has no effect"
         remedy = "name the parts that have other names in the report, such as `findings: issues`"
-        yield subject.source.problem(path, "empty", message, help=remedy, key=True)
+        yield subject.problem(path, "empty", message, remedy, key=True)
     yield from _two_in_one(subject, path, read)
     for table in TABLES:
         words: Mapping[str, object] = getattr(read, table)
@@ -92,14 +89,10 @@ def judges_with_map(subject: Subject) -> Iterator[Mapped]:
 
 def _check_form(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[Problem]:
     if mapped.rule.prompt is None and agent is not None and agent.schema_ is None:
-        yield subject.source.problem(
-            mapped.path,
-            "form-untold",
-            "nothing tells this judge to answer in the form that `map` reads",
-            help=f"give the agent `{mapped.rule.judge}` a `schema:`, or write a `prompt:` here "
-            "that says how to answer",
-            key=True,
-        )
+        message = "nothing tells this judge to answer in the form that `map` reads"
+        remedy = f"give the agent `{mapped.rule.judge}` a `schema:`, or write a `prompt:` here "
+        remedy += "that says how to answer"
+        yield subject.problem(mapped.path, "form-untold", message, remedy, key=True)
 
 
 def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
@@ -107,7 +100,7 @@ def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Pr
     if verdict is not None and (_leads_into(verdict, findings) or _leads_into(findings, verdict)):
         message = f"`{verdict}` cannot be the verdict where `{findings}` is the list of findings"
         remedy = "name the field whose value is the word of the verdict"
-        yield subject.source.problem((*path, "verdict"), "bad-path", message, help=remedy)
+        yield subject.problem((*path, "verdict"), "bad-path", message, remedy)
 
 
 def _leads_into(outer: str, inner: str) -> bool:
@@ -119,15 +112,13 @@ def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> I
     known: dict[str, str] = {}
     for word in words:
         if not fold(word):
-            yield subject.source.problem(
-                (*path, word), "bad-word", "this word is empty", key=True,
-                help="write the word that the report has there",
-            )  # fmt: skip
+            message, remedy = "this word is empty", "write the word that the report has there"
         elif (before := known.setdefault(fold(word), word)) != word:
-            yield subject.source.problem(
-                (*path, word), "bad-word", f"`{word}` is the same word as `{before}`", key=True,
-                help="words are compared without regard to case; delete one of them",
-            )  # fmt: skip
+            message = f"`{word}` is the same word as `{before}`"
+            remedy = "words are compared without regard to case; delete one of them"
+        else:
+            continue
+        yield subject.problem((*path, word), "bad-word", message, remedy, key=True)
 
 
 def one_sided(
@@ -138,14 +129,10 @@ def one_sided(
     if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
         return
     lacking = "accept" if "fail" in meanings else "reject"
-    yield subject.source.problem(
-        path,
-        "one-sided",
-        f"with these words the judge can only {'reject' if lacking == 'accept' else 'accept'}",
-        help=f"add the word with which it would {lacking}{more}",
-        severity="warning",
-        key=True,
-    )
+    only = "reject" if lacking == "accept" else "accept"
+    message = f"with these words the judge can only {only}"
+    remedy = f"add the word with which it would {lacking}{more}"
+    yield subject.warning(path, "one-sided", message, remedy, key=True)
 
 
 def check_patterns(subject: Subject) -> Iterator[Problem]:
@@ -157,19 +144,19 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
         if pattern not in named:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt_pattern(subject, path, pattern)
-    for path, pattern in _error_patterns(subject):
-        faults = list(_pattern(subject, path, pattern))
-        yield from faults or _groups(subject, path, pattern)
+    for path, errors in _error_rules(subject):
+        for index, rule in enumerate(errors):
+            for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+                if text is not None:
+                    at = (*path, "errors", index, key)
+                    faults = list(_pattern(subject, at, text))
+                    yield from faults or _groups(subject, at, text)
 
 
 def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
-    yield from _of_outputs(subject)
-
-
-def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.machine.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
@@ -181,14 +168,6 @@ def _of_outputs(subject: Subject) -> Iterator[tuple[DocPath, str]]:
                     yield (*path, "all"), pattern
                 case ExtractCount(count=pattern):
                     yield (*path, "count"), pattern
-
-
-def _error_patterns(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    for path, errors in _error_rules(subject):
-        for index, rule in enumerate(errors):
-            for key, pattern in (("stderr", rule.stderr), ("stdout", rule.stdout)):
-                if pattern is not None:
-                    yield (*path, "errors", index, key), pattern
 
 
 def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
@@ -226,9 +205,7 @@ def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator
     if near is not None:
         message = f"there is no pattern `{pattern}`, so this looks for the word itself"
         remedy = f"did you mean `{near}`?"
-        yield subject.source.problem(
-            path, "unknown-pattern", message, help=remedy, severity="warning"
-        )
+        yield subject.warning(path, "unknown-pattern", message, remedy)
 
 
 def check_counts(subject: Subject) -> Iterator[Problem]:
@@ -239,7 +216,7 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
             message = f"no count is at least {least} and at most {most}"
             remedy = "swap them" if most else "use `not_matches:` for what must not match"
             path = (*placed.path, "count")
-            yield subject.source.problem(path, "empty-range", message, help=remedy)
+            yield subject.problem(path, "empty-range", message, remedy)
 
 
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
@@ -263,7 +240,7 @@ class _Fit(Value, frozen=True):
         """A problem at a key of the map, or at the map where the key is not written."""
         written = self.is_written(key)
         path = (*self.mapped.path, key) if written else self.mapped.path
-        return self.subject.source.problem(path, code, message, help=remedy, key=not written)
+        return self.subject.problem(path, code, message, remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
         """Whether a key is written in the map."""
@@ -332,16 +309,16 @@ def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
     if isinstance(found, _Unknown):
         message = f"the schema of `{fit.judge}` has no field `{path}`"
         remedy = did_you_mean(path, found.choices)
-        yield fit.subject.source.problem(place, "unknown-field", message, help=remedy, key=is_key)
-    elif found is not None and _is_other(found, kind):
+        yield fit.subject.problem(place, "unknown-field", message, remedy, key=is_key)
+    elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
         message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
         remedy = f"name a field that is {kind}"
-        yield fit.subject.source.problem(place, "bad-path", message, help=remedy, key=is_key)
+        yield fit.subject.problem(place, "bad-path", message, remedy, key=is_key)
 
 
-def _is_other(found: DataType, kind: str) -> bool:
-    is_known = found.scalar is not None or found.fields is not None or found.items is not None
-    return is_known and found.scalar not in KINDS[kind]
+def _is_open(found: DataType) -> bool:
+    """Whether a JSON Schema says nothing of the type."""
+    return found.scalar is None and found.fields is None and found.items is None
 
 
 def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
@@ -392,14 +369,11 @@ def _words(
 def _misspelt_word(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
     """A word that no report can have, or that the schema spells differently."""
     near = next((one for one in allowed if fold(one) == fold(word)), None)
-    return fit.subject.source.problem(
-        (*fit.mapped.path, table, word),
-        "unknown-word",
-        f"the schema of `{fit.judge}` does not allow `{word}` there",
-        help=f"write it as there: `{near}`" if near else did_you_mean(word, allowed),
-        severity="warning" if near else "error",
-        key=True,
-    )
+    message = f"the schema of `{fit.judge}` does not allow `{word}` there"
+    remedy = f"write it as there: `{near}`" if near else did_you_mean(word, allowed)
+    path = (*fit.mapped.path, table, word)
+    tell = fit.subject.warning if near else fit.subject.problem
+    return tell(path, "unknown-word", message, remedy, key=True)
 
 
 def _possible_words(datatype: DataType) -> tuple[str, ...]:
@@ -421,7 +395,7 @@ def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
     before: list[str] = []
     for step in path.split("."):
         if found.fields is None:
-            return None if found.scalar is None and found.items is None else _Unknown(())
+            return None if _is_open(found) else _Unknown(())
         known = found.field(step)
         if known is None:
             return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
@@ -454,15 +428,11 @@ def _problem(subject: Subject, path: DocPath, silence: Silence) -> Problem:
     if here in subject.source.included:
         name = unquote(str(here[-1]))
         message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
-        return _place(subject, (*path, *silence.referred_from), message, _of_file(silence, name))
+        is_part = silence.words <= DEFINITIONS
+        remedy = f"name one of its parts: `$ref: {name}#/$defs/NAME`" if is_part else _DATA % name
+        return _place(subject, (*path, *silence.referred_from), message, remedy)
     message = "this JSON Schema has no keyword, so it allows anything"
     return _place(subject, here, message, _remedy(silence))
-
-
-def _of_file(silence: Silence, name: str) -> str:
-    if silence.words <= DEFINITIONS:
-        return f"name one of its parts: `$ref: {name}#/$defs/NAME`"
-    return _DATA % name
 
 
 def _remedy(silence: Silence) -> str:
@@ -481,17 +451,14 @@ def _keyword_like(word: str) -> str | None:
 
 def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
     """A problem at its place, which may be in a file that became a part of the schema."""
-    warning = subject.source.problem(path, "no-keyword", message, help=remedy, severity="warning")
+    warning = subject.warning(path, "no-keyword", message, remedy)
     for length in range(len(path), 0, -1):
         file = subject.source.included.get(path[:length])
         if file is not None:
-            return _inside(warning, file, path[length:])
+            document = _document(file.text, file.file)
+            span = warning.span if document is None else document.span(path[length:])
+            return warning.replace(span=span)
     return warning
-
-
-def _inside(problem: Problem, file: Included, path: DocPath) -> Problem:
-    document = _document(file.text, file.file)
-    return problem if document is None else problem.replace(span=document.span(path))
 
 
 @lru_cache(maxsize=8)
@@ -521,13 +488,9 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
     for key in OF_REPORTS if rule.asks is not None else ():
         if getattr(rule, key) is not None:
-            yield subject.source.problem(
-                (*path, key),
-                "two-readings",
-                f"`{key}` reads a report in JSON, and `verdict` reads text",
-                help="a judge answers in one form; delete the other key",
-                key=True,
-            )
+            message = f"`{key}` reads a report in JSON, and `verdict` reads text"
+            remedy = "a judge answers in one form; delete the other key"
+            yield subject.problem((*path, key), "two-readings", message, remedy, key=True)
 
 
 def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
@@ -541,7 +504,7 @@ def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) ->
             what = "word of the verdict" if place[-1] == "pattern" else "number"
             message = f"no group of this pattern captures the {what}"
             remedy = "put parentheses around it, as in `^Result: (PASS|FAIL)$`"
-            yield subject.source.problem(place, "missing-group", message, help=remedy)
+            yield subject.problem(place, "missing-group", message, remedy)
 
 
 def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
@@ -549,8 +512,8 @@ def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iter
         if name not in GROUPS:
             message = f"a finding has no field `{name}`"
             remedy = did_you_mean(name, GROUPS)
-            yield subject.source.problem(path, "unknown-group", message, help=remedy)
+            yield subject.problem(path, "unknown-group", message, remedy)
     if "message" not in pattern.groupindex:
         message = "no group of this pattern captures the message of a finding"
         remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"
-        yield subject.source.problem(path, "missing-group", message, help=remedy)
+        yield subject.problem(path, "missing-group", message, remedy)

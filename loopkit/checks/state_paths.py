@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
@@ -31,19 +31,15 @@ def shortest_path(
     front = [start]
     for name in front:
         if goal(name):
-            return _way_to(name, before)
+            way = [name]
+            while (earlier := before[way[-1]]) is not None:
+                way.append(earlier)
+            return tuple(reversed(way))
         for edge in graph.outgoing.get(name, ()):
             if edge.target in graph.states and edge.target not in before and follows(edge):
                 before[edge.target] = name
                 front.append(edge.target)
     return None
-
-
-def _way_to(name: str, before: Mapping[str, str | None]) -> StatePath:
-    way = [name]
-    while (earlier := before[way[-1]]) is not None:
-        way.append(earlier)
-    return tuple(reversed(way))
 
 
 def leading_to(graph: Graph, goals: set[str]) -> set[str]:

@@ -1,8 +1,7 @@
 """The subject of every check: the machine, its graph, its source, and the names known where.
 
-`no-effect`, which several checks give, is made here.
-
-Names mentioned in a text, read generously: a name is unused only if no text mentions it.
+`no-effect`, which several checks give, is made here. Names mentioned in a text are read
+generously: a name is unused only if no text mentions it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem
+from loopkit.document.problems import Problem, Severity
 from loopkit.language.agents.tools import ToolBase
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template.grammar import Shape
@@ -87,6 +86,24 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         """Whether every edge leads to a state, and the first state is not final."""
         start, machine = self.machine.start, self.machine
         return not self.dangling and start in machine.states and start not in machine.finals
+
+    def problem(
+        self,
+        path: DocPath,
+        code: str,
+        message: str,
+        remedy: str = "",
+        *,
+        severity: Severity = "error",
+        key: bool = False,
+    ) -> Problem:
+        """A problem at a place of the machine's file, at its key with `key`."""
+        return self.source.problem(path, code, message, help=remedy, severity=severity, key=key)
+
+    def warning(
+        self, path: DocPath, code: str, message: str, remedy: str = "", *, key: bool = False
+    ) -> Problem:
+        return self.problem(path, code, message, remedy, severity="warning", key=key)
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
         """A warning at a key that has no effect in its place."""

@@ -1,16 +1,10 @@
-"""`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path.
+"""Checks of templates, with the list of all templates and the names that each may read.
 
-Uses of templates: every template of a machine, with the names that it may read in its place.
-
+`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path; also
+names under `needs`, with `no-effect`, and under `sees:`, with `unknown-field`.
 `before-first-work`: a `baseline` command needs more than the input, and runs before any work.
-
 `missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why.
-
-`unknown-name`, `may-be-missing`, `no-effect`: `needs` names something missing or useless.
-
 `not-a-template`: template braces in a text that is sent unchanged.
-
-`unknown-name`, `unknown-field`: `sees:` shows a rule something that does not exist.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from loopkit.checks.subject import Subject, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.section import INPUT_FILE, Emission
+from loopkit.language.section import INPUT_FILE
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.template.errors import TemplateError
@@ -42,6 +36,7 @@ from loopkit.machine.scope import over, shape_of
 from loopkit.proof.outcomes.analysis import PlacedRule
 from loopkit.values import Value
 
+Names = Mapping[str, Shape]
 REPORT_NAMES = frozenset({"report", "reports"})
 
 OF_MESSAGES: Names = {
@@ -70,6 +65,19 @@ KNOWN_TO = (
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
 )
 """Names that are known in few places, with these places."""
+
+
+class Use(Value, frozen=True):
+    """One filling of a template."""
+
+    path: DocPath
+    text: str
+    names: Names | None
+    """None if nothing ever fills it, so that only its syntax can be checked."""
+    state: str | None = None
+    """The state whose work needs it."""
+    used_at: DocPath | None = None
+    """The place that fills it, if it is written elsewhere."""
 
 
 def check_templates(subject: Subject) -> Iterator[Problem]:
@@ -152,23 +160,8 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""
 
 
-Names = Mapping[str, Shape]
-
-
-class Use(Value, frozen=True):
-    """One filling of a template."""
-
-    path: DocPath
-    text: str
-    names: Names | None
-    """None if nothing ever fills it, so that only its syntax can be checked."""
-    state: str | None = None
-    """The state whose work needs it."""
-    used_at: DocPath | None = None
-    """The place that fills it, if it is written elsewhere."""
-
-
 def uses(subject: Subject) -> Iterator[Use]:
+    """Every template of a machine, in each place that fills it."""
     yield from _of_states(subject)
     yield from _of_workspaces(subject)
     yield from _of_feedback(subject)
@@ -241,20 +234,14 @@ def _of_events(subject: Subject) -> Iterator[Use]:
     """The texts of events that are stored when edges are taken and when tools find something."""
     for state, agents in subject.machine.authoring.items():
         for agent in agents:
-            for tool, emission in _emitting_tools(subject, agent):
-                for path, text in emission.templates:
-                    at: DocPath = ("agents", agent, "tools", tool, "emit", *path)
+            asked = subject.machine.agents.get(agent)
+            for name, tool in asked.callable_tools.items() if asked is not None else ():
+                for path, text in tool.emits.templates if tool.emits is not None else ():
+                    at: DocPath = ("agents", agent, "tools", name, "emit", *path)
                     yield Use(at, text, subject.entering[state], state, ("states", state, "agent"))
     for edge in subject.graph.edges:
         for path, text in edge.emit.templates if edge.emit is not None else ():
             yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
-
-
-def _emitting_tools(subject: Subject, agent: str) -> Iterator[tuple[str, Emission]]:
-    asked = subject.machine.agents.get(agent)
-    for name, tool in asked.callable_tools.items() if asked is not None else ():
-        if tool.emits is not None:
-            yield name, tool.emits
 
 
 def _of_rules(subject: Subject) -> Iterator[Use]:
@@ -356,9 +343,7 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
-        if edge.back:
-            if edge.judges_again(subject.machine.states):
-                continue
+        if edge.back and not edge.judges_again(subject.machine.states):
             yield from _check_presence(subject, edge)
             yield from _check_delivery(subject, edge)
 
@@ -372,7 +357,7 @@ def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
     message = f"`{edge.source}` judges nothing, so it has no findings to send back"
     remedy = f"say what has to change: `feedback: {example}`"
     path = target_path(edge)
-    yield subject.source.problem(path, "missing-feedback", message, help=remedy, key=True)
+    yield subject.problem(path, "missing-feedback", message, remedy, key=True)
 
 
 def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
@@ -380,13 +365,8 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
     target = subject.machine.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
-        yield subject.source.problem(
-            target_path(edge),
-            "undelivered-feedback",
-            message,
-            help="a child that runs again is not told why",
-            severity="warning",
-        )
+        remedy = "a child that runs again is not told why"
+        yield subject.warning(target_path(edge), "undelivered-feedback", message, remedy)
     if target is None or target.reads_feedback or target.ends:
         return
     judged = subject.machine.states[edge.source].judges
@@ -395,7 +375,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
         readers = _readers(subject, edge)
         remedy = f"revise the state that has to change something{readers}"
-        yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+        yield subject.problem(path, "undelivered-feedback", message, remedy)
         return
     for author in subject.graph.artifacts.get(judged, ()):
         way = _way_around(subject, edge, author)
@@ -404,7 +384,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
             remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
-            yield subject.source.problem(path, "undelivered-feedback", message, help=remedy)
+            yield subject.problem(path, "undelivered-feedback", message, remedy)
             return
 
 
@@ -428,9 +408,6 @@ def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StateP
         lambda name: name == edge.source,
         lambda way: way.forward and way.target != author,
     )
-
-
-ARTIFACTS = "`needs` names artifacts or fields of them"
 
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
@@ -457,8 +434,9 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
             # A template can test for a missing name; `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault
             error = explain(subject, Use(path, text, artifacts, name), bare)
-            remedy = error.help or (ARTIFACTS if error.code == "unknown-name" else "")
-            yield subject.source.problem(path, error.code, error.message, help=remedy)
+            remedy = "`needs` names artifacts or fields of them"
+            remedy = error.help or (remedy if error.code == "unknown-name" else "")
+            yield subject.problem(path, error.code, error.message, remedy)
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:
@@ -531,8 +509,8 @@ def _unknown(
 ) -> Problem:
     if not holder:
         remedy = did_you_mean(step, fields)
-        return subject.source.problem(path, "unknown-name", f"unknown name `{step}`", help=remedy)
+        return subject.problem(path, "unknown-name", f"unknown name `{step}`", remedy)
     remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
     remedy = remedy or "it is a list or a single value"
     message = f"`{holder}` has no field `{step}`"
-    return subject.source.problem(path, "unknown-field", message, help=remedy)
+    return subject.problem(path, "unknown-field", message, remedy)

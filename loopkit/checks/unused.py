@@ -1,16 +1,10 @@
-"""`unused`: a declaration that nothing names.
+"""Checks of what a machine declares or makes and nothing uses.
 
-That is a model, MCP server, agent, validator, guard, pattern, feedback or budget.
-
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
-
-`infeasible-success`: an artifact that its author declares impossible ends as a success.
-
+`unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
-
 `unread-verdict`: a report that no later transition reads and nobody is shown.
-
-`unused`: a declared field or input that no text, guard or result names.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+`infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
 from __future__ import annotations
@@ -38,7 +32,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
-from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
+from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
@@ -82,13 +76,7 @@ def _check_section(
         return
     for name in declared:
         if name not in used:
-            yield subject.source.problem(
-                (*section, name),
-                "unused",
-                f"nothing uses the {word} `{name}`",
-                severity=severity,
-                key=True,
-            )
+            yield _unused(subject, (*section, name), word, severity)
 
 
 def _models(subject: Subject) -> set[object]:
@@ -127,11 +115,11 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
             near = closest(agent.infeasible, fields)
             add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
             remedy = f"did you mean `{near}`?" if near else add
-            yield subject.source.problem(path, "unknown-field", message, help=remedy)
+            yield subject.problem(path, "unknown-field", message, remedy)
         elif fields[agent.infeasible].scalar != "bool":
             message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
             remedy = f"make it `{agent.infeasible}: bool`"
-            yield subject.source.problem(path, "wrong-kind", message, help=remedy)
+            yield subject.problem(path, "wrong-kind", message, remedy)
 
 
 def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
@@ -170,9 +158,7 @@ def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
         path = state_paths.arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
-        yield subject.source.problem(
-            target_path(edge), "infeasible-success", message, help=remedy, severity="warning"
-        )
+        yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
 
 
 OF_TEXTS = {
@@ -192,7 +178,14 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
     """A warning for keys of `output` that the work of its state does not ask for."""
-    yield from _of_templates(subject)
+    for name, filled in subject.machine.states_of(RenderState).items():
+        written = filled.output_at(name)
+        if written.else_ is not None:
+            message = "a filled template is the artifact, whatever its file holds"
+            yield subject.no_effect(("states", name, "output", "else"), message)
+        if filled.adds and written.file is None:
+            message = "there is no file to which the text could be added"
+            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
     for name, state in subject.machine.states.items():
         output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
@@ -204,34 +197,21 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
                 yield subject.no_effect(("states", name, "output", key), message)
 
 
-def _of_templates(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(RenderState).items():
-        output = state.output_at(name)
-        if output.else_ is not None:
-            message = "a filled template is the artifact, whatever its file holds"
-            yield subject.no_effect(("states", name, "output", "else"), message)
-        if state.adds and output.file is None:
-            message = "there is no file to which the text could be added"
-            yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
-
-
 def check_opinions(subject: Subject) -> Iterator[Problem]:
     """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
     for placed in subject.rules_of(JudgeRule):
-        for key, message in _idle(subject, placed):
-            yield subject.no_effect((*placed.path, key), message)
-
-
-def _idle(subject: Subject, placed: PlacedRule[JudgeRule]) -> Iterator[tuple[str, str]]:
-    rule = placed.rule
-    levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
-    never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
-    if rule.confirm is not None and never_fails:
-        yield "confirm", "this judge never fails: with its `severity` it only advises"
-    if rule.samples > 1 and never_fails:
-        yield "samples", "there is nothing to vote on: with its `severity` this judge only advises"
-    if rule.samples == 1 and "combine" in rule.model_fields_set:
-        yield "combine", "there is one sample, so there is nothing to combine"
+        rule = placed.rule
+        levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
+        never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
+        if rule.confirm is not None and never_fails:
+            message = "this judge never fails: with its `severity` it only advises"
+            yield subject.no_effect((*placed.path, "confirm"), message)
+        if rule.samples > 1 and never_fails:
+            message = "there is nothing to vote on: with its `severity` this judge only advises"
+            yield subject.no_effect((*placed.path, "samples"), message)
+        if rule.samples == 1 and "combine" in rule.model_fields_set:
+            message = "there is one sample, so there is nothing to combine"
+            yield subject.no_effect((*placed.path, "combine"), message)
 
 
 OF_REPORTS = frozenset(
@@ -251,9 +231,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
                 "add a transition with `guard: valid`, or one that revises; or delete the state"
             )
             path = ("states", name)
-            yield subject.source.problem(
-                path, "unread-verdict", message, help=remedy, severity="warning", key=True
-            )
+            yield subject.warning(path, "unread-verdict", message, remedy, key=True)
 
 
 def _decides(subject: Subject, name: str) -> bool:
@@ -307,7 +285,7 @@ def _of_tools(subject: Subject) -> Iterator[Problem]:
             for field in fields or {}:
                 if not any(field in names for names in named):
                     path: DocPath = ("agents", agent, "tools", name, "input", field)
-                    yield _note(subject, path, "field")
+                    yield _unused(subject, path, "field")
 
 
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
@@ -337,9 +315,9 @@ def _authors(subject: Subject) -> list[str]:
     return [name for name in asked if name in subject.machine.agents and name not in judging]
 
 
-def _note(subject: Subject, path: DocPath, word: str) -> Problem:
+def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "note") -> Problem:
     message = f"nothing uses the {word} `{path[-1]}`"
-    return subject.source.problem(path, "unused", message, severity="note", key=True)
+    return subject.problem(path, "unused", message, key=True, severity=severity)
 
 
 class _Said:
@@ -363,7 +341,7 @@ class _Said:
             return
         for name in fields:
             if name not in self._names:
-                yield _note(self._subject, (*path, name), word)
+                yield _unused(self._subject, (*path, name), word)
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:

@@ -24,14 +24,13 @@ _KEPT_WAL_BYTES = 64 * 2**20
 _LOCK = re.compile(r"\d+-[0-9a-f]{16}\.lock")
 
 
-def _named_queries(text: str) -> dict[str, str]:
-    """The parts of `text` by the name in the comment line above each."""
-    _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
-
-
-SQL = _named_queries(Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"))
-"""The statements of `queries.sql`, by name."""
+_, *_PARTS = re.split(
+    r"^-- name: (\w+)\n",
+    Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"),
+    flags=re.MULTILINE,
+)
+SQL = dict(zip(_PARTS[::2], map(str.strip, _PARTS[1::2]), strict=True))
+"""The statements of `queries.sql`, by the name in the comment line above each."""
 MIGRATIONS = [SQL["migration_1"].split(";"), SQL["migration_2"].split(";")]
 """The statements that lead from each schema version to the next, from an empty file on."""
 STAND_INS = {2: SQL["stand_in_2"]}

@@ -42,11 +42,9 @@ class NoVerdict(Exception):
 def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
     """The findings of the plug-in, or the reason why there are none to read."""
     try:
-        if request["folder"] is not None:
-            sys.path.insert(0, request["folder"])
-        function = _function(request["python"])
+        function = _function(request)
         found = function(request["value"], Context(**request["context"]))
-        return {"findings": [_finding(item, number) for number, item in _items(found)]}
+        return {"findings": _findings(found)}
     except NoVerdict as error:
         return {"error": _printable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
@@ -56,9 +54,7 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
     """The result of a tool: a text, or data as JSON."""
     try:
-        if request["folder"] is not None:
-            sys.path.insert(0, request["folder"])
-        function = _function(request["python"])
+        function = _function(request)
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything
         return {"error": _printable(_describe_error(error))[:MAX_CHARS]}
     try:
@@ -74,7 +70,10 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
         return {"raised": _printable(_describe_error(error))[:MAX_CHARS]}
 
 
-def _function(name: str) -> Any:
+def _function(request: Mapping[str, Any]) -> Any:
+    if request["folder"] is not None:
+        sys.path.insert(0, request["folder"])
+    name = request["python"]
     if ":" in name:
         module, _, attribute = name.partition(":")
         function = getattr(import_module(module), attribute)
@@ -90,11 +89,11 @@ def _function(name: str) -> Any:
     return function
 
 
-def _items(found: object) -> Iterable[tuple[int, object]]:
-    """The findings with their numbers; of many, or of endlessly many, the first ones."""
+def _findings(found: object) -> list[dict[str, object]]:
+    """Of many findings, or of endlessly many, the first ones."""
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
         raise NoVerdict(f"it returned {_kind(found)}, and no list of findings")
-    return enumerate(islice(found, MAX_FINDINGS), 1)
+    return [_finding(item, number) for number, item in enumerate(islice(found, MAX_FINDINGS), 1)]
 
 
 def _finding(item: object, number: int) -> dict[str, object]:

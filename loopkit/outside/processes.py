@@ -1,22 +1,11 @@
 """Commands: started without a shell, in a process group of their own that is ended as a whole.
 
-Pipes to a command: its stdin, complete before it starts, and its output, bounded.
-
-Process groups of running commands, all killed when this process ends.
+Its stdin is complete before it starts, and its output is bounded.
 
 Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
 the first the groups are kept where a handler can read them without any lock. For the second a
 watcher process learns of each group; `PR_SET_PDEATHSIG` would not do, because it fires at the end
 of the thread that started the command, and reaches no descendant.
-
-The watcher: a process that outlives ours by a moment, and ends the commands left behind.
-
-It is this file, run by itself. On stdin it reads which process groups are running, `+12` and `-12`
-a line. Only the process that started it can write there, so the end of the input means that
-this process is gone, however that happened, and every group that is left is killed.
-
-It imports only what an interpreter has loaded anyway, since every run that starts commands starts
-one: with `signal` and `contextlib` its start would take twice as long.
 """
 
 from __future__ import annotations
@@ -38,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, cast
+
+from loopkit.outside import watcher
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
@@ -127,6 +118,23 @@ def command_environment(
     names = _INHERITED.union(allow)
     inherited = {name: value for name, value in os.environ.items() if name in names}
     return {**inherited, **extra}
+
+
+def worker_command(module: str) -> tuple[str, ...]:
+    """The command that starts a module, without bytecode.
+
+    The working folder is not on its module path, because an agent may write there.
+    """
+    return (sys.executable, "-P", "-B", "-X", "utf8", "-m", module)
+
+
+def worker_environment(allow: Iterable[str] = ()) -> dict[str, str]:
+    """The environment of a worker: this process's module path, harmless and allowed variables.
+
+    Texts are hashed alike in each, so that sets have one order.
+    """
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
+    return command_environment(allow, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})
 
 
 async def run_command(
@@ -483,7 +491,7 @@ def _start_watcher() -> int:
         # A session of its own keeps Ctrl-C away from it; our streams would be held open by it.
         os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", __file__],
+            [sys.executable, "-I", "-S", watcher.__file__],
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, reader, 0), devnull, (os.POSIX_SPAWN_DUP2, 1, 2)],
             setsid=True,
@@ -498,43 +506,3 @@ def _start_watcher() -> int:
 
 GROUPS = Groups()
 os.register_at_fork(after_in_child=GROUPS.after_fork)
-
-KILL = 9
-"""SIGKILL, on every system."""
-
-
-def outlive() -> None:
-    """Follow the messages until stdin ends, then kill the groups that are left."""
-    groups: set[int] = set()
-    for change in sys.stdin:
-        group = int(change[1:])
-        if change.startswith("+"):
-            groups.add(group)
-        else:
-            groups.discard(group)
-    for group in groups:
-        try:  # noqa: SIM105 - `suppress` is in `contextlib`
-            os.killpg(group, KILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-
-if __name__ == "__main__":
-    outlive()
-
-
-def worker_command(module: str) -> tuple[str, ...]:
-    """The command that starts a module, without bytecode.
-
-    The working folder is not on its module path, because an agent may write there.
-    """
-    return (sys.executable, "-P", "-B", "-X", "utf8", "-m", module)
-
-
-def worker_environment(allow: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a worker: this process's module path, harmless and allowed variables.
-
-    Texts are hashed alike in each, so that sets have one order.
-    """
-    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
-    return command_environment(allow, {"PYTHONPATH": path, "PYTHONHASHSEED": "0"})

@@ -1,10 +1,8 @@
 """Redaction: secrets of the environment are removed from all that is stored or shown.
 
-Occurrences of many words in one text, also with white space inside a word.
-
-Texts that look like secrets: names of variables, keys of providers, passwords in URLs.
-
-Forms of a secret: the encodings in which a program or a server may repeat it.
+They are found also with white space inside, and in the encodings in which a program or a server may
+repeat them; other texts are secrets by the name of their variable, as keys of providers, or as
+passwords in URLs.
 """
 
 from __future__ import annotations
@@ -78,8 +76,10 @@ def secret_finder(
     def find_secret(text: str) -> str | None:
         for _start, _end, secret in occurrences.within(text):
             return f"the value of `{known[secret]}`"
-        begins = key_in(text)
-        return begins and f"a key that begins with `{begins}`"
+        if (found := _KNOWN.search(text)) is None:
+            return None
+        begins = found[0] if found[0].startswith("-") else found[0][:4]
+        return f"a key that begins with `{begins}`"
 
     return find_secret
 
@@ -199,12 +199,6 @@ _KNOWN = re.compile(
 def names_secret(variable: str) -> bool:
     """Whether a variable is called like one that holds a secret."""
     return _SECRET_NAME.search(variable) is not None
-
-
-def key_in(text: str) -> str | None:
-    """The beginning by which a key in a text is known; None where there is none."""
-    found = _KNOWN.search(text)
-    return found and (found[0] if found[0].startswith("-") else found[0][:4])
 
 
 def credentials_in(value: str) -> Iterator[str]:

@@ -1,15 +1,9 @@
-"""Trees of one's own: a copy of a folder, or a git worktree, to work in; made and dropped.
+"""Trees: the files below a folder that count, as they are at one time, with one digest for all.
 
-The files that make up a tree: which paths below a folder count.
-
-In a git tree these are the tracked files and those that git does not ignore, else all of them
-but for folders that ignore themselves, as caches and our own state folder do.
-
-The difference of two trees as text, in the form of git, which `git apply` takes.
-
-A tree: path, kind and content of every file below a folder, and one digest for all of it.
-
-Merging trees: two changed versions of one base as one tree, written to a folder.
+In git these are the tracked files and those that git does not ignore, else all but folders that
+ignore themselves, as caches and our own state folder do. A tree of one's own, to work in, is a copy
+or a git worktree. Two trees have a difference, in git's form, which `git apply` takes; two changed
+versions of one base can be merged and written to a folder.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from loopkit.outside.processes import command_environment
 from loopkit.text.editing import hunks
@@ -390,12 +384,7 @@ def _text(entry: Entry | None, load: Load) -> str | None:
 MOST_FILES = 50_000
 MOST_BYTES = 500_000_000
 Kind = Literal["file", "program", "link", "other"]
-KINDS: Mapping[bytes, Kind] = {
-    b"file": "file",
-    b"program": "program",
-    b"link": "link",
-    b"other": "other",
-}
+KINDS: Mapping[bytes, Kind] = {kind.encode(): kind for kind in get_args(Kind)}
 """The kind of an entry: a file, an executable file, a symlink, or something else."""
 
 
@@ -418,12 +407,10 @@ class Tree:
     @cached_property
     def manifest(self) -> bytes:
         """The tree as bytes: sorted by path, and the same for the same files alone."""
-        lines: list[bytes] = [
-            b"%s %s %s\0" % (entry.kind.encode(), entry.digest.encode(), os.fsencode(path))
-            for path, entry in self.entries.items()
-        ]
-        lines.sort(key=_path_in)
-        return b"".join(lines)
+        return b"".join(
+            b"%s %s %s\0" % (entry.kind.encode(), entry.digest.encode(), path)
+            for path, entry in sorted((os.fsencode(p), e) for p, e in self.entries.items())
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -442,10 +429,6 @@ class Tree:
         if len(entries) != len(known):
             raise ValueError("it names a kind of file that this version does not know")
         return cls(entries)
-
-
-def _path_in(line: bytes) -> bytes:
-    return line.split(b" ", 2)[2]
 
 
 def digest_of(content: bytes) -> str:
@@ -467,7 +450,7 @@ def read_tree(
     """
     top, room, times = os.fsencode(folder), _Room(most_files, most_bytes), hashlib.sha256()
     entries: dict[str, Entry] = {}
-    for path in _files(top, origin):
+    for path in list_files(top, None if origin is None else os.fsencode(origin)):
         if without is not None and path == os.fsencode(without):
             continue
         name = os.path.relpath(path, top)
@@ -480,10 +463,6 @@ def read_tree(
             continue
         times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
     return Tree(entries, times.hexdigest())
-
-
-def _files(top: bytes, origin: Path | None) -> Iterator[bytes]:
-    return list_files(top, None if origin is None else os.fsencode(origin))
 
 
 def files_digest(
@@ -609,7 +588,8 @@ def _merge_file(
         raise _Conflict
     if {old.kind, mine.kind, other.kind} - {"file", "program"}:
         raise _Conflict
-    kind = _kind(old, mine, other)
+    # The kind of the side that has changed it.
+    kind = other.kind if mine.kind == old.kind else mine.kind
     if mine.digest in (old.digest, other.digest):
         return Entry(kind, other.digest)
     if old.digest == other.digest:
@@ -620,11 +600,6 @@ def _merge_file(
     content = _merge_lines(*contents)
     made.append(content)
     return Entry(kind, digest_of(content))
-
-
-def _kind(old: Entry, mine: Entry, other: Entry) -> Kind:
-    """The kind of the side that has changed it."""
-    return other.kind if mine.kind == old.kind else mine.kind
 
 
 def _merge_lines(mine: bytes, old: bytes, other: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Files of a workspace: paths that stay inside, what an attempt has written, and their text.
 
-The input of a run as a file of JSON, for a program that cannot take it as an argument.
+The input of a run is one too, for a program that cannot take it as an argument.
 """
 
 from __future__ import annotations

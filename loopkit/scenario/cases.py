@@ -1,10 +1,6 @@
 """Scenario files: one script, or a machine with several cases, each with what it expects.
 
-Expectations of a case: the nouns below `expect:`.
-
-Scenario file → script: read with its texts included, and each case as a script of its own.
-
-Unwritten parts of a case: each `todo` in its replies, results and answers.
+A case is a script of its own, with its texts included. Each `todo` is a part still unwritten.
 """
 
 from __future__ import annotations
@@ -333,10 +329,6 @@ GAPS = frozenset({GAP, "...", "*"})
 WAITING, SUSPENDED = "waiting", "suspended"
 
 
-def _form(value: object) -> str:
-    return form_of(value, frozenset(Expect.model_fields))
-
-
 ExpectedVisits = Annotated[
     tuple[Expect, ...],
     Field(min_length=1),
@@ -346,7 +338,7 @@ ExpectedVisits = Annotated[
 ExpectedChildren = Annotated[
     Annotated[ExpectedVisits, Tag(ONLY)]
     | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
-    Discriminator(_form),
+    Discriminator(lambda value: form_of(value, frozenset(Expect.model_fields))),
 ]
 """Expectations of the only child of a state, or of its items by their keys."""
 Expect.model_rebuild()
@@ -384,7 +376,10 @@ def load_file(path: Path) -> LoadedScenario:
     document = read_file(path, shown_as=str(path))
     plain = document.plain()
     if "loopkit" in plain and "scenario" not in plain:
-        raise ProblemsFound([_machine_instead(Source(document))])
+        message = "this is a machine, not a scenario"
+        remedy = "name a scenario of it; `loopkit run MACHINE --record FILE` writes one"
+        source, at = Source(document), ("loopkit",)
+        raise ProblemsFound([source.problem(at, "missing-field", message, help=remedy, key=True)])
     included, faults = include(plain, path.parent, document, INCLUDING)
     if faults:
         raise ProblemsFound(faults)
@@ -393,12 +388,6 @@ def load_file(path: Path) -> LoadedScenario:
     except ValidationError as error:
         raise ProblemsFound(list(explain(error, document, Scenario))) from error
     return LoadedScenario(scenario, Source(document, included), path.parent, plain)
-
-
-def _machine_instead(source: Source) -> Problem:
-    remedy = "name a scenario of it; `loopkit run MACHINE --record FILE` writes one"
-    message = "this is a machine, not a scenario"
-    return source.problem(("loopkit",), "missing-field", message, help=remedy, key=True)
 
 
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:

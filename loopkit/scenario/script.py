@@ -1,8 +1,6 @@
 """Scripts: replies and faults of agents, results of commands, answers of people.
 
-Parts and expectations of children: by state, by the key of the item, by visit of the state.
-
-Parts of a scenario: what agents, commands and people say in a run, and in its children.
+Those of children are named by state, by the key of the item and by visit of the state.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Coverage as a table for people, and as JSON for programs.
+"""Coverage: the states, transitions and caps that played runs reach, and those that no run can.
 
-Goals of coverage: states, transitions and caps, where they are declared, and their names.
-
-Measured coverage: played runs → the goals they reach, and the goals no run can.
-
-Reached goals: the states that one run entered, the edges it took, the caps it used up.
+Shown as a table for people, and as JSON for programs.
 """
 
 from __future__ import annotations
@@ -52,14 +48,17 @@ def coverage_text(coverage: Coverage) -> str:
     The line names the states on a shortest way there; whether a run can take it is not examined.
     """
     rows = [("machine", *(name for _, name in KINDS), "covered")]
-    rows += [_row(machine.file, machine) for machine in coverage.machines]
+    for machine in coverage.machines:
+        counts = (machine.count(kind) for kind, _ in KINDS)
+        parts = (f"{count.covered}/{count.total}" for count in counts)
+        rows.append((machine.file, *parts, f"{percent(machine.count().percent)} %"))
     if len(coverage.machines) > 1:
         rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
     missed = [text for machine in coverage.machines for text in _lines_of_missed(machine)]
-    parts = ["\n".join(columns(rows, "<>>>>"))]
+    blocks = ["\n".join(columns(rows, "<>>>>"))]
     if missed:
-        parts.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
-    return printable("\n\n".join(parts))
+        blocks.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
+    return printable("\n\n".join(blocks))
 
 
 def percent(exact: Fraction) -> str:
@@ -76,12 +75,6 @@ def data(coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _row(name: str, machine: MachineCoverage) -> tuple[str, ...]:
-    counts = [machine.count(kind) for kind, _ in KINDS]
-    parts = (f"{count.covered}/{count.total}" for count in counts)
-    return (name, *parts, f"{percent(machine.count().percent)} %")
-
-
 def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
     graph = Graph(machine.loaded.machine)
     before = ways_to_states(graph, machine.never_taken)
@@ -95,28 +88,26 @@ def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
 
 def _machine(machine: MachineCoverage) -> dict[str, Any]:
     graph = Graph(machine.loaded.machine)
-    counts = {name: _count(machine.count(kind)) for kind, name in KINDS}
-    return {
-        "machine": machine.loaded.machine.name,
-        "file": machine.file,
-        "is_exact": machine.is_exact,
-        **_count(machine.count()),
-        **counts,
-        "goals": list(_goals(graph, machine.loaded, machine.measured)),
-    }
-
-
-def _goals(graph: Graph, loaded: Loaded, measured: Iterable[Measured]) -> Iterator[dict[str, Any]]:
-    for one in measured:
-        yield {
+    goals = [
+        {
             "kind": one.goal.kind,
             "name": one.goal.name,
             "status": one.status,
             "cases": list(one.cases),
             "text": goal_text(graph, one.goal),
             "edges": list(one.goal.edges),
-            "line": goal_line(loaded, one.goal),
+            "line": goal_line(machine.loaded, one.goal),
         }
+        for one in machine.measured
+    ]
+    return {
+        "machine": machine.loaded.machine.name,
+        "file": machine.file,
+        "is_exact": machine.is_exact,
+        **_count(machine.count()),
+        **{name: _count(machine.count(kind)) for kind, name in KINDS},
+        "goals": goals,
+    }
 
 
 def _count(count: Count) -> dict[str, Any]:
@@ -342,17 +333,12 @@ class _Reaching:
     def measure(self) -> MachineCoverage:
         bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())
         impossible = impossible_goals(self.loaded, self.goals, bounds)
-        return MachineCoverage(
-            self.loaded,
-            tuple(self._one(goal, impossible) for goal in self.goals),
-            bounds.is_whole,
-        )
-
-    def _one(self, goal: Goal, impossible: frozenset[Goal]) -> Measured:
-        cases = tuple(self.cases.get(goal, ()))
-        if cases:
-            return Measured(goal, "covered", cases)
-        return Measured(goal, "impossible" if goal in impossible else "missed", ())
+        measured: list[Measured] = []
+        for goal in self.goals:
+            cases = tuple(self.cases.get(goal, ()))
+            uncovered: Mark = "impossible" if goal in impossible else "missed"
+            measured.append(Measured(goal, "covered" if cases else uncovered, cases))
+        return MachineCoverage(self.loaded, tuple(measured), bounds.is_whole)
 
 
 @dataclass

@@ -1,19 +1,4 @@
-"""Expectations compared with a run: one function for each key of `expect:`.
-
-A miss: one expectation that did not come true.
-
-The expected route: outcome, path, verdicts, emitted events.
-
-Expected findings of reports.
-
-Expected texts: feedback, prompts and artifacts.
-
-Expected counts: revisions, calls, money.
-
-Expected children: the expectations of the runs that a state began.
-
-The parts of a run that match an expectation: reports, findings, feedback, calls, texts.
-"""
+"""Expectations compared with a run: one function for each key of `expect:`, which gives misses."""
 
 from __future__ import annotations
 
@@ -36,7 +21,6 @@ from loopkit.scenario.script import InChild, one_child
 from loopkit.testing.trace import (
     Asked,
     ChildTrace,
-    FeedbackGiven,
     Judged,
     Trace,
     align,
@@ -93,7 +77,9 @@ def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
     """Each kind of finding that is expected, as often as it is expected."""
     for index, expected in enumerate(expect.findings or ()):
-        reports = matching_reports(run, expected)
+        reports = [
+            judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))
+        ]
         found = [f for judged in reports for f in judged.report.findings if _fits(f, expected)]
         is_right = bool(found) if expected.count is None else len(found) == expected.count
         if not reports:
@@ -107,7 +93,7 @@ def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The feedback to states that had to work again."""
     for index, wanted in enumerate(expect.feedback or ()):
         at: DocPath = ("feedback", index)
-        matching = matching_feedback(run, wanted)
+        matching = [given for given in run.feedback if _agree(wanted, given, ("to", "attempt"))]
         if not matching:
             yield Miss(at, f"no feedback was given{_to(wanted)}", _feedback_lines(run))
         for given in matching:
@@ -147,18 +133,12 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 def revisions(run: Trace, expect: Expect) -> Iterator[Miss]:
     """How often each state was revised, or each edge taken."""
-    for name, expected in (expect.revisions or {}).items():
-        if (taken := run.revisions[name]) != expected:
-            message = f"expected {plural(expected, 'revision')} of `{name}`, and there were {taken}"
-            yield Miss(("revisions", name), message)
+    yield from _other_counts("revisions", "revision", expect.revisions, run.revisions)
 
 
 def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
     """How often each agent was called."""
-    for agent, expected in (expect.calls or {}).items():
-        if (made := run.calls[agent]) != expected:
-            message = f"expected {plural(expected, 'call')} of `{agent}`, and there were {made}"
-            yield Miss(("calls", agent), message)
+    yield from _other_counts("calls", "call", expect.calls, run.calls)
     for agent, most in (expect.calls_at_most or {}).items():
         if (made := run.calls[agent]) > most:
             message = f"expected at most {plural(most, 'call')} of `{agent}`, and there were {made}"
@@ -239,9 +219,22 @@ def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[s
     return Miss(place, f"{message} (- expected, + taken)", diff(rows))
 
 
+def _other_counts(
+    key: str, noun: str, wanted: Mapping[str, int] | None, counted: Mapping[str, int]
+) -> Iterator[Miss]:
+    for name, expected in (wanted or {}).items():
+        if (found := counted[name]) != expected:
+            message = f"expected {plural(expected, noun)} of `{name}`, and there were {found}"
+            yield Miss((key, name), message)
+
+
 def _fits(finding: Finding, expected: ExpectedFinding) -> bool:
+    keys = ("code", "severity", "status", "defaulted")
     return (
-        is_expected(finding, expected) and (expected.message or "").rstrip("\n") in finding.message
+        expected.validator in (None, *finding.named_by)
+        and expected.origin in (None, *finding.origins)
+        and _agree(expected, finding, keys)
+        and (expected.message or "").rstrip("\n") in finding.message
     )
 
 
@@ -349,7 +342,10 @@ def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
     for one in expect.in_children:
         if one.at in begun:
             continue
-        outcome = _results(run, one.state).get(one.key, {}).get("outcome")
+        artifact = run.state.artifacts.get(one.state)
+        results = artifact.data if artifact is not None else None
+        result = results.get(one.key, {}) if isinstance(results, Mapping) else {}
+        outcome = result.get("outcome")
         if outcome is None:
             message = f"expected something of `{one.called}`, and no such child began"
             yield Miss(one.at, message)
@@ -357,30 +353,6 @@ def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
             # For a visit without such an item, nothing is expected: `{}`.
             message = f"expected something of `{one.called}`, which is `{outcome}` and never began"
             yield Miss(one.at, message)
-
-
-def _results(run: Trace, state: str) -> Mapping[str, Any]:
-    artifact = run.state.artifacts.get(state)
-    return artifact.data if artifact is not None and isinstance(artifact.data, Mapping) else {}
-
-
-def matching_reports(run: Trace, expected: ExpectedFinding) -> list[Judged]:
-    """The reports to which an expected finding applies."""
-    return [judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))]
-
-
-def is_expected(finding: Finding, expected: ExpectedFinding) -> bool:
-    """Whether a finding agrees in everything but its message, which is not compared."""
-    keys = ("code", "severity", "status", "defaulted")
-    is_meant = expected.validator in (None, *finding.named_by)
-    return (
-        is_meant and expected.origin in (None, *finding.origins) and _agree(expected, finding, keys)
-    )
-
-
-def matching_feedback(run: Trace, expected: ExpectedFeedback) -> list[FeedbackGiven]:
-    """The feedback to which an expectation applies."""
-    return [feedback for feedback in run.feedback if _agree(expected, feedback, ("to", "attempt"))]
 
 
 def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:

@@ -10,14 +10,13 @@ from math import ceil
 from typing import Any
 
 from loopkit.document.document import DocPath
-from loopkit.engine.findings import Finding
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import GAP, Expect
 from loopkit.scenario.script import CHILDREN
 from loopkit.testing.expectations import as_text
 from loopkit.testing.playbill import by_state
-from loopkit.testing.trace import ChildTrace, FeedbackGiven, Trace, align
+from loopkit.testing.trace import ChildTrace, Trace, align
 from loopkit.text import printable
 
 OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})
@@ -40,7 +39,8 @@ def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
         "feedback": list(_feedback(run)),
         "revisions": {name: n for name, n in run.revisions.items() if name in machine.states},
         "calls": dict(run.calls),
-        "cost_usd_at_most": _upwards(run.cost_usd or 0.0),
+        # In millionths of a dollar, never less than it is.
+        "cost_usd_at_most": ceil(round((run.cost_usd or 0.0) * 1e6, 3)) / 1e6,
         "events": list(run.emitted),
         CHILDREN: by_state(machine, {one[:3]: _of_child(one, machine) for one in run.children}),
     }
@@ -116,11 +116,6 @@ def _artifacts(
             yield name, {**expected, **{key: done[key] for key in wrong}}
 
 
-def _upwards(cost_usd: float) -> float:
-    """A cost in millionths of a dollar, never less than it is."""
-    return ceil(round(cost_usd * 1e6, 3)) / 1e6
-
-
 def _verdicts(run: Trace) -> dict[str, list[str]]:
     verdicts: dict[str, list[str]] = {}
     for judged in run.judged:
@@ -133,27 +128,20 @@ def _findings(run: Trace) -> Iterator[dict[str, Any]]:
     for judged in run.judged:
         where = {"state": judged.state} if is_told_apart else {}
         for finding in judged.report.findings:
-            yield {**where, "attempt": judged.attempt, **_finding(finding)}
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    named = {"validator": finding.validator, "message": piece(finding.message)}
-    status = {} if finding.status == "new" else {"status": finding.status}
-    return {**named, **status}
+            named = {"validator": finding.validator, "message": piece(finding.message)}
+            status = {} if finding.status == "new" else {"status": finding.status}
+            yield {**where, "attempt": judged.attempt, **named, **status}
 
 
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
+    """The feedback, by the messages that it repeats from the reports before it."""
     for feedback in run.feedback:
-        pieces = list(dict.fromkeys(_finding_pieces(run, feedback))) or [piece(feedback.text)]
-        if any(pieces):
-            yield {"to": feedback.to, "attempt": feedback.attempt, "contains": pieces}
-
-
-def _finding_pieces(run: Trace, feedback: FeedbackGiven) -> Iterator[str]:
-    """The pieces of messages that the feedback repeats from the reports before it."""
-    before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
-    messages = (finding.message for judged in before for finding in judged.report.findings)
-    return (short for text in messages if (short := piece(text)) and short in feedback.text)
+        before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
+        pieces = (piece(finding.message) for one in before for finding in one.report.findings)
+        repeated = dict.fromkeys(short for short in pieces if short and short in feedback.text)
+        contains = [*repeated] or [piece(feedback.text)]
+        if any(contains):
+            yield {"to": feedback.to, "attempt": feedback.attempt, "contains": contains}
 
 
 def piece(text: str) -> str:

@@ -1,7 +1,4 @@
-"""Results of cases: each played, compared with its expectations, and checked for leftovers.
-
-Leftovers: replies, command results and answers of a case that its run never used.
-"""
+"""Results of cases: each played, compared with its expectations, and checked for leftovers."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from loopkit.document.writing import to_yaml
 from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.state import RunState, Task, is_of_program
 from loopkit.scenario.cases import Case, Expect
-from loopkit.scenario.script import Attempts, ChildParts, InChild, Parts, call_at
+from loopkit.scenario.script import Attempts, Parts, call_at
 from loopkit.testing.expectations import misses
 from loopkit.testing.expecting import with_what_was_done
 from loopkit.testing.playbill import Playbill
@@ -134,18 +131,13 @@ def _in_family(
             child.run for child, its in parts_of_children if its is not None and its.at == said.at
         ]
         if not runs and said.said.model_fields_set:
-            yield said.at, _not_begun(place, said)
+            visit = f"does not begin on visit {said.visit} of `{said.state}`"
+            yield said.at, f"`{place}` {visit if said.visit > 1 else 'never begins'}"
         # A part for several children is used if any of them needs it.
         left = [dict(_in_family(said.said, bill.children[said.state], one, place)) for one in runs]
         for path, message in left[0].items() if left else ():
             if all(path in other for other in left):
                 yield (*said.at, *path), message
-
-
-def _not_begun(place: str, said: InChild[ChildParts]) -> str:
-    if said.visit > 1:
-        return f"`{place}` does not begin on visit {said.visit} of `{said.state}`"
-    return f"`{place}` never begins"
 
 
 def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:

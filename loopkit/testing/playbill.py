@@ -1,10 +1,6 @@
 """The playbill: every agent, command and person that the cases of a machine can name.
 
-Children by state, by the key of their item and by visit, as a scenario file has them.
-
-Children in a scenario: whether they are named as their state has them.
-
-Inputs of cases: the shared one, the case's own before it, texts of files, defaults.
+Also what a scenario file needs from it: children by state, key and visit, and inputs of cases.
 """
 
 from __future__ import annotations
@@ -156,20 +152,16 @@ def by_state(machine: Machine, of_each: Mapping[ChildName, dict[str, Any]]) -> d
     parts: dict[str, Any] = {}
     for state, by_key in by_name.items():
         visits = {key: _visits(by_visit) for key, by_visit in by_key.items()}
-        is_keyed = child_states[state].has_keys
-        parts[state] = _with_any_item(visits) if is_keyed else visits[""]
+        if not visits.keys().isdisjoint({*PARTS, CHILDREN}):
+            # An item with the name of a part would be read as that part.
+            visits[ANY] = {}
+        parts[state] = visits if child_states[state].has_keys else visits[""]
     return parts
 
 
 def _visits(by_visit: Mapping[int, Any]) -> Any:
     listed = [by_visit.get(visit, {}) for visit in range(1, max(by_visit) + 1)]
     return listed[0] if len(listed) == 1 else listed
-
-
-def _with_any_item(by_key: Mapping[str, Any]) -> dict[str, Any]:
-    """The items; with one named like a part, also an empty `*`, so it is not read as that part."""
-    is_misleading = not by_key.keys().isdisjoint({*PARTS, CHILDREN})
-    return {**by_key, ANY: {}} if is_misleading else dict(by_key)
 
 
 ShapeFault = tuple[DocPath, str, str]

@@ -1,10 +1,7 @@
 """One case played: the real driver over a journal in memory, with prepared replies only.
 
-No model and no program is ever called: what the case does not play is noted and reported.
-
-Families: a run with the runs of its children, read from a journal.
-
-The played clock: pauses pass at once, and all other work takes no time.
+No model and no program is ever called: what the case does not play is noted and reported. Pauses
+pass at once, and all other work takes no time.
 """
 
 from __future__ import annotations
@@ -87,16 +84,13 @@ class FamilyRun:
     @property
     def cost_usd(self) -> float | None:
         """The cost of it and all its children in USD; None where unknown."""
-        costs = [self.state.usage.cost_usd, *(child.run.cost_usd for child in self._unfinished)]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
-
-    @property
-    def _unfinished(self) -> Iterator[ChildRun]:
-        """The children whose cost is not yet part of that of the run itself."""
+        costs = [self.state.usage.cost_usd]
         for child in self.children:
             known = self.state.children[child.state][child.key]
             if known.ended is None and known.started.visit == child.visit:
-                yield child
+                # Not yet part of the cost of the run itself.
+                costs.append(child.run.cost_usd)
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,14 @@
-"""A run → a case in a scenario file, played once to check that it gives the same events.
+"""A family of runs → a case in a scenario file, with everything that it expects.
 
-The scenario file of a recording, which is checked before anything is spent.
-
-A run → the case that plays it, with everything that it expects.
-
-A family of runs → the parts of each run, as a scenario has them.
+The file is checked before anything is spent, and the case is played once to check that it gives
+the same events.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -124,24 +120,20 @@ def _play_beside(
     path: Path, text: str, playing: Callable[[Suite], Playing], machines: Machines
 ) -> Playing:
     """Play a text in place of a file, and return the result; raises NotRecordable."""
+    # In its folder, because its paths start there.
+    folder = path.resolve().parent
     try:
-        with _beside(path, text) as written:
-            return playing(load_suite(written, machines))
+        with NamedTemporaryFile(
+            "w", dir=folder, prefix=".", suffix=SUFFIX, encoding="utf-8"
+        ) as file:
+            file.write(text)
+            file.flush()
+            return playing(load_suite(Path(file.name), machines))
     except ProblemsFound as found:
         messages = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {messages}") from found
     except OSError as error:
         raise NotRecordable(f"`{path}` can't be written: {error.strerror}") from error
-
-
-@contextmanager
-def _beside(path: Path, text: str) -> Iterator[Path]:
-    """A file with the text in the folder of `path`, because its paths start there."""
-    folder = path.resolve().parent
-    with NamedTemporaryFile("w", dir=folder, prefix=".", suffix=SUFFIX, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield Path(file.name)
 
 
 def _redactor_for(machine: Machine) -> Redact:

@@ -1,7 +1,4 @@
-"""`-k`: words joined by `and`, `or`, `not` and parentheses, as test runners read them.
-
-The results of cases as JUnit XML, which continuous integration reads.
-"""
+"""Cases chosen with `-k`, as test runners read it, and their results as JUnit XML."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Suites: a scenario file's cases, the machine that they test, and the problems of both.
-
-Unknown names in a scenario, each with its place.
-
-The result of a case: every failure with its place; none for a success.
-"""
+"""Suites: a scenario file's cases, the machine that they test, their problems and their results."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ from loopkit.scenario.cases import (
     load_file,
     unwritten,
 )
-from loopkit.scenario.script import CHILDREN, Parts, PlayedAnswer
+from loopkit.scenario.script import CHILDREN, Parts
 from loopkit.testing.playbill import (
     Playbill,
     inputs_of,
@@ -118,11 +113,13 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     machines = machines or Machines()
     written = load_file(path)
     if not written.names:
-        raise ProblemsFound([_no_cases(written)])
+        message, at = "the scenario has no cases to test", ("scenario",)
+        remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
+        raise ProblemsFound([written.source.problem(at, "no-cases", message, help=remedy)])
     machine = _machine(written, machines)
-    suite = Suite(path, written, machine, {}, machines)
-    problems = list(unknown_names(written.scenario, suite.playbill, written.source))
     inputs: dict[str, Mapping[str, Any]] = {}
+    suite = Suite(path, written, machine, inputs, machines)
+    problems = list(unknown_names(written.scenario, suite.playbill, written.source))
     for name in written.names:
         if not suite.unwritten[name]:
             inputs[name], faults = inputs_of(written, name, machine.machine)
@@ -132,13 +129,7 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     if problems:
         # A problem of what all cases share is found in each case.
         raise ProblemsFound(dict.fromkeys(problems))
-    return Suite(path, written, machine, inputs, machines)
-
-
-def _no_cases(written: LoadedScenario) -> Problem:
-    at: DocPath = ("scenario",)
-    remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
-    return written.source.problem(at, "no-cases", "the scenario has no cases to test", help=remedy)
+    return suite
 
 
 def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
@@ -204,19 +195,12 @@ def _in_parts(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Unknown]:
             places = bill.places(agent)
             yield from _keys((*at, "agents", agent), "place", role, places)
     for state, answers in parts.answers.items():
-        if state in bill.askers:
-            yield from _choices((*at, "answers", state), answers, bill.askers[state].choices)
+        for index, answer in enumerate(answers if state in bill.askers else ()):
+            path = (*at, "answers", state, index, "choice")
+            yield from _one(path, "choice", answer.choice, bill.askers[state].choices)
     for said in parts.in_children:
         if said.state in bill.children:
             yield from _in_parts((*at, *said.at), said.said, bill.children[said.state])
-
-
-def _choices(
-    at: DocPath, answers: Iterable[PlayedAnswer], known: Iterable[str]
-) -> Iterator[Unknown]:
-    for index, answer in enumerate(answers):
-        if answer.choice is not None and answer.choice not in known:
-            yield (*at, index, "choice"), False, "choice", answer.choice, known
 
 
 def _in_expectations(

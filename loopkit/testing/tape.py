@@ -1,9 +1,4 @@
-"""The events of a run → what agents, commands and people did in it, in the order of a scenario.
-
-One call to an agent, or one run of a command, as a scenario plays it.
-
-A failed call → the fault of a scenario: its word, its message, the wait that was asked for.
-"""
+"""The events of a run → what agents, commands and people did in it, in the order of a scenario."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
-from loopkit.engine.records import RefusedCall, Usage
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language.agents.calls import Retry
@@ -99,14 +94,12 @@ class Tape:
                 self._note_doubt(before.open_calls[doubt.key], doubt)
             case Baselined() as taken:
                 self._note_results(taken.validator, 0, taken.commands)
-            case Worked() as worked:
-                self._note_work(before, worked, stored.at)
-            case Suspended() as suspended:
-                self._note_end_of_work(before, suspended, {}, stored.at)
-            case Resumed() | Repaired() as anew:
-                self._note_continuation(before.suspended, anew)
-            case _:
-                pass
+            case Worked() | Suspended() as work:
+                self._note_work(before, work, stored.at)
+            case Resumed() as resumed:
+                self._note_resume(before.suspended, resumed)
+            case Repaired() as repaired:
+                self._note_repair(repaired)
 
     def _note_intent(self, before: RunState, intent: Intended) -> None:
         state = self.program.machine.states[intent.state]
@@ -185,40 +178,35 @@ class Tape:
         if (note := doubt_note(doubt, intent)) is not None:
             self.notes.append(note)
         if intent.is_of_agent:
-            self.attempts[intent.task].calls.append(crash_of(intent))
+            # The process died in it; it stays charged at what was reserved.
+            self.attempts[intent.task].calls.append({"fault": "crash"} | usage_of(intent.reserved))
 
-    def _note_work(self, before: RunState, worked: Worked, at: float) -> None:
-        missing = worked.report.answers if worked.report else ()
-        self._note_end_of_work(
-            before, worked, {answer.validator: answer.resume_at for answer in missing}, at
-        )
-        if worked.answer is not None:
-            asking = self.program.machine.states_of(HumanState)[worked.state]
-            self.answers[worked.state].append(answer_of(worked.answer, asking.timeout))
-
-    def _note_end_of_work(
-        self,
-        before: RunState,
-        work: Worked | Suspended,
-        waits: Mapping[str, float | None],
-        at: float,
-    ) -> None:
-        """Note how work ended or was suspended; `waits` are by validator."""
+    def _note_work(self, before: RunState, work: Worked | Suspended, at: float) -> None:
+        """Note how work ended or was suspended."""
         for validator in dict.fromkeys(ran.validator for ran in work.commands):
             index = before.visit - 1 + ((work.state, validator) in before.baselines)
             self._note_results(
                 validator, index, [r for r in work.commands if r.validator == validator]
             )
+        report = work.report if isinstance(work, Worked) else None
+        waits = {answer.validator: answer.resume_at for answer in report.answers} if report else {}
         self._note_wait(f"{work.state}:{before.visit}:", work.resume_at, waits, at)
-        if work.refused is not None:
-            self._note_refusal(work.refused)
+        refused = work.refused
+        if refused is not None and refused.agent in self.program.machine.agents:
+            attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
+            reserved = reservation_of(refused.reserved, COUNTED)
+            attempt.calls.append(reserved or {"reserved": {"tokens": 0}})
+        if isinstance(work, Worked) and work.answer is not None:
+            asking = self.program.machine.states_of(HumanState)[work.state]
+            self.answers[work.state].append(answer_of(work.answer, asking.timeout))
 
     def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
         """Note the results of a validator's commands at this index."""
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
         rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
-        result = tries_of(rounds[0])
+        # The tries of one command; a single one without a list.
+        result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
         if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
             self.notes.append(
                 f"commands of validator `{validator}` gave different results in one round, and"
@@ -236,18 +224,6 @@ class Tape:
             is_failed = "fault" in last and last["fault"] != "crash"
             if task.startswith(here) and named is not None and is_failed:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
-
-    def _note_refusal(self, refused: RefusedCall) -> None:
-        if refused.agent not in self.program.machine.agents:
-            return
-        attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
-        attempt.calls.append(refusal_of(refused))
-
-    def _note_continuation(self, suspended: Suspended | None, anew: Resumed | Repaired) -> None:
-        if isinstance(anew, Repaired):
-            self._note_repair(anew)
-        else:
-            self._note_resume(suspended, anew)
 
     def _note_repair(self, repaired: Repaired) -> None:
         if self.resumes:
@@ -336,16 +312,6 @@ def reply_of(
     return call | usage_of(replied.usage) | reservation_of(intent.reserved, limits)
 
 
-def crash_of(intent: Intended) -> dict[str, Any]:
-    """The call in which the process died; it stays charged at what was reserved."""
-    return {"fault": "crash"} | usage_of(intent.reserved)
-
-
-def refusal_of(refused: RefusedCall) -> dict[str, Any]:
-    """The call that a limit refused."""
-    return reservation_of(refused.reserved, COUNTED) or {"reserved": {"tokens": 0}}
-
-
 def usage_of(usage: Usage) -> dict[str, Any]:
     """The tokens and the cost at which a call counts."""
     call: dict[str, Any] = {}
@@ -395,11 +361,6 @@ def ran_of(ran: Ran) -> dict[str, Any]:
     return {"fault": ran.fault, "message": ran.message, **kept}
 
 
-def tries_of(ran: list[dict[str, Any]]) -> Any:
-    """The tries of one command; a single one without a list."""
-    return ran[0] if len(ran) == 1 else ran
-
-
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
     """The answer of a person, or the wait if nobody answered in time."""
     if answer.by == "timeout":
@@ -439,12 +400,8 @@ def _reply_part(text: str) -> dict[str, Any]:
 def _tool_call(called: ToolCall) -> dict[str, Any]:
     """A call of a tool: its arguments as data if that gives the same text."""
     reply = _reply_part(called.arguments)
-    named = {"name": called.name}
-    return (
-        {**named, "input": reply["data"]}
-        if "data" in reply
-        else {**named, "arguments": called.arguments}
-    )
+    given = {"input": reply["data"]} if "data" in reply else {"arguments": called.arguments}
+    return {"name": called.name, **given}
 
 
 def _output_of(exit_code: int, stdout: str, stderr: str) -> dict[str, Any]:

@@ -1,14 +1,10 @@
-"""Traces: a run's states, verdicts, feedback, prompts and costs in order, for expectations.
+"""Traces: a run's states, verdicts, feedback, prompts and costs in order; and how two runs compare.
 
-Comparison of two runs, without what no replay can repeat.
-
-Not compared: times and durations, ids of runs and processes, which model is asked and its
-provider's name for it, whether it can call tools, how its tokens divide, what was reserved before a
-call or left uncounted after it, the remedies that follow from that, and whether it is available.
-Everything else counts: types, states, visits, facts, edges, prompts, replies, reports, feedback,
-counters, cost, usage.
-
-Names in order, with gaps: whether they fit, and a diff that lines them up.
+Not compared is what no replay can repeat: times and durations, ids of runs and processes, which
+model is asked and its provider's name for it, whether it can call tools, how its tokens divide,
+what was reserved before a call or left uncounted after it, the remedies that follow from that, and
+whether it is available. Everything else counts: types, states, visits, facts, edges, prompts,
+replies, reports, feedback, counters, cost, usage.
 """
 
 from __future__ import annotations
@@ -326,7 +322,9 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
         plain.get("usage", {}).pop(name, None)
     is_command = is_of_program(tasks.get(getattr(event, "key", ""), ""))
     if isinstance(event, Replied | Worked):
-        plain.update(_without_place(plain))
+        for holder in (plain.get("folder"), plain.get("artifact")):
+            if holder:
+                holder["place"] = ""
     if event.type == "replied" and not is_command:
         # Other output of an agent's program than its answer is not used.
         del plain["exit_code"], plain["stderr"]
@@ -349,12 +347,6 @@ def _without_durations(value: Any) -> Any:
     if kept.get("is_data") and kept["data"] != value["data"]:
         kept["text"] = ""
     return kept
-
-
-def _without_place(plain: dict[str, Any]) -> dict[str, Any]:
-    """The parts without the places of folders, which no replay can repeat."""
-    parts = {name: plain.get(name) for name in ("folder", "artifact")}
-    return {name: {**part, "place": ""} for name, part in parts.items() if part}
 
 
 def _drop_unrepeated(plain: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """`acyclic`: a graph in the data has no cycle, and its edges lead to nodes.
 
-Unmet needs of an `acyclic` rule: things that a node needs and no node before it gives.
+Also what a node needs, and no node before it gives.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Edge]:
     """The edges: from each item with an id to what it names, or pairs of ids."""
     if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
-            yield from _pair(graph, location, value)
+            if (ends := ends_of(value)) is not None:
+                yield Edge(location, *ends)
+            elif value is not None:
+                message = f"`{value_text(value)}` is not an edge; {PAIR}"
+                graph.fault(location, "no edge", message, value)
         return
     depth = paths.nodes.count(ITEMS)
     nodes = values_at(paths.nodes, data)
@@ -104,14 +108,6 @@ def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Edge]:
         # Nothing can lead back to an item without an id.
         if (item := item_of(location, depth)) in ids:
             yield Edge(location, ids[item], end)
-
-
-def _pair(graph: Graph, location: str, value: object) -> Iterator[Edge]:
-    ends = ends_of(value)
-    if ends is not None:
-        yield Edge(location, *ends)
-    elif value is not None:
-        graph.fault(location, "no edge", f"`{value_text(value)}` is not an edge; {PAIR}", value)
 
 
 def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:

@@ -1,14 +1,7 @@
-"""The check of a `command` rule: runs the program and reads its verdict.
+"""The check of a `command` rule: runs the program, again where it came to no verdict, and reads it.
 
-Baselines: findings from before any work become advice; others count.
-
-The verdict of a finished program: the strictest of exit code, report and words.
-
-Repeated tries: a program without a verdict is run again, within its rule's budget.
-
-`errors:`: how a program ended → a class of errors, and when it is worth asking again.
-
-The output of a program, shortened and cleaned for messages.
+The verdict is the strictest of exit code, report and words. With a `baseline`, findings from before
+any work become advice. `errors:` tells from how a program ended if it is worth asking again.
 """
 
 from __future__ import annotations
@@ -84,22 +77,15 @@ async def _judge(
     names_used = frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
     with input_file(INPUT_FILE, setting.input, names_used) as own:
         names = over(own, names)
+        file = None if rule.file is None else parse(rule.file).render(names).strip()
         start = Start(
             rule,
             argv=[parse(argument).render(names) for argument in rule.command],
             stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
-            file=_report_file(rule, names, setting),
+            file=None if file is None else ReportFile(folder_of(setting), file),
             setting=setting,
         )
         return await run_until_verdict(rule.retry, partial(_run_once, start), setting.pause)
-
-
-def _report_file(
-    rule: CommandRule, names: Mapping[str, object], setting: Setting
-) -> ReportFile | None:
-    if rule.file is None:
-        return None
-    return ReportFile(folder_of(setting), parse(rule.file).render(names).strip())
 
 
 async def _run_once(start: Start) -> Found:
@@ -223,29 +209,21 @@ def read_result(start: Start, result: CommandResult) -> Found:
     text_verdict = None if rule.verdict is None else _read_text_verdict(start, result)
     faults = [*reported, *(text_verdict.faults if text_verdict else ())]
     reasons = _disagreement(start, reported, text_verdict)
-    if result.exit_code != 0 and not _is_explained(rule, faults, levels):
+    if rule.severity is None or levels.is_severe(rule.severity):
+        is_explained = _verdict_word(faults, levels) == "fail"
+    else:
+        is_explained = bool(faults)
+    if result.exit_code != 0 and not is_explained:
         is_alone = rule.parse == "exit_code" or (rule.parse == "lines" and not reported)
         but = "" if is_alone and not text_verdict else ", although nothing that it reports blocks"
-        faults.insert(0, _rejection(start, result, faults, but))
+        if start.file is None and rule.parse not in ("exit_code", "lines"):
+            # A report on stdout is not for people to read.
+            result = replace(result, stdout="\n".join(fault.message for fault in faults))
+        faults.insert(0, failure(start.program, result, but=but))
         if but:
             code = f"`{start.program}` ended with exit code {result.exit_code}{but}"
             reasons.append(f"{code}; the exit code counts")
     return Found(faults, "; ".join(reasons))
-
-
-def _is_explained(rule: CommandRule, faults: Sequence[Fault], levels: Severities) -> bool:
-    """Whether one of the faults is as bad as the exit code says."""
-    if rule.severity is not None and not levels.is_severe(rule.severity):
-        return bool(faults)
-    return _verdict_word(faults, levels) == "fail"
-
-
-def _rejection(start: Start, result: CommandResult, faults: Sequence[Fault], but: str) -> Fault:
-    """The fault that the exit code itself stands for."""
-    if start.file is None and start.rule.parse not in ("exit_code", "lines"):
-        # A report on stdout is not for people to read.
-        result = replace(result, stdout="\n".join(fault.message for fault in faults))
-    return failure(start.program, result, but=but)
 
 
 def _disagreement(

@@ -1,14 +1,6 @@
-"""`parse: junit`: the report of a test run in JUnit's XML.
+"""Reports of programs: JUnit's XML, SARIF 2.1.0, lines of compilers and linters, and JSON.
 
-The base of all report readers: their settings, limits and the places of findings.
-
-`parse: lines`: the output of compilers and linters, one finding a line.
-
-`parse: report`: a report in JSON, in our form or by a `map`, as judges give it.
-
-The report file that a program writes.
-
-`parse: sarif`: the results of static analysis in SARIF 2.1.0.
+A report in JSON is in our form or read by a `map`, as judges give it.
 """
 
 from __future__ import annotations
@@ -120,7 +112,11 @@ class _Cases:
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         tag = _local_name(tag)
-        self._descend(tag)
+        self.depth += 1
+        if self.depth == 1 and tag not in ("testsuites", "testsuite"):
+            raise Unreadable(f"it is not a test report: its root is <{message_text(tag)}>")
+        if self.depth > MAX_DEPTH:
+            raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
         if tag in ("testsuites", "testsuite"):
             self.counted += sum(_count(attributes.get(key)) for key in ("failures", "errors"))
             self._begin_owner(tag, attributes)
@@ -152,13 +148,6 @@ class _Cases:
         if not self.faults and not self.cases:
             raise Unreadable("it has no test case, so nothing was tested")
         return self.faults
-
-    def _descend(self, tag: str) -> None:
-        self.depth += 1
-        if self.depth == 1 and tag not in ("testsuites", "testsuite"):
-            raise Unreadable(f"it is not a test report: its root is <{message_text(tag)}>")
-        if self.depth > MAX_DEPTH:
-            raise Unreadable(f"its elements are nested more than {MAX_DEPTH} levels deep")
 
     def _begin_owner(self, tag: str, attributes: Mapping[str, str]) -> None:
         parts = (
@@ -294,20 +283,15 @@ def _fault_in_line(line: str, reading: Reading) -> Fault | None:
     word = described[1].lower() if described else ""
     if word in ADVICE:
         return None
+    of_word = reading.levels.advisory if word == "warning" else reading.levels.ungraded
     return fault_at(
         described[3] if described else match[4],
         relative_path(match[1], reading.folder),
         int(match[2]),
         int(match[3]) if match[3] else None,
-        severity=_severity_of_word(word, reading),
+        severity=of_word if word else "",
         code=(described[2] or "") if described else "",
     )
-
-
-def _severity_of_word(word: str, reading: Reading) -> str:
-    if not word:
-        return ""
-    return reading.levels.advisory if word == "warning" else reading.levels.ungraded
 
 
 def read_program_report(text: str, reading: Reading) -> list[Fault]:
@@ -316,13 +300,10 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     A program can't be asked again: a `fail` without a finding counts in the report's own words,
     and anything else that is doubtful is refused.
     """
-    form: ReportForm = OwnForm(
-        levels=reading.levels, cap=reading.cap, origins=reading.origins, keeps_others=True
-    )
+    levels, cap, origins = reading.levels, reading.cap, reading.origins
+    form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins, keeps_others=True)
     if reading.map is not None:
-        form = ReportForm(
-            levels=reading.levels, cap=reading.cap, parts=reading.map, origins=reading.origins
-        )
+        form = ReportForm(levels=levels, cap=cap, origins=origins, parts=reading.map)
     read = read_report(reading.validator, text, form)
     answer = read.last_resort if isinstance(read, Misread) else read
     if answer is None:

@@ -27,11 +27,9 @@ def data_of(subject: JudgedArtifact, *, tolerant: bool) -> object | NoData:
     A text has to be JSON, or else YAML with a mapping at the root, within the limits of a machine
     file. `tolerant` takes JSON out of a fence or prose as well, and YAML out of the only fence.
     """
-    return (
-        subject.data
-        if subject.is_data
-        else _data_in(subject.artifact, subject.text, tolerant=tolerant)
-    )
+    if subject.is_data:
+        return subject.data
+    return _data_in(subject.artifact, subject.text, tolerant=tolerant)
 
 
 def _data_in(name: str, text: str, *, tolerant: bool) -> object | NoData:

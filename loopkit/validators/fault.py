@@ -1,10 +1,7 @@
-"""Faults: the result of a rule's check, or the reason why it could not judge.
+"""Faults → findings → one answer of the validator.
 
-Faults -> findings -> one answer of the validator.
-
-Further fields of findings: what a report or a plug-in says besides our own parts, bounded.
-
-The values that `sees:` gives a rule besides the artifact that it judges.
+A fault is the result of a rule's check, or the reason why it could not judge. Findings have further
+fields, bounded, and messages filled from the fault and from the values under `sees:`.
 """
 
 from __future__ import annotations
@@ -201,18 +198,22 @@ def findings_of(
             level = texts.severities.with_cap(fault.severity, rule.severity)
         # An artifact that can't be read is one defect, whichever rule tries to.
         known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
+        message = _message(rule, place, fault, texts)
+        fields = {} if fault.is_unreadable else rule.fields
+        filled = {named: texts.fill(parse(text), fault) for named, text in fields.items()}
+        further = {named: text for named, text in filled.items() if text}
         findings.append(
             finding_of(
                 validator,
                 name,
                 known,
                 fault,
-                message=_message(rule, place, fault, texts),
+                message=message,
                 level=level,
                 code=rule.code or fault.code,
                 blocking=texts.severities.blocks(level) and not fault.is_known,
                 origins=fault.origins or rule.origin,
-                further=_further(rule, fault, texts) if rule.fields else NOTHING,
+                further=further,
             )
         )
     return findings
@@ -260,14 +261,6 @@ def _message(rule: FixedRule, place: str, fault: Fault, texts: RuleTexts) -> str
     is_repeated = not rule.keeps_output or not template.names.isdisjoint(OF_FAULT)
     output = fault.value if fault.item is None else fault.message
     return message if is_repeated or not output else f"{message}\n{output}"
-
-
-def _further(rule: FixedRule, fault: Fault, texts: RuleTexts) -> dict[str, str]:
-    """The further fields that a rule gives a fault; none for an artifact without data."""
-    if fault.is_unreadable:
-        return {}
-    filled = {name: texts.fill(parse(text), fault) for name, text in rule.fields.items()}
-    return {name: text for name, text in filled.items() if text}
 
 
 ITEM_CHARS = 8_000

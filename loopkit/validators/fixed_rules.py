@@ -1,16 +1,7 @@
-"""Judging without a model: the check of each rule, and the answer of a validator.
+"""Judging without a model: the answer of a validator, and the checks of small rules.
 
-`min_chars` and `max_chars`: the length of a text.
-
-`matches` and `not_matches`: matches of a pattern in a text.
-
-`python`: a plug-in judges, in a process of its own that can be ended.
-
-`require`: a condition on data.
-
-`schema`: data of the right shape.
-
-`section`: a named part of a Markdown text, with something in it.
+These are lengths, patterns, sections, conditions on data, schemas, and plug-ins, each of which
+judges in a process of its own that can be ended.
 """
 
 from __future__ import annotations
@@ -173,9 +164,7 @@ async def check_max_chars(
 async def check_matches(
     rule: MatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    text = subject.content
-    if rule.outside_code:
-        text = without_code(text)
+    text = without_code(subject.content) if rule.outside_code else subject.content
     pattern, least, most = rule.matches, rule.count.min, rule.count.max
     # Without an upper limit, counting can stop at the lower one.
     number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
@@ -193,16 +182,14 @@ async def check_matches(
 async def check_not_matches(
     rule: NotMatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Fault]:
-    text = subject.content
-    if rule.outside_code:
-        text = without_code(text)
+    text = without_code(subject.content) if rule.outside_code else subject.content
     faults: list[Fault] = []
     line, counted_to = 1, 0
     found = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
     for index, match in enumerate(found):
         line += text.count("\n", counted_to, match.start())
         counted_to = match.start()
-        excerpt = _excerpt(match.group())
+        excerpt = shorten(" ".join(match.group().split()), 80)
         message = f"`{excerpt}` is not allowed (nothing may match `{rule.not_matches}`)"
         faults.append(Fault(message, excerpt, line=line, value=match.group(), index=index))
     return faults
@@ -218,11 +205,6 @@ def _too_few_message(
     message = f"nothing in the {where} matches `{rule.matches}`"
     inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)
     return f"{message}; what matches stands inside code" if inside else message
-
-
-def _excerpt(text: str, limit: int = 80) -> str:
-    excerpt = " ".join(text.split())
-    return excerpt if len(excerpt) <= limit else f"{excerpt[: limit - 1]}…"
 
 
 WORKER = worker_command("loopkit.outside.plugin_worker")
@@ -361,22 +343,16 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
         return [unreadable(data.reason)]
-    faults = _faults(data, rule)
-    return [_schema_fault(location, message, data) for location, message in faults[:MAX_FAULTS]]
-
-
-def _faults(data: object, rule: SchemaRule) -> list[tuple[str, str]]:
     try:
-        return conform(data, parse_type(rule.schema_))[1]
+        _, faults = conform(data, parse_type(rule.schema_))
     except NotationError as error:
         raise CannotJudge(f"the schema cannot be used: {error}") from error
     except NotJudged as error:
         raise CannotJudge(f"the data could not be checked against the schema: {error}") from error
-
-
-def _schema_fault(location: str, message: str, data: object) -> Fault:
-    placed = f"{location}: {message}" if location else message
-    return Fault(placed, message, location, value=data)
+    return [
+        Fault(f"{location}: {message}" if location else message, message, location, value=data)
+        for location, message in faults[:MAX_FAULTS]
+    ]
 
 
 async def check_section(

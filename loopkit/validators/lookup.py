@@ -123,8 +123,7 @@ def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterato
 def source_of(name: str | DataFile, setting: Setting) -> object:
     """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
-        data = data_in(name)
-        return _require_data(name, data)
+        return _require_data(name, data_in(name))
     value: object = setting.names
     for step in name.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None

@@ -1,7 +1,4 @@
-"""A connection to an MCP server, from this side of its worker.
-
-A worker that is asked line by line, and ended together with all that it started.
-"""
+"""A connection to an MCP server, from this side of its worker, which is asked line by line."""
 
 from __future__ import annotations
 
@@ -27,6 +24,8 @@ _START_S = 10.0
 """The time that a worker may take to start, before its time to connect begins."""
 _SPARE_S = 1.0
 """The delay after its time limit with which a worker may still answer."""
+_GRACE_S = 4.0
+"""The time that a worker may take to close its connections."""
 _NO_ANSWER = "its worker ended and gave no answer"
 MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
 
@@ -133,11 +132,14 @@ class Connection:
         asked = {"call": tool, "arguments": arguments, "digest": digest}
         return ToolText(**await self._ask(asked, timeout_s))
 
-    async def close(self) -> None:
-        """End the connection and, where it is a program, the server."""
+    async def close(self, grace_s: float = _GRACE_S) -> None:
+        """End the connection and, where it is a program, the server.
+
+        Without grace, a worker that may not respond any more is killed, and nobody waits for it.
+        """
         dialogue, self._dialogue = self._dialogue, None
         if dialogue is not None:
-            await dialogue.end()
+            await dialogue.end(grace_s)
 
     async def _ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         async with self._turn:
@@ -147,10 +149,10 @@ class Connection:
                 return await self._answer({**request, "timeout_s": timeout_s}, timeout_s)
             except ServerFailed as failed:
                 if failed.transient:
-                    await self._abandon()
+                    await self.close(grace_s=0)
                 raise
             except asyncio.CancelledError:
-                await self._abandon()
+                await self.close(grace_s=0)
                 raise
 
     async def _connect(self) -> None:
@@ -171,7 +173,7 @@ class Connection:
         try:
             await self._answer({**request, "timeout_s": self._timeout_s}, self._timeout_s)
         except ServerFailed:
-            await self._abandon()
+            await self.close(grace_s=0)
             raise
 
     async def _answer(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -189,12 +191,6 @@ class Connection:
         if (fault := answer.get("fault")) is not None:
             raise self._failure(fault, transient=answer["transient"])
         return answer
-
-    async def _abandon(self) -> None:
-        """Kill a worker that may not respond any more, without waiting for it."""
-        dialogue, self._dialogue = self._dialogue, None
-        if dialogue is not None:
-            await dialogue.end(grace_s=0)
 
     def _failure(self, reason: str, *, transient: bool) -> ServerFailed:
         return ServerFailed(f"MCP server `{self._name}`: {reason}", transient=transient)
@@ -261,7 +257,7 @@ class Dialogue:
             raise Ended
         return line.decode()
 
-    async def end(self, grace_s: float = 4.0) -> None:
+    async def end(self, grace_s: float) -> None:
         """Give the worker `grace_s` seconds to close its connections, then kill its group."""
         try:
             if grace_s:

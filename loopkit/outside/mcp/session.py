@@ -3,14 +3,8 @@
 The client has no timeouts of its own. One task has to enter and to leave it, and calls from that
 task would be cancelled where a server on the network dies.
 
-A server that is a program: its messages line by line, each bounded, and its end.
-
 The client's own transport gives the program a session of its own, so that it would outlive a
 worker that is killed, and reads a long line in a time that grows with its square.
-
-A server behind a URL: streamable HTTP, with responses of bounded size.
-
-The tools of a server as a model sees them, and the result of a tool call as text.
 """
 
 from __future__ import annotations
@@ -37,20 +31,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from loopkit.outside.mcp.connection import ServerFailed
+
 T = TypeVar("T")
 MAX_PAGES = 100
 _REFUSED = {401: "it wants to know who asks", 403: "it lets nobody in who asks like this"}
 _GONE = {404, 408, 425, 429}
 """Statuses after which a new connection may help, such as that of an ended session."""
-
-
-class Fault(Exception):
-    """The reason why a request failed."""
-
-    def __init__(self, message: str, *, transient: bool) -> None:
-        super().__init__(message)
-        self.message = message
-        self.transient = transient
 
 
 class Session:
@@ -93,7 +80,7 @@ class Session:
             return {"tools": [offer(tool) for tool in offered.values()]}
         for name in names:
             if name not in offered:
-                raise Fault(unknown(name, list(offered)), transient=False)
+                raise ServerFailed(unknown(name, list(offered)), transient=False)
         return {"tools": [offer(offered[name]) for name in names]}
 
     async def _every_tool(self) -> dict[str, types.Tool]:
@@ -116,10 +103,10 @@ class Session:
     async def _call(self, name: str, arguments: dict[str, Any], digest: str) -> dict[str, Any]:
         offered = await self._every_tool()
         if name not in offered:
-            raise Fault(unknown(name, list(offered)), transient=False)
+            raise ServerFailed(unknown(name, list(offered)), transient=False)
         tool = offered[name]
         if (now := offer(tool)["digest"]) != digest:
-            raise Fault(
+            raise ServerFailed(
                 f"its tool `{name}` is no longer what it was: it was {digest}, and is {now} now",
                 transient=False,
             )
@@ -147,7 +134,7 @@ class Session:
     async def _within(self, timeout_s: float, work: Coroutine[Any, Any, T], late: str) -> T:
         """The result of some work; raises Fault if it takes too long or the connection ends."""
         if self._owner is None:
-            raise Fault("nobody has connected yet", transient=False)
+            raise ServerFailed("nobody has connected yet", transient=False)
         self._heard.status = 0
         task = asyncio.create_task(work)
         try:
@@ -167,9 +154,9 @@ class Session:
         if self._owner is not None and self._owner.done():
             raise self._connection_fault(self._owner.exception())
         heard = str(self._heard)
-        raise Fault(f"{late}; {heard}" if heard else late, transient=True)
+        raise ServerFailed(f"{late}; {heard}" if heard else late, transient=True)
 
-    def _connection_fault(self, error: BaseException | None) -> Fault:
+    def _connection_fault(self, error: BaseException | None) -> ServerFailed:
         """The fault that says why the connection ended."""
         cause = error
         while isinstance(cause, BaseExceptionGroup):
@@ -177,15 +164,15 @@ class Session:
         heard, status = str(self._heard), self._heard.status
         if isinstance(cause, FileNotFoundError | PermissionError | NotADirectoryError):
             reason = f"its program was not started: {cause.filename}: {cause.strerror}"
-            return Fault(reason, transient=False)
+            return ServerFailed(reason, transient=False)
         if status in _REFUSED:
             reason = f"{_REFUSED[status]} (HTTP status {status}); see `headers:`"
-            return Fault(reason, transient=False)
+            return ServerFailed(reason, transient=False)
         if status >= 400:
             heard = f"HTTP status {status}"
         reason = heard or f"{type(cause).__name__}: {cause}"[:1000]
         is_gone = status < 400 or status >= 500 or status in _GONE
-        return Fault(f"the connection was lost: {reason}", transient=is_gone)
+        return ServerFailed(f"the connection was lost: {reason}", transient=is_gone)
 
 
 def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:

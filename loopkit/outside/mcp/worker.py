@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from loopkit.outside.mcp.session import Fault, Session
+from loopkit.outside.mcp.connection import ServerFailed
+from loopkit.outside.mcp.session import Session
 
 CLOSING_S = 3.0
 """How long the server may take to end by itself."""
@@ -48,7 +49,7 @@ async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
         if "call" in request:
             return await session.call(**request)
         return await session.connect(request)
-    except Fault as fault:
+    except ServerFailed as fault:
         return {"fault": fault.message, "transient": fault.transient}
     except Exception as error:  # noqa: BLE001 - a server may make the client raise anything
         return {"fault": f"{type(error).__name__}: {error}"[:1000], "transient": True}

@@ -1,10 +1,8 @@
-"""Bounds of a machine with too many configurations: between two numbers, not exact.
+"""Bounds of a machine with too many configurations to explore all: between two numbers.
 
-The dearest path of a machine with too many configurations to explore all of them.
-
-They are explored in the order of the most that they can still reach under given prices, until no
-other path can exceed the best known one. If that takes too long, the most that the next one can
-reach is an upper bound, and the dearest path so far a lower one.
+For the dearest path, configurations are explored in the order of the most that they can still
+reach under given prices, until no other path can exceed the best known one. If that takes too long,
+the most that the next one can reach is an upper bound, and the dearest path so far a lower one.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import ceil, lcm
 
-from loopkit.proof.bounds.agent_calls import Asked, calls_tools
+from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import (
     END,
     NEVER,
@@ -31,10 +29,10 @@ from loopkit.proof.bounds.configurations import (
     cheapest,
     circle,
 )
-from loopkit.proof.bounds.exact import UNKNOWN, Descriptions, Picture
+from loopkit.proof.bounds.exact import UNKNOWN, Descriptions, Picture, bounds_of
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.prices import Prices, prices_of
-from loopkit.proof.bounds.result import Bounds, Extreme, Range
+from loopkit.proof.bounds.result import Bounds, Extreme
 from loopkit.values import Value
 
 MOST_SEARCHED = 50_000
@@ -63,35 +61,16 @@ class Bracket:
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
-
-        def of(measure: Measure) -> Range:
-            if measure not in measures:
-                return Range(None, UNKNOWN)
-            if measure == "cost" and self.unpriced:
-                return Range(UNKNOWN if self.best("runs", self._successes) else None, UNKNOWN)
-            return Range(self.best(measure, self._successes), self.worst(measure))
-
-        has_tools = "tool_calls" in measures and calls_tools(self.reach)
-        return Bounds(
-            of("runs"),
-            of("calls"),
-            of("cost"),
-            stuck=tuple(self._picture.stuck()),
-            untaken=self._picture.untaken(),
-            unpriced=self.unpriced,
-            tool_calls=self.worst("tool_calls") if has_tools else None,
+        return bounds_of(self, self._graph, measures).replace(
+            stuck=tuple(self._picture.stuck()), untaken=self._picture.untaken()
         )
-
-    @property
-    def _successes(self) -> Collection[str]:
-        return [name for name, state in self._graph.states.items() if state.succeeds]
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
         """The most that any path takes; exact only if the path leads to an end."""
         aim = Aim(measure, is_worst=True)
         prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
         explorer = self._explorer()
-        found = dearest_known(explorer, aim, prices, MOST_SEARCHED)
+        found = _Search(explorer, aim, prices).dearest(MOST_SEARCHED)
         path = found.path
         if path is None or (ends is not None and explorer.state(path.end) not in ends):
             return UNKNOWN.replace(total=found.at_most)
@@ -137,11 +116,6 @@ class _Label(Value, frozen=True):
     is_sure: bool = True
 
 
-def dearest_known(explorer: Explorer, aim: Aim, prices: Prices, most: int) -> Dearest:
-    """The dearest path, exploring at most `most` configurations."""
-    return _Search(explorer, aim, prices).dearest(most)
-
-
 class _Search:
     """A best-first search that counts in whole numbers of small units."""
 
@@ -164,6 +138,7 @@ class _Search:
         """The end with the most, and the one of those that are surely reached."""
 
     def dearest(self, most: int) -> Dearest:
+        """The dearest path, exploring at most `most` configurations."""
         for start in self._explorer.starts():
             self._add(0, _Label(start, self._explorer.state(start), 0))
         looked = 0

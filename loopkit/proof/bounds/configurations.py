@@ -1,14 +1,8 @@
-"""Configurations that a run can reach, each with its moves.
+"""Configurations that a run can reach, each with its moves, and the paths through them.
 
-Assumed probabilities of the outcomes of a state's work.
-
-The cheapest path to a success or another end, searched from the start, nearest to it first.
-
-The dearest path in the graph of configurations, and the number of its paths.
-
-The present point of a run, read from its state.
-
-The shortest path to a success for each number of revisions, without a failure.
+These are the cheapest path to a success or another end, the dearest one, the number of all, and
+the shortest one to a success for each number of revisions; from the start or from a run's present
+point, under assumed probabilities where these are given.
 """
 
 from __future__ import annotations
@@ -223,7 +217,8 @@ def assumptions_of(analysis: Analysis, given: Mapping[str, Fraction]) -> tuple[A
 def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumption:
     state, _, condition = text.partition(".")
     if state not in analysis.machine.states:
-        raise NotDetermined(f"there is no state `{state}`: {_near(state, analysis.machine.states)}")
+        near = did_you_mean(state, sorted(analysis.machine.states))
+        raise NotDetermined(f"there is no state `{state}`: {near}")
     if not 0 <= probability <= 1:
         raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")
     try:
@@ -234,14 +229,11 @@ def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumpt
     words = {str(word) for known in facts.values() for word in known.values}
     known = {**dict.fromkeys((*words, *ENDS, BLOCKED), BOOL), **facts}
     for name in sorted(guard.names - known.keys()):
-        raise NotDetermined(f"`{state}` has no fact `{name}`: {_near(name, known)}")
+        near = did_you_mean(name, sorted(known))
+        raise NotDetermined(f"`{state}` has no fact `{name}`: {near}")
     for problem in check(guard, known):
         raise NotDetermined(f"`{text}`: {problem.message}: {problem.help}")
     return Assumption(state, guard, probability)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    return did_you_mean(name, sorted(known))
 
 
 Number = int | float
@@ -425,13 +417,11 @@ class Aim:
         known = self._known.get(id(move))
         if known is None:
             # The move is stored as well, so that no other object gets its id.
-            known = self._known[id(move)] = (move, self._weight(move))
+            # Work that a limit cuts short does not count for the least of a success.
+            is_cut_short = move.event == "limit" and not self.is_worst
+            weight = NEVER if is_cut_short else self._weigh(self.case(move)[1])
+            known = self._known[id(move)] = (move, weight)
         return known[1]
-
-    def _weight(self, move: Move) -> Number:
-        # Work that a limit cuts short does not count for the least of a success.
-        is_cut_short = move.event == "limit" and not self.is_worst
-        return NEVER if is_cut_short else self._weigh(self.case(move)[1])
 
     def case(self, move: Move) -> tuple[Case, Asked]:
         """The case of a move that counts for this aim, and its agent calls."""

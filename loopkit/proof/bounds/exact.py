@@ -1,11 +1,8 @@
-"""Exact bounds, from the whole graph of configurations.
+"""Exact bounds, from the whole graph of configurations, and the paths that show them.
 
-Descriptions of paths through configurations: states, facts, inputs and counters.
-
-The picture: a machine without counters, where each may have room or none at any time.
-
-The picture is small and contains every run. So what never happens in it happens in no run; where
-it is stuck, a run may be stuck or may never come there.
+A picture is the graph of a machine without counters, where each may have room or none at any time.
+It is small and contains every run. So what never happens in it happens in no run; where it is
+stuck, a run may be stuck or may never come there.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
 from loopkit.proof.bounds.configurations import (
     END,
@@ -38,6 +36,7 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.moves import Case, Move, Moves
 from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.prices import Ends
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
 from loopkit.proof.bounds.variables import Region, Variables, number
 from loopkit.proof.outcomes.table import Row
@@ -68,19 +67,13 @@ class Exact:
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         """The bounds, with the extremes of some measures."""
         closed, edges = self._explored.plans.closed, self._graph.edges
-        has_tools = "tool_calls" in measures and calls_tools(self.reach)
-        return Bounds(
-            self._range("runs", measures),
-            self._range("calls", measures),
-            self._range("cost", measures),
+        return bounds_of(self, self._graph, measures).replace(
             configurations=len(self._explored.found),
             paths=paths(self._explored, self._order) if measures else None,
             stuck=tuple(self._stuck()),
-            untaken=self._untaken(),
+            untaken=_untaken(self._graph, self._explored),
             unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),
             unfilled=dict(self._counters_left()),
-            unpriced=self.unpriced,
-            tool_calls=self.worst("tool_calls") if has_tools else None,
         )
 
     @property
@@ -101,23 +94,11 @@ class Exact:
 
     # -- extremes --------------------------------------------------------------------------
 
-    def _range(self, measure: Measure, measures: Collection[Measure]) -> Range:
-        if measure not in measures:
-            return Range(None, UNKNOWN)
-        if measure == "cost" and self.unpriced:
-            best = self.best("runs", self._successes)
-            return Range(UNKNOWN if best else None, UNKNOWN)
-        return Range(self.best(measure, self._successes), self.worst(measure) or UNKNOWN)
-
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         """The most that a path takes, to one of some states where these are given."""
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
         return None if found is None else self._descriptions.extreme(*found, aim)
-
-    @cached_property
-    def _successes(self) -> Collection[str]:
-        return [name for name, state in self._graph.states.items() if state.succeeds]
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         """The least that it takes to come to one of some states."""
@@ -137,11 +118,6 @@ class Exact:
         for name in dict.fromkeys(name for name, _ in dead):
             first = dead.get((name, True)) or dead[name, False]
             yield self._descriptions.stuck(first, path_to(first.at, before))
-
-    def _untaken(self) -> tuple[str, ...]:
-        every = (move for moves in self._explored.every_plan() for move in moves)
-        taken = {move.edge.id for move in every if move.edge is not None}
-        return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
@@ -164,6 +140,33 @@ class Exact:
                 if most[target] < spent:  # noqa: PLR1730 - a call of max takes half of the time
                     most[target] = spent
         return max(most)
+
+
+def bounds_of(ends: Ends, graph: Graph, measures: Collection[Measure]) -> Bounds:
+    """The bounds with the extremes of some measures, and nothing else."""
+    successes = [name for name, state in graph.states.items() if state.succeeds]
+
+    def range_of(measure: Measure) -> Range:
+        if measure not in measures:
+            return Range(None, UNKNOWN)
+        if measure == "cost" and ends.unpriced:
+            return Range(UNKNOWN if ends.best("runs", successes) else None, UNKNOWN)
+        return Range(ends.best(measure, successes), ends.worst(measure) or UNKNOWN)
+
+    has_tools = "tool_calls" in measures and calls_tools(ends.reach)
+    return Bounds(
+        range_of("runs"),
+        range_of("calls"),
+        range_of("cost"),
+        unpriced=ends.unpriced,
+        tool_calls=ends.worst("tool_calls") if has_tools else None,
+    )
+
+
+def _untaken(graph: Graph, explored: Explored) -> tuple[str, ...]:
+    every = (move for moves in explored.every_plan() for move in moves)
+    taken = {move.edge.id for move in every if move.edge is not None}
+    return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
 def _spending(move: Move, counter: str) -> _Spending:
@@ -248,10 +251,8 @@ class Descriptions:
                 if variable.kind == "input":
                     narrowest[variable.name] = region
                 else:
-                    cap, more = (
-                        str(self._variables.inputs.caps[variable.name]),
-                        spent[variable.name],
-                    )
+                    cap = str(self._variables.inputs.caps[variable.name])
+                    more = spent[variable.name]
                     narrowest[cap] = Region(region.low + more, region.high + more)
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
@@ -299,11 +300,7 @@ class Picture:
 
     def untaken(self) -> tuple[str, ...]:
         """Edges that surely no run takes."""
-        if self.explored is None:
-            return ()
-        every = (move for moves in self.explored.every_plan() for move in moves)
-        taken = {move.edge.id for move in every if move.edge is not None}
-        return tuple(edge.id for edge in self._graph.edges if edge.id not in taken)
+        return () if self.explored is None else _untaken(self._graph, self.explored)
 
     # -- stuck -----------------------------------------------------------------------------
 
@@ -367,15 +364,11 @@ class Picture:
         for at in front:
             ways = explorer.plan(at).ways
             if ways.stuck is not None and ways.is_surely_stuck:
-                steps = tuple(_back(at, before))
+                index, steps = at, list[tuple[int, Move]]()
+                for earlier in reversed(before):
+                    index, move = earlier[index]
+                    steps.append((index, move))
                 descriptions = Descriptions(explorer.plans, explorer.so_far.found, self._present)
-                return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), Path(steps, at))
+                path = Path(tuple(reversed(steps)), at)
+                return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), path)
         return None
-
-
-def _back(at: int, before: Sequence[Mapping[int, tuple[int, Move]]]) -> Sequence[tuple[int, Move]]:
-    steps: list[tuple[int, Move]] = []
-    for found in reversed(before):
-        at, move = found[at]
-        steps.append((at, move))
-    return steps[::-1]

@@ -1,12 +1,10 @@
-"""Exact means over all runs, under given probabilities.
+"""Exact means over all runs, under given probabilities, from linear equations over fractions.
 
 An assumption names a state and a condition on the outcome of its work: a fact (`valid`), one of
 its words (`approve`, `fail`), a class of error (`fatal`), `limit`, `blocked` (a rule blocks or
 comes to no verdict, so that judges are not asked), or a guard made of these. Where a configuration
 decides the condition, the assumption does not count. Errors and limits that no assumption names
 do not happen, nor do answers that are no artifact.
-
-Linear equations over fractions, solved as far as they determine the wanted unknowns.
 """
 
 from __future__ import annotations

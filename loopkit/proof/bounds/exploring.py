@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.states.each import ChildrenState
+from loopkit.machine.inputs import Given
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
 from loopkit.proof.bounds.configurations import (
@@ -19,6 +20,7 @@ from loopkit.proof.bounds.configurations import (
     TooMany,
     assumptions_of,
     circle,
+    shortest_ways,
 )
 from loopkit.proof.bounds.exact import Exact, Picture
 from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
@@ -81,8 +83,6 @@ def explore(
         return known
     bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
-        from loopkit.proof.bounds.configurations import shortest_ways  # noqa: PLC0415 - for plans alone
-
         followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
         bounds = bounds.replace(ways=followed, has_all_ways=is_all)
     if not assumptions:
@@ -127,9 +127,7 @@ def _settle(
 def _children(
     analysis: Analysis, given: Mapping[str, object], price_in: PriceIn, most: int
 ) -> Children:
-    def explore_child(
-        child: Analysis, known: Mapping[str, object], inner: Children
-    ) -> Exact | Bracket:
+    def explore_child(child: Analysis, known: Given, inner: Children) -> Exact | Bracket:
         flat = flat_facts({"input": known})
         child = fold_inputs(child, flat)
         asking = Asking(child, price_in(child.machine), inner)

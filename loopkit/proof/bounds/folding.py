@@ -1,6 +1,6 @@
-"""Folding: a part of a guard that alone reads some inputs becomes one boolean input.
+"""Inputs made small: parts of guards that alone read some become one boolean, and others are split.
 
-Splitting of inputs: a state splits the regions that it reads, as far as it needs.
+A state splits the regions of inputs that it reads, as far as it needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Moves out of one state in a configuration; rows with the same effect are one move.
+"""Moves out of one state in a configuration, and the change that each makes to it.
 
-Steps: the change that a move makes to a configuration.
+Rows with the same effect are one move.
 """
 
 from __future__ import annotations

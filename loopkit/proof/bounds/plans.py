@@ -1,6 +1,6 @@
 """Plans of states: the moves for the bits that a state reads, as changes of bits.
 
-Packed configurations: one whole number in which each variable has its bits.
+A packed configuration is one whole number in which each variable has its bits.
 """
 
 from __future__ import annotations
@@ -306,9 +306,6 @@ class Packing:
 
     def pack(self, values: Values) -> int:
         return sum(self._fields[variable].bits(value) for variable, value in values.items())
-
-    def value(self, held: int, variable: Variable) -> object:
-        return self._fields[variable].value(held)
 
     def unpack(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
         """The values of some variables."""

@@ -4,16 +4,8 @@ With such prices, no run takes more than what its first state promises plus the 
 counters. The prices come from a linear program; the promises of states are recomputed in fractions,
 so the bound holds whatever the prices are.
 
-Linear programs: the prices of the bounds at which a sum is largest.
-
-Late revise edges, which open only when an earlier one of their state is used up.
-
-Children: the possible agent calls of the runs of other machines, by their outcome.
-
-A machine is explored once for each known input, whichever states run it. The figures are kept for
-each of its final states, because guards ask which one a child reached.
-
-Shares: the agent calls of a child's run on its cheapest and on its dearest paths.
+Runs of other machines are priced by their outcome, because guards ask which one a child reached;
+such a machine is explored once for each known input, whichever states run it.
 """
 
 from __future__ import annotations
@@ -572,10 +564,8 @@ def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     """A share of which only the numbers are known."""
     runs, usd = ceil(totals["runs"]), totals.get("cost")
     calls, of_tools = ceil(totals["calls"]), ceil(totals.get("tool_calls", 0))
-    asked = AgentCalls(
-        "", "", calls, usd, usd, runs=runs, usual_calls=runs, most_tool_calls=of_tools
-    )
-    return Share((asked,), is_sure=False)
+    counted = {"runs": runs, "usual_calls": runs, "most_tool_calls": of_tools}
+    return Share((AgentCalls("", "", calls, usd, usd, **counted),), is_sure=False)
 
 
 def _add(first: AgentCalls, second: AgentCalls) -> AgentCalls:

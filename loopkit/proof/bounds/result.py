@@ -1,7 +1,4 @@
-"""Results of the exploration: the bounds of a machine's runs, and its stuck states.
-
-Telling apart: what the conditions of guards distinguish in facts.
-"""
+"""Results of the exploration, and what the conditions of guards tell apart in facts."""
 
 from __future__ import annotations
 

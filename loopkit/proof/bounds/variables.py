@@ -1,12 +1,7 @@
 """Variables of a configuration: the values that something reachable still reads.
 
-Inputs of a machine before any state splits their values.
-
-The last work of a state that may be kept: its facts, under the names that other states use.
-
-Regions: values of an input that nothing distinguishes so far, and how conditions split them.
-
-Contexts: the facts that a configuration adds to the rows of a state.
+They are regions of inputs that nothing distinguishes so far, counters, and facts, those of the last
+work of a state that may be kept included; as facts they are added to the rows of a state.
 """
 
 from __future__ import annotations
@@ -91,7 +86,8 @@ class Variables:
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [*self.guards.values(), *self.rule_guards.values()]
         self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
-        alone = self.inputs.alone(self.counted - self._read_as_numbers - self._reset)
+        reset = {counter for edge in self.graph.edges for counter in edge.resets}
+        alone = self.inputs.alone(self.counted - self._read_as_numbers - reset)
         self.rooms = frozenset[str]() if keeps_inputs else alone
         """The counters of which only the room left is held."""
         self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
@@ -105,10 +101,6 @@ class Variables:
             for name, edges in self.graph.revise_edges.items()
             if len(edges) == 1 and not self.named[name].isdisjoint(COUNTING)
         )
-
-    @cached_property
-    def _reset(self) -> frozenset[str]:
-        return frozenset(counter for edge in self.graph.edges for counter in edge.resets)
 
     @cached_property
     def decided_by_total(self) -> Mapping[str, int]:
@@ -128,28 +120,22 @@ class Variables:
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of each state's transitions, as far as they can be used."""
-        whole = self.analysis.guards.whole
         return {
-            name: tuple(
-                guard
-                for edge in self.graph.on(name, "done")
-                if edge.guard is not None and (guard := whole(edge.guard)) is not None
-            )
+            name: self._usable(edge.guard for edge in self.graph.on(name, "done"))
             for name in self.graph.states
         }
 
     @cached_property
     def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of the rules by which each validate state judges."""
-        whole = self.analysis.guards.whole
         return {
-            name: tuple(
-                guard
-                for r in rules
-                if r.guard is not None and (guard := whole(r.guard)) is not None
-            )
+            name: self._usable(rule.guard for rule in rules)
             for name, rules in self.analysis.rules_at.items()
         }
+
+    def _usable(self, texts: Iterable[str | None]) -> tuple[Guard, ...]:
+        whole = (self.analysis.guards.whole(text) for text in texts if text is not None)
+        return tuple(guard for guard in whole if guard is not None)
 
     @cached_property
     def elsewhere(self) -> Mapping[str, tuple[Guard, ...]]:
@@ -329,12 +315,10 @@ class Variables:
                 return self.inputs.region(variable.name)
             case "room":
                 return self.inputs.cap(variable.name)
-            case "author":
+            case "author" | "before":
                 return None
             case "fact":
                 return None if variable == FOUND else UNKNOWN
-            case "before":
-                return None
             case _:
                 return 0
 
@@ -592,11 +576,8 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     if counter in variables.counted:
         yield "revisions", _value(Variable("counter", counter))
         cap = variables.inputs.caps[counter]
-        is_fixed = isinstance(cap, int)
-        yield (
-            "max_revisions",
-            cap_of(variables, counter) if is_fixed else _stand_in(Variable("input", str(cap))),
-        )
+        bound = _stand_in(Variable("input", cap)) if isinstance(cap, str) else None
+        yield "max_revisions", bound or cap_of(variables, counter)
 
 
 def _readings_of_before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:

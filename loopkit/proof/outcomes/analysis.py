@@ -1,8 +1,6 @@
 """The parts of a machine that decide the rows of its states: graph, names, guards, rules.
 
-Parsed guards of a machine, as far as each can be parsed.
-
-Severities of a rule's findings: whether they can block, and whether they can only warn.
+Guards are parsed as far as each can be; severities say whether findings of a rule can block.
 """
 
 from __future__ import annotations

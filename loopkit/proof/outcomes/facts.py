@@ -1,12 +1,8 @@
-"""Facts that each kind of state can leave for its transitions.
+"""Facts that each kind of state can leave for its transitions, and errors that can end its work.
 
-Artifacts that reach the transitions of a validate state without being judged.
-
-Panels: the rules of a validate state, and the reports that they can give together.
-
-Items of `each`: how many can succeed and fail together, as rows of facts.
-
-Errors with which a state's work can end, instead of a row of facts.
+Those of a validate state come from the panel of its rules and the reports that these can give
+together, and from artifacts that reach it without being judged; those of `each` from how many items
+can succeed and fail together.
 """
 
 from __future__ import annotations
@@ -292,11 +288,6 @@ def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
     return facts.rows_named(named)
 
 
-def may_be_faulty(analysis: Analysis, name: str) -> bool:
-    """Whether an empty or unusable answer can be judged, which fails whatever the rules are."""
-    return bool(fault_codes(analysis.graph, name))
-
-
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
     """Whether an author of the judged artifact can declare the task infeasible."""
     authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
@@ -338,7 +329,8 @@ class Panel:
         self._levels = levels_at(analysis.machine, self._state)
         self._named = rows_named(analysis, name)
         self._may_be_infeasible = may_be_infeasible(analysis, name)
-        self._faults = fault_codes(analysis.graph, name) if may_be_faulty(analysis, name) else None
+        self._faults = fault_codes(analysis.graph, name)
+        """Where there are none, no empty or unusable answer is judged."""
         self._origins = analysis.graph.origins
         self._authors = analysis.graph.artifacts.get(self._state.validate_, ())
         self._rules = rules = analysis.rules_at[name]
@@ -409,7 +401,7 @@ class Panel:
     def causes(self, row: Row) -> Iterator[Cause]:
         """The ways in which a report can fail with these facts."""
         rules = self._blocking(row)
-        if self._faults is not None and _is_of_fault(row, self._faults) and self._falls_back(row):
+        if self._faults and _is_of_fault(row, self._faults) and self._falls_back(row):
             yield "faulty"
         fixed = [(rule, source) for rule, source in rules if rule.asks is None]
         blocked = [(rule, source) for rule, source in rules if rule.is_always_asked]

@@ -1,19 +1,13 @@
 """Tables: the rows of facts with which a state can complete, and the edge that each takes.
 
-Regions of rows, split only as far as conditions ask, instead of a product.
-
-The rows of a state are all combinations of the alternatives of its dimensions. They start as one
-region. A condition that is not decided for a whole region splits it, by one dimension at a time,
-into parts for which it is; a dimension that no condition reads is never split.
-
-Switches: transitions that compare a fact with a constant, found by the value of the fact.
+The rows of a state are all combinations of the alternatives of its dimensions, for each fact the
+few values that represent all others. They start as one region. A condition that is not decided for
+a whole region splits it, by one dimension at a time, into parts for which it is; a dimension that
+no condition reads is never split.
 
 A person with hundreds of choices leaves by as many transitions, and each answer can take only one
-of them. Without a table, each answer would be compared with the guards of all.
-
-Domains: for each fact that guards compare, the few values that represent all others.
-
-Parts of guards that replace the inputs that they alone read: each is one boolean input.
+of them. Without a switch, which finds transitions by the value of the fact that they compare, each
+answer would be compared with the guards of all.
 """
 
 from __future__ import annotations
@@ -218,9 +212,8 @@ class Table(Value, frozen=True, dict=True):
     def _space_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
         reached_by = rooms | ({ORIGIN} if any(e.edge.origin for e in self._back) else frozenset())
-        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT} | {
-            "cap_reached": reached_by
-        }
+        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT}
+        derived_from["cap_reached"] = reached_by
         return Space(
             dimensions, self.with_derived_facts, self.is_possible, derived_from, self.by_value
         )
@@ -316,14 +309,6 @@ def _all(parts: Iterable[ast.expr]) -> ast.expr:
     """The condition that all of these hold, without parts inside parts."""
     every = list(chain.from_iterable(map(_conjuncts, parts)))
     return every[0] if len(every) == 1 else ast.BoolOp(ast.And(), every)
-
-
-def _conjuncts(part: ast.expr) -> Sequence[ast.expr]:
-    match part:
-        case ast.BoolOp(op=ast.And(), values=values):
-            return values
-        case _:
-            return (part,)
 
 
 def _not(part: ast.expr) -> ast.expr:
@@ -524,17 +509,15 @@ class Space:
         """The dimensions that decide a condition without parts."""
         known = self._deciding.get(id(condition))
         if known is None:
-            known = self._deciding[id(condition)] = self._found_to_decide(condition)
+            facts = [
+                fact
+                for name in self._names(condition)
+                for fact in sorted(self._derived_from.get(name, {name}))
+            ]
+            indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
+            known = [index for index in indices if self._tells(index, condition)]
+            self._deciding[id(condition)] = known
         return known
-
-    def _found_to_decide(self, condition: ast.expr) -> list[int]:
-        facts = [
-            fact
-            for name in self._names(condition)
-            for fact in sorted(self._derived_from.get(name, {name}))
-        ]
-        indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
-        return [index for index in indices if self._tells(index, condition)]
 
     def _tells(self, index: int, condition: ast.expr) -> bool:
         """Whether a dimension matters for a condition; for `TEXT in LIST`, whether it has TEXT."""
@@ -608,7 +591,7 @@ class Switch:
         """By fact, those of all conditions that need a value of it."""
         self._others: list[int] = []
         for place, condition in enumerate(conditions):
-            needed = next(filter(None, map(equality, _all_conjuncts(condition))), None)
+            needed = next(filter(None, map(equality, _conjuncts(condition))), None)
             if needed is None:
                 self._others.append(place)
             else:
@@ -633,12 +616,12 @@ def _from(places: Sequence[int], first: int) -> Iterator[int]:
     return map(places.__getitem__, range(bisect_left(places, first), len(places)))
 
 
-def _all_conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
+def _conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
     """The parts that all have to hold for a condition to hold."""
     match condition:
         case ast.BoolOp(op=ast.And(), values=values):
             for value in values:
-                yield from _all_conjuncts(value)
+                yield from _conjuncts(value)
         case _:
             yield condition
 

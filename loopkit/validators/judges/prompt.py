@@ -1,12 +1,7 @@
-"""The prompts of a judge: the first one, and the one after a misread answer.
+"""What a judge is asked: its prompts, the open findings, and the form in which it has to answer.
 
-Open findings of earlier rounds: how a judge is asked about them, and its answers.
-
-The form in which a judge has to answer, by its rule and its agent.
-
-Our own form of a report: the instructions for a judge, and its JSON Schema.
-
-Submission: a judge hands in its report by calling a tool, with no text around it.
+Our own form of a report is here, with its JSON Schema; a judge may hand it in by calling a tool,
+with no text around it.
 """
 
 from __future__ import annotations

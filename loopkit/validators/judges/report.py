@@ -1,13 +1,8 @@
-"""Reports in JSON, read strictly: a wrong verdict costs more than asking again.
+"""The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
 
-Faults in a judge's report: each item of its list and each false check, read strictly.
-
-Numbers in a judge's report, which have to match what it lists.
-
-The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
-
-Each form leads to an answer, or to the reason why there is none and what counts if nothing better
-follows.
+It leads to an answer, or to the reason why there is none and what counts if nothing better follows.
+Reports in JSON are read strictly, their items, checks and totals too: a wrong verdict costs more
+than asking again.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.text import one_line
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import NoJson, canonical, json_in
+from loopkit.text.json_text import canonical, json_in
 from loopkit.validators.fault import Fault, amount, answer_with, further_fields
 from loopkit.validators.judges.form import AnswerForm, Doubt, Misread, VerdictWord, fold, quote
 from loopkit.validators.judges.prompt import KNOWN, read_open_findings, unresolved_findings
@@ -192,8 +187,11 @@ def _find_report(text: str, form: ReportForm) -> Report:
         for value, span in zip(found.values, found.spans, strict=True)
         if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
     ]
+    if not reports and found.broken:
+        raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
-        raise Doubt(_no_report_message(found.broken, form))
+        mark = form.verdict if form.has_verdict else form.parts.findings
+        raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.")
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
@@ -201,13 +199,6 @@ def _find_report(text: str, form: ReportForm) -> Report:
     if stray is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report
-
-
-def _no_report_message(broken: Sequence[NoJson], form: ReportForm) -> str:
-    if broken:
-        return f"The JSON cannot be read: {broken[0].reason}."
-    mark = form.verdict if form.has_verdict else form.parts.findings
-    return f"The answer holds no JSON object with the key {quote(mark)}."
 
 
 def _stray_keys(

@@ -1,7 +1,4 @@
-"""Parts of a report in JSON: the value at a path, the meaning of a word, a value in a sentence.
-
-Findings of a judge: the record of each fault that it names.
-"""
+"""Parts of a report in JSON: the value at a path, the meaning of a word, the record of a fault."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """Verdicts in text: verdict and findings of a review that is not a report in JSON.
 
-The form of a verdict in text: the instructions for a judge, and what its words mean.
-
-A reviewer's own words: the part that is read, and its end as a finding.
-
-Verdicts in a text, and the one of several that counts.
-
-Findings in a text, and those among them that belong to the verdict that counts.
+Of several verdicts one counts, with the findings that belong to it. The reviewer's own words are
+the part that is read; a rest that is cut off becomes a finding.
 """
 
 from __future__ import annotations
@@ -77,7 +72,7 @@ def read_verdict(
     verdict = verdicts[chosen].meaning
     assert verdict is not None
     try:
-        found = find_findings(text, verdict, form)
+        found = [_read(match, verdict, form) for match in occurrences(form.listed, text)]
         if form.reading.take in ("last", "first"):
             found = select_findings(found, verdicts, chosen)
         faults = [one.fault for one in found if one.fault.severity != NO_FINDING]
@@ -347,7 +342,7 @@ def _without_met(text: str, form: TextForm) -> str:
     """The text without those of its findings that report a success."""
     parts, kept = [], 0
     for match in occurrences(form.listed, text):
-        if is_met(match, form):
+        if form.level(_group(match, "severity")) == NO_FINDING:
             parts.append(text[kept : match.start()])
             kept = match.end()
     return "".join((*parts, text[kept:])).strip()
@@ -480,20 +475,6 @@ class PlacedFinding(Value, frozen=True):
     meaning: VerdictWord
 
 
-def find_findings(text: str, verdict: VerdictWord, form: TextForm) -> list[PlacedFinding]:
-    """Every finding of a text in order, those that are met as well.
-
-    `verdict` replaces the severity where the pattern has no such group. Raises Doubt at an
-    unknown word, and PatternTimeout.
-    """
-    return [_read(match, verdict, form) for match in occurrences(form.listed, text)]
-
-
-def is_met(match: Match[str], form: TextForm) -> bool:
-    """Whether a finding reports a success."""
-    return form.level(_group(match, "severity")) == NO_FINDING
-
-
 def select_findings(
     listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict], chosen: int
 ) -> list[PlacedFinding]:
@@ -503,7 +484,10 @@ def select_findings(
     them. A verdict without any has those before it that do not go with the other verdict beside
     them.
     """
-    parts = _parts(listed, said)
+    parts: list[list[PlacedFinding]] = [[] for _ in range(len(said) + 1)]
+    starts = [verdict.start for verdict in said]
+    for one in listed:
+        parts[bisect_left(starts, one.at)].append(one)
     is_below = not parts[0]
     near = [*parts[chosen + 1]] if is_below else [*parts[chosen]]
     if not is_below and chosen == len(said) - 1:
@@ -513,17 +497,6 @@ def select_findings(
     return near
 
 
-def _parts(
-    listed: Sequence[PlacedFinding], said: Sequence[PlacedVerdict]
-) -> list[list[PlacedFinding]]:
-    """The findings before the first verdict, and those that follow each of them."""
-    parts: list[list[PlacedFinding]] = [[] for _ in range(len(said) + 1)]
-    starts = [verdict.start for verdict in said]
-    for one in listed:
-        parts[bisect_left(starts, one.at)].append(one)
-    return parts
-
-
 def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
     """Whether a finding goes with a verdict beside it that means something else than the chosen."""
     beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
@@ -531,6 +504,10 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
 
 
 def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
+    """A finding, also one that is met; raises Doubt at an unknown word.
+
+    `verdict` replaces the severity where the pattern has no such group.
+    """
     message = " ".join((_group(match, "message") or match.group()).split())
     if not message:
         raise Doubt(f"The finding {quote(match.group().strip()[:60])} says nothing.")
