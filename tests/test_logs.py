@@ -250,6 +250,12 @@ def test_what_is_said_of_an_event_is_about_one_that_exists(event: str) -> None:
     assert not set(FIELDS.get(event, ())) & STANDARD
 
 
+def test_every_class_of_events_is_in_the_table() -> None:
+    """One that is missing there could be written, and not be read again."""
+    ours = {kind for kind in Event.__subclasses__() if kind.__module__.startswith("loopkit.")}
+    assert ours == set(EVENTS.values())
+
+
 def test_every_event_has_a_logger() -> None:
     assert {logger.name for logger in AREAS.values()} == {
         "loopkit.calls", "loopkit.children", "loopkit.files", "loopkit.runs", "loopkit.steps",
