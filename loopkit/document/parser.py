@@ -42,7 +42,6 @@ from loopkit.document.problems import (
     ProblemsFound,
     Span,
     did_you_mean,
-    duplicate_key,
     mistake,
     odd_blank,
     place_of,
@@ -351,7 +350,9 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
             )
             problems.append(mistake("non-text-key", place, kind=kind_of(key), remedy=remedy))
         elif name in own:
-            problems.append(duplicate_key(key.raw, place, own[name].key))
+            first = ("first written here", own[name].key)
+            twice = mistake("duplicate-key", place, name=short(key.raw))
+            problems.append(twice.replace(also=(first,)))
         else:
             own[name] = Entry(place, value)
         # Nobody sees a no-break space, or its like, at the ends of a key.

@@ -539,17 +539,11 @@ def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
         # Conditions and paths name fields of the judged artifact.
         of_data = {text for _, text in chain(rule.conditions, rule.paths)}
         yield from map(_steps, {*rule.shown, *rule.mentions} - of_data)
-        for text in _templates(machine, rule):
+        asked = machine.agents[rule.asks].templates if rule.asks is not None else ()
+        for _, text in chain(rule.templates, rule.finding_templates, asked):
             yield from parse(text).paths
-
-
-def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
-    yield from (text for _, text in rule.templates)
-    yield from (text for _, text in rule.finding_templates)
-    if rule.asks is not None:
-        yield from (text for _, text in machine.agents[rule.asks].templates)
-    if machine.workspace is not None:
-        yield machine.workspace.path
+        if machine.workspace is not None:
+            yield from parse(machine.workspace.path).paths
 
 
 def _steps(dotted: str) -> Path:

@@ -97,10 +97,6 @@ class CommandAgent(CalledAgent):
         return self.command
 
     @property
-    def call_usd(self) -> float | None:
-        return self.price_per_run
-
-    @property
     def own_names(self) -> Mapping[str, object]:
         if self.file is None and not self.system and not self.tools:
             return {}
@@ -109,14 +105,6 @@ class CommandAgent(CalledAgent):
     @property
     def plain_texts(self) -> Written:
         yield ("system",), self.system
-
-    @property
-    def goes_on(self) -> bool:
-        return bool(self.resume)
-
-    @property
-    def error_rules(self) -> tuple[ErrorRule, ...]:
-        return self.errors
 
     @property
     def templates(self) -> Written:

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from loopkit.values import Value
 
@@ -480,15 +480,8 @@ def _words(text: str) -> Iterator[Token]:
         word = _WORD.match(text, at)
         if word is None:
             raise _foreign(text, at)
-        yield Token(_kind(word), word.group(), at)
+        yield Token(cast("Kind", word.lastgroup), word.group(), at)
         at = _after_blanks(text, word.end())
-
-
-def _kind(word: re.Match[str]) -> Kind:
-    for kind in ("name", "number", "text"):
-        if word.lastgroup == kind:
-            return kind
-    return "mark"
 
 
 def _after_blanks(text: str, at: int) -> int:

@@ -263,9 +263,5 @@ class ValidateState(WorkingState):
         return self.validate_
 
     @property
-    def judged_by(self) -> tuple[ByItem, ...]:
-        return self.by
-
-    @property
     def facts(self) -> Mapping[str, GuardType]:
         return OF_REPORTS

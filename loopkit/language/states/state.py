@@ -274,7 +274,7 @@ class StateBase(Noun):
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
         """The names of the validators, and the rules, by which it judges."""
-        return ()
+        return getattr(self, "by", ())
 
     @property
     def child(self) -> "Machine | None":
