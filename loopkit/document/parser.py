@@ -4,7 +4,8 @@ It is ruamel's in pure Python, because the C parser crashes the process on deep 
 some of its waste: that recomputes known facts for every question about a token, compares its first
 character with two dozen others in turn, and checks the context for each character of a word. Its
 events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds."""
+and aliases, and let a few aliases grow without bounds.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Agents: the authors and judges that a machine declares, each known by the key of its kind.
 
 Names of models are checked here as well, by those of the providers that LiteLLM knows: they are
-read from its files, because to import it takes seconds."""
+read from its files, because to import it takes seconds.
+"""
 
 from __future__ import annotations
 

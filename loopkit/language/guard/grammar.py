@@ -3,7 +3,8 @@
 The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
 can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted
 name is one Name with the dots in its `id`. `col_offset` counts characters. A guard that uses named
-guards is expanded to one that uses none."""
+guards is expanded to one that uses none.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The base of all states, their ways out, and the artifact that one leaves behind.
 
-A kind of state is known by the key that carries its work; its class says where it differs."""
+A kind of state is known by the key that carries its work; its class says where it differs.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping

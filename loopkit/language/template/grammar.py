@@ -1,7 +1,8 @@
 """The grammar of templates: text → tree, refusing by name what templates can't do.
 
 Shapes are what is known of a template's data before it is rendered; by them the names and fields
-that it reads are followed, and those found that do not exist."""
+that it reads are followed, and those found that do not exist.
+"""
 
 from __future__ import annotations
 

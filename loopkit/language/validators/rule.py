@@ -1,6 +1,7 @@
 """The base of all rules: the keys that every rule may have, and the facts that each kind states.
 
-A kind of rule is known by one key. Its class says what it is; `loopkit.validators` judges by it."""
+A kind of rule is known by one key. Its class says what it is; `loopkit.validators` judges by it.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
