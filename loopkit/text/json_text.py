@@ -247,9 +247,12 @@ def _limit_depth(value: object) -> object | NoJson:
 
 def values_inside(value: object) -> Iterable[object]:
     """The values of a mapping or a list; nothing of anything else."""
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
+    # Most values are single ones, of which the question for a mapping takes longest.
+    if value is None or isinstance(value, (str, int, float)):
+        return ()
+    if isinstance(value, (list, tuple)):
+        return value
+    return value.values() if isinstance(value, (dict, Mapping)) else ()
 
 
 def entries_of(value: object) -> Iterable[tuple[Any, Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -176,6 +176,14 @@ class HumanState(WorkingState):
     knows_before = True
     doing = "waiting for a person"
     said = ("choice", "comment", "by")
+
+    @property
+    def edits(self) -> str | None:
+        return self.edit
+
+    @property
+    def asked_form(self) -> Mapping[str, Any]:
+        return self.form
 
     @property
     def shown(self) -> Written:

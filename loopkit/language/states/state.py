@@ -290,7 +290,7 @@ class StateBase(Noun):
     @property
     def edits(self) -> str | None:
         """The artifact of another state that its work may change."""
-        return getattr(self, "edit", None)
+        return None
 
     @property
     def picks_best(self) -> bool:
@@ -325,7 +325,7 @@ class StateBase(Noun):
     @property
     def asked_form(self) -> Mapping[str, Any] | None:
         """The fields that somebody fills in, in the notation of the language."""
-        return getattr(self, "form", None)
+        return None
 
     @property
     def may_leave_none(self) -> bool:
