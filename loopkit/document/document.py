@@ -2,7 +2,8 @@
 
 Plain scalars follow the core schema of YAML 1.2: `yes`, `on`, `2001-01-01`, `1_000` and `1:30` are
 text, `012` is twelve. Numbers that no JSON can carry (infinite, not a number, beyond 64 bits) are
-refused."""
+refused.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ It is ruamel's in pure Python, because the C parser crashes the process on deep 
 some of its waste: that recomputes known facts for every question about a token, compares its first
 character with two dozen others in turn, and checks the context for each character of a word. Its
 events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds."""
+and aliases, and let a few aliases grow without bounds.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,6 @@ from loopkit.document.problems import (
     ProblemsFound,
     Span,
     did_you_mean,
-    duplicate_key,
     mistake,
     odd_blank,
     place_of,
@@ -351,7 +351,9 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
             )
             problems.append(mistake("non-text-key", place, kind=kind_of(key), remedy=remedy))
         elif name in own:
-            problems.append(duplicate_key(key.raw, place, own[name].key))
+            first = ("first written here", own[name].key)
+            twice = mistake("duplicate-key", place, name=short(key.raw))
+            problems.append(twice.replace(also=(first,)))
         else:
             own[name] = Entry(place, value)
         # Nobody sees a no-break space, or its like, at the ends of a key.

@@ -338,6 +338,10 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "`<<` merges mappings, not {kind}",
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
+    "duplicate-key": (
+        "the key `{name}` is written twice",
+        "delete one of the two, or rename it",
+    ),
     "non-text-key": ("a key has to be text, not {kind}", "{remedy}"),
     "unknown-alias": (
         "no anchor `&{name}` stands above this alias",
@@ -369,13 +373,3 @@ def short(text: str) -> str:
 
 def odd_blank(place: Span, char: str) -> Problem:
     return mistake("odd-blank", place, code_point=f"{ord(char):04X}")
-
-
-def duplicate_key(name: str, place: Span, first: Span) -> Problem:
-    return Problem(
-        "duplicate-key",
-        f"the key `{short(name)}` is written twice",
-        place,
-        help="delete one of the two, or rename it",
-        also=(("first written here", first),),
-    )

@@ -1,7 +1,8 @@
 """Slips of authors, and their remedies: valid YAML of another meaning, and failures of the parser.
 
 Of a failure the functions here recognise those of quotes, blanks and characters that text cannot
-have without quotes; each returns the problem if the failure is of its kind, else None."""
+have without quotes; each returns the problem if the failure is of its kind, else None.
+"""
 
 from __future__ import annotations
 

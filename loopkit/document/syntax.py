@@ -1,7 +1,8 @@
 """Syntax errors: the parser's failures as problems in the words of the file's author.
 
 The functions here recognise failures of structure: colons, indentation, brackets, and values in
-places that allow none. Each returns the problem if the failure is of its kind, else None."""
+places that allow none. Each returns the problem if the failure is of its kind, else None.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Writing: values as YAML as a person would, and files that are replaced as a whole or not at all.
 
-Long texts become blocks, short values stand on one line."""
+Long texts become blocks, short values stand on one line.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 As the specification of JSON Schema describes it, a file becomes one of the `$defs` of the schema,
 with its address as its `$id`, so that what refers to it stays as it is written. Of an agent in
 Markdown the front matter gives fields, the text below it is the system prompt; what the machine
-says wins."""
+says wins.
+"""
 
 from __future__ import annotations
 

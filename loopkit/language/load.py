@@ -1,6 +1,7 @@
 """Loading: document → machine definition, or every problem of its form, in place.
 
-Validation errors of pydantic become problems in the language's words, at the right place."""
+Validation errors of pydantic become problems in the language's words, at the right place.
+"""
 
 from __future__ import annotations
 

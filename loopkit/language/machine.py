@@ -1,7 +1,8 @@
 """The whole machine, as its author declared it, and the remedies for what is no field or no value.
 
 Messages name the fields that each place of a definition allows; words that people bring from other
-tools are answered with how the same thing is written here."""
+tools are answered with how the same thing is written here.
+"""
 
 from __future__ import annotations
 

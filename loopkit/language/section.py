@@ -1,7 +1,8 @@
 """The base of all nouns of the language, and the parts that many of them share.
 
 Nouns are closed, frozen, documented in place. Their modules do not postpone annotations: pydantic
-would have to compile each of these texts again, for every noun that inherits it."""
+would have to compile each of these texts again, for every noun that inherits it.
+"""
 
 from __future__ import annotations
 

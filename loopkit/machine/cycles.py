@@ -2,7 +2,8 @@
 
 A component is a set of nodes that all lead to each other. What holds at each state of a machine, on
 every path to it or on some path, is one bit of a whole number, so thousands of states with
-thousands of facts take little time and memory."""
+thousands of facts take little time and memory.
+"""
 
 from __future__ import annotations
 

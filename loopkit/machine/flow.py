@@ -1,6 +1,7 @@
 """Data flow: what surely, and what possibly, exists when a state is entered or an edge taken.
 
-A forward data-flow analysis over all edges, back edges included."""
+A forward data-flow analysis over all edges, back edges included.
+"""
 
 from __future__ import annotations
 

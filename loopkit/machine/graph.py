@@ -4,7 +4,8 @@ Derived from the definition alone; the checks, the compiler, the engine and the 
 so none of them interprets the YAML by itself. Origins are the states that can have injected the
 defects found in an artifact. Junctions are states whose edges depend on the state from which a run
 came: each has one node for each way into it, so that the paths after one state are not mistaken for
-those after another. Every other state is one node with its own name."""
+those after another. Every other state is one node with its own name.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The input of a run and of its children: completed with defaults, or every fault of it.
 
-Of the input of a child, as much is known before a run as the input of its parent tells."""
+Of the input of a child, as much is known before a run as the input of its parent tells.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The items of an `each` state: read from the data of a run, and what is known of them before.
 
-Values at paths of data are equal, and put into words, in one way, which rules share."""
+Values at paths of data are equal, and put into words, in one way, which rules share.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A machine prepared to run: its graph, its compiled guards and its templates.
 
 For each state there is a plan: all that its work and the step after it look up, whom it asks and
-how, as far as the definition alone decides it."""
+how, as far as the definition alone decides it.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Templates know the shapes of values, guards their types; `engine.template_values` gives the same
 names their values at run time. Also here: the fields of items in reports, and what rules read
-besides the artifact that they judge."""
+besides the artifact that they judge.
+"""
 
 from __future__ import annotations
 
@@ -288,19 +289,12 @@ def _with_absent_fields(shape: Shape, *, whole: bool) -> Shape:
 
 def _merge(first: Shape, second: Shape) -> Shape:
     """The shape of an artifact of either author: a field of only one of them may be absent."""
-    if isinstance(first, Fields) or isinstance(second, Fields):
-        left = dict(first.fields) if isinstance(first, Fields) else {}
-        right = dict(second.fields) if isinstance(second, Fields) else {}
-        names = [*left, *(name for name in right if name not in left)]
-        return Fields(
-            {
-                name: either(left[name], right[name])
-                if name in left and name in right
-                else absent(left.get(name, right.get(name, Scalar())))
-                for name in names
-            }
-        )
-    return either(first, second)
+    if not isinstance(first, Fields) and not isinstance(second, Fields):
+        return either(first, second)
+    left = first.fields if isinstance(first, Fields) else {}
+    right = second.fields if isinstance(second, Fields) else {}
+    fields = {name: absent(shape) for name, shape in {**left, **right}.items()}
+    return Fields(fields | {n: either(left[n], right[n]) for n in left if n in right})
 
 
 class GuardNames:
@@ -539,17 +533,11 @@ def _paths(machine: Machine, rules: Iterable[Rule]) -> Iterator[Path]:
         # Conditions and paths name fields of the judged artifact.
         of_data = {text for _, text in chain(rule.conditions, rule.paths)}
         yield from map(_steps, {*rule.shown, *rule.mentions} - of_data)
-        for text in _templates(machine, rule):
+        asked = machine.agents[rule.asks].templates if rule.asks is not None else ()
+        for _, text in chain(rule.templates, rule.finding_templates, asked):
             yield from parse(text).paths
-
-
-def _templates(machine: Machine, rule: Rule) -> Iterator[str]:
-    yield from (text for _, text in rule.templates)
-    yield from (text for _, text in rule.finding_templates)
-    if rule.asks is not None:
-        yield from (text for _, text in machine.agents[rule.asks].templates)
-    if machine.workspace is not None:
-        yield machine.workspace.path
+        if machine.workspace is not None:
+            yield from parse(machine.workspace.path).paths
 
 
 def _steps(dotted: str) -> Path:

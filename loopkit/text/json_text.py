@@ -114,7 +114,7 @@ def json_in(text: str) -> JsonInText:
     for _ in range(MAX_OPENINGS):
         opening = _OPENING.search(text, at)
         if opening is None:
-            return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
+            break
         start = opening.start()
         read, at = window.read(start)
         if not isinstance(read, NoJson):
@@ -123,7 +123,8 @@ def json_in(text: str) -> JsonInText:
             spans.append((start, at))
         elif at - start >= _FAR or _MEANT.match(text, start):
             broken.append(read)
-    broken.append(NoJson(f"there are more than {MAX_OPENINGS:,} brackets and braces"))
+    else:
+        broken.append(NoJson(f"there are more than {MAX_OPENINGS:,} brackets and braces"))
     return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
 
 
@@ -246,9 +247,12 @@ def _limit_depth(value: object) -> object | NoJson:
 
 def values_inside(value: object) -> Iterable[object]:
     """The values of a mapping or a list; nothing of anything else."""
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
+    # Most values are single ones, of which the question for a mapping takes longest.
+    if value is None or isinstance(value, (str, int, float)):
+        return ()
+    if isinstance(value, (list, tuple)):
+        return value
+    return value.values() if isinstance(value, (dict, Mapping)) else ()
 
 
 def entries_of(value: object) -> Iterable[tuple[Any, Any]]:

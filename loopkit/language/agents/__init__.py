@@ -1,7 +1,8 @@
 """Agents: the authors and judges that a machine declares, each known by the key of its kind.
 
 Names of models are checked here as well, by those of the providers that LiteLLM knows: they are
-read from its files, because to import it takes seconds."""
+read from its files, because to import it takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -97,10 +98,6 @@ class CommandAgent(CalledAgent):
         return self.command
 
     @property
-    def call_usd(self) -> float | None:
-        return self.price_per_run
-
-    @property
     def own_names(self) -> Mapping[str, object]:
         if self.file is None and not self.system and not self.tools:
             return {}
@@ -109,14 +106,6 @@ class CommandAgent(CalledAgent):
     @property
     def plain_texts(self) -> Written:
         yield ("system",), self.system
-
-    @property
-    def goes_on(self) -> bool:
-        return bool(self.resume)
-
-    @property
-    def error_rules(self) -> tuple[ErrorRule, ...]:
-        return self.errors
 
     @property
     def templates(self) -> Written:

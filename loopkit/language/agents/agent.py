@@ -142,7 +142,7 @@ class AgentBase(Noun):
     @property
     def call_usd(self) -> float | None:
         """The maximum cost of one call in USD, where the machine states it."""
-        return None
+        return getattr(self, "price_per_run", None)
 
     @property
     def key_env(self) -> str | None:
@@ -162,12 +162,12 @@ class AgentBase(Noun):
     @property
     def goes_on(self) -> bool:
         """Whether its program keeps the conversation itself, under an id."""
-        return False
+        return bool(getattr(self, "resume", ()))
 
     @property
     def error_rules(self) -> tuple[ErrorRule, ...]:
         """The rules that map the end of a call to a class of error."""
-        return ()
+        return getattr(self, "errors", ())
 
     @property
     def templates(self) -> Written:

@@ -1,6 +1,7 @@
 """A data type: a JSON Schema for data, and what guards and templates know of it.
 
-Data is checked against its type, and completed with defaults."""
+Data is checked against its type, and completed with defaults.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 JSON Schema is read as well: the facts that it guarantees to guards and templates. A part of one is
 joined with those that its `$ref` and `allOf` lead to. Of several types there is the common one:
-what data has whichever of them it is of."""
+what data has whichever of them it is of.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +37,8 @@ JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynami
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
 OTHERS = "..."
 """The field of a record that says what its other fields may be."""
-OTHER_WORDS = {
-    **{theirs: ours for ours, theirs in SCALARS.items()},
-    "text": "str",
-    "float": "num",
-    "double": "num",
-}
+WORDS = {json_type: word for word, json_type in SCALARS.items()}
+OTHER_WORDS = {**WORDS, "text": "str", "float": "num", "double": "num"}
 """The words of other notations for single values, and those of this language."""
 WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
 FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
@@ -280,7 +277,6 @@ MOST_PARTS = 10_000
 """The maximum number of parts of a schema that are read; nothing is known of the rest."""
 MOST_DEPTH = 64
 """The maximum depth in the data at which types are known."""
-WORDS = {json_type: word for word, json_type in SCALARS.items()}
 JSON_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 

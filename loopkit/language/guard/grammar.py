@@ -3,7 +3,8 @@
 The tree is made of `ast` nodes, so that Python compiles it, but only the nodes of the language
 can be in it: BoolOp, Not, Compare with one operator, Name, Constant, List of Constants. A dotted
 name is one Name with the dots in its `id`. `col_offset` counts characters. A guard that uses named
-guards is expanded to one that uses none."""
+guards is expanded to one that uses none.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from loopkit.values import Value
 
@@ -480,15 +481,8 @@ def _words(text: str) -> Iterator[Token]:
         word = _WORD.match(text, at)
         if word is None:
             raise _foreign(text, at)
-        yield Token(_kind(word), word.group(), at)
+        yield Token(cast("Kind", word.lastgroup), word.group(), at)
         at = _after_blanks(text, word.end())
-
-
-def _kind(word: re.Match[str]) -> Kind:
-    for kind in ("name", "number", "text"):
-        if word.lastgroup == kind:
-            return kind
-    return "mark"
 
 
 def _after_blanks(text: str, at: int) -> int:

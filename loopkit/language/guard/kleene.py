@@ -1,6 +1,7 @@
 """The truth of guards: three-valued where only some facts are known, and over data for `require:`.
 
-Of data every field may be missing; a requirement is total on it."""
+Of data every field may be missing; a requirement is total on it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Types of guards: every mistake of names and of comparisons, found before anything runs.
 
-A name that may be none cannot be so after a condition that was true, or false: that narrows it."""
+A name that may be none cannot be so after a condition that was true, or false: that narrows it.
+"""
 
 from __future__ import annotations
 

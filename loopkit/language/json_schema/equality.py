@@ -1,7 +1,8 @@
 """JSON values: their equality, their words in messages, and the limits of judging them.
 
 1 equals 1.0, true is not a number, keys have no order. In a message a value is never longer than a
-line, however large it is. One judging has its clock, its memory, and its reasons to give up."""
+line, however large it is. One judging has its clock, its memory, and its reasons to give up.
+"""
 
 from __future__ import annotations
 

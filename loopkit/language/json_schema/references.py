@@ -3,7 +3,8 @@
 They stand in place of the library's own, which compare each item with each, search with `re` and
 write the whole value into a message. A `$ref` leads to the schema itself, its ids and anchors, or
 the metaschemas; nothing is ever read or fetched here, because files that a schema refers to are
-parts of it already."""
+parts of it already.
+"""
 
 from __future__ import annotations
 

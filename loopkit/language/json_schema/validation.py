@@ -2,7 +2,8 @@
 
 It is the library's validator with our keywords, each of which looks at the clock first. A schema
 has mistakes in its form, in its patterns, and in references without a target.
-`unevaluatedProperties` and `unevaluatedItems` judge what no other keyword covered."""
+`unevaluatedProperties` and `unevaluatedItems` judge what no other keyword covered.
+"""
 
 from __future__ import annotations
 

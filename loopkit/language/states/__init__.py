@@ -1,7 +1,8 @@
 """States: exactly one kind of work each, known by the key that carries it; the one table of kinds.
 
 Here are the two that do no work: `final`, and the state without a key of its own, which decides at
-once."""
+once.
+"""
 
 from __future__ import annotations
 

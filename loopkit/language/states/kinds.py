@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -178,6 +178,14 @@ class HumanState(WorkingState):
     said = ("choice", "comment", "by")
 
     @property
+    def edits(self) -> str | None:
+        return self.edit
+
+    @property
+    def asked_form(self) -> Mapping[str, Any]:
+        return self.form
+
+    @property
     def shown(self) -> Written:
         yield from ((("show", index), name) for index, name in enumerate(self.show))
 
@@ -261,10 +269,6 @@ class ValidateState(WorkingState):
     @property
     def judges(self) -> str:
         return self.validate_
-
-    @property
-    def judged_by(self) -> tuple[ByItem, ...]:
-        return self.by
 
     @property
     def facts(self) -> Mapping[str, GuardType]:

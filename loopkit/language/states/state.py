@@ -1,6 +1,7 @@
 """The base of all states, their ways out, and the artifact that one leaves behind.
 
-A kind of state is known by the key that carries its work; its class says where it differs."""
+A kind of state is known by the key that carries its work; its class says where it differs.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -274,7 +275,7 @@ class StateBase(Noun):
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
         """The names of the validators, and the rules, by which it judges."""
-        return ()
+        return getattr(self, "by", ())
 
     @property
     def child(self) -> "Machine | None":
@@ -289,7 +290,7 @@ class StateBase(Noun):
     @property
     def edits(self) -> str | None:
         """The artifact of another state that its work may change."""
-        return getattr(self, "edit", None)
+        return None
 
     @property
     def picks_best(self) -> bool:
@@ -324,7 +325,7 @@ class StateBase(Noun):
     @property
     def asked_form(self) -> Mapping[str, Any] | None:
         """The fields that somebody fills in, in the notation of the language."""
-        return getattr(self, "form", None)
+        return None
 
     @property
     def may_leave_none(self) -> bool:

@@ -2,7 +2,8 @@
 
 The meter counts work, not time: the same template always ends the same way. One unit is some 30 ns,
 so a rendering ends within about a second. Operators and filters spend for what they read and twice
-for what they make, which bounds the memory too."""
+for what they make, which bounds the memory too.
+"""
 
 from __future__ import annotations
 

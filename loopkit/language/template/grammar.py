@@ -1,7 +1,8 @@
 """The grammar of templates: text → tree, refusing by name what templates can't do.
 
 Shapes are what is known of a template's data before it is rendered; by them the names and fields
-that it reads are followed, and those found that do not exist."""
+that it reads are followed, and those found that do not exist.
+"""
 
 from __future__ import annotations
 
@@ -182,19 +183,11 @@ _Wrong = tuple[Refusal, str]
 
 def _foreign(node: nodes.Node) -> _Wrong | None:
     """Return the mistake in this node alone, and its word."""
-    if not isinstance(node, _ALLOWED):
-        word = _NAMED.get(type(node).__name__, type(node).__name__.lower())
-        remedy = "templates have values, filters, `if`, `for`, `set` and `filter`"
-        return _forbidden(f"templates have no `{word}`", remedy, word)
-    if isinstance(node, nodes.Call):
-        return _foreign_call(node)
-    if isinstance(node, nodes.Filter | nodes.Test):
-        return _foreign_filter(node)
-    return _foreign_detail(node)
-
-
-def _foreign_detail(node: nodes.Node) -> _Wrong | None:
     match node:
+        case nodes.Call():
+            return _foreign_call(node)
+        case nodes.Filter() | nodes.Test():
+            return _foreign_filter(node)
         case nodes.Const(value=float() as value) if math.isinf(value):
             return _forbidden("a number is too large", "write a smaller one", "")
         case nodes.For(recursive=True):
@@ -202,6 +195,10 @@ def _foreign_detail(node: nodes.Node) -> _Wrong | None:
             return _forbidden(message, "write a loop in a loop", "recursive")
         case nodes.Name(name="loop", ctx="store"):
             return _forbidden("`loop` cannot be set", "choose another name", "loop")
+        case _ if not isinstance(node, _ALLOWED):
+            word = _NAMED.get(type(node).__name__, type(node).__name__.lower())
+            remedy = "templates have values, filters, `if`, `for`, `set` and `filter`"
+            return _forbidden(f"templates have no `{word}`", remedy, word)
         case _:
             return None
 

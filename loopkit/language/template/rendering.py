@@ -1,6 +1,7 @@
 """A template: its text, what it reads, and what it prints.
 
-Most are nothing but texts and `{{ paths }}`; these parts are filled in without Jinja."""
+Most are nothing but texts and `{{ paths }}`; these parts are filled in without Jinja.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 All are bounded: each filter and test stops at the rendering's budget. Jinja's own operators are
 not, so a checked template is rewritten: operators become filters, which are ours; each round of a
 loop takes a step first. Nothing is left in the tree that calls a function of Python or an object's
-method."""
+method.
+"""
 
 from __future__ import annotations
 
@@ -370,10 +371,6 @@ FILTERS: Mapping[str, Function] = {
 }
 
 
-def _is_none(value: object) -> bool:
-    return value is None or isinstance(value, Undefined)
-
-
 _KIND_TESTS = "boolean divisibleby even false float integer iterable mapping number odd"
 _COMPARING_TESTS = "eq equalto ge greaterthan gt in le lessthan lt ne"
 
@@ -381,7 +378,7 @@ TESTS: Mapping[str, Function] = {
     "defined": JINJA_TESTS["defined"],
     "undefined": JINJA_TESTS["undefined"],
     # A missing value is none, as in guards.
-    "none": _is_none,
+    "none": lambda value: value is None or isinstance(value, Undefined),
     **{
         name: with_cost(JINJA_TESTS[name], _least_cost)
         for name in f"{_KIND_TESTS} sequence string true".split()

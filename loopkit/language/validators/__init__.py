@@ -1,6 +1,7 @@
 """Validators: lists of rules, or one judge. A rule is known by the key it carries.
 
-Here are the rules that judge by themselves, but for `command`, and the one table of all."""
+Here are the rules that judge by themselves, but for `command`, and the one table of all.
+"""
 
 from __future__ import annotations
 

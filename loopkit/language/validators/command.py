@@ -71,10 +71,6 @@ class CommandRule(FixedRule):
         return self.command
 
     @property
-    def has_baseline(self) -> bool:
-        return self.baseline
-
-    @property
     def grades(self) -> bool:
         return self.parse in ("lines", "sarif", "report") or self.verdict is not None
 

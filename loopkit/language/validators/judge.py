@@ -98,10 +98,6 @@ class JudgeRule(RuleBase):
         return self.judge
 
     @property
-    def is_always_asked(self) -> bool:
-        return self.always
-
-    @property
     def most_samples(self) -> int:
         return self.samples + (self.confirm is not None)
 

@@ -1,6 +1,7 @@
 """How a report is read that is not in our form, beside `judge` or `command`.
 
-The key `map` reads a report of another shape, the key `verdict` a verdict out of text."""
+The key `map` reads a report of another shape, the key `verdict` a verdict out of text.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """The base of all rules: the keys that every rule may have, and the facts that each kind states.
 
-A kind of rule is known by one key. Its class says what it is; `loopkit.validators` judges by it."""
+A kind of rule is known by one key. Its class says what it is; `loopkit.validators` judges by it.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
@@ -63,7 +64,7 @@ class RuleBase(Noun):
     @property
     def is_always_asked(self) -> bool:
         """Whether it comes to its turn even where another rule blocks."""
-        return True
+        return getattr(self, "always", True)
 
     @property
     def most_samples(self) -> int:
@@ -83,7 +84,7 @@ class RuleBase(Noun):
     @property
     def has_baseline(self) -> bool:
         """Whether its program runs once before the run's first work."""
-        return False
+        return getattr(self, "baseline", False)
 
     @property
     def grades(self) -> bool:
@@ -138,7 +139,7 @@ class RuleBase(Noun):
     @property
     def own_fields(self) -> Collection[str]:
         """What else its findings say, by name."""
-        return ()
+        return getattr(self, "fields", ())
 
     @property
     def finding_templates(self) -> Written:
@@ -200,10 +201,6 @@ class FixedRule(RuleBase):
     @property
     def own_code(self) -> str:
         return self.code
-
-    @property
-    def own_fields(self) -> Collection[str]:
-        return self.fields
 
     @property
     def finding_templates(self) -> Written:
