@@ -9,11 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
 
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
+from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock
 from loopkit.drive.repair import AS_IT_IS, Mend
@@ -165,6 +168,35 @@ class QuickClock:
             self.slept.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+
+class Said(NamedTuple):
+    """What a command wrote to stdout and to stderr."""
+
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The command line, in this process."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, code: int, *argv: str) -> Said:
+        """What a command that has to exit with this code says on stdout and stderr."""
+        ended, said = self.ends(*argv)
+        assert ended == code, (argv, ended, said)
+        return said
+
+    def ends(self, *argv: str) -> tuple[int, Said]:
+        """The exit code of a command, and what it says."""
+        self.said()
+        return invoke([*argv]), self.said()
+
+    def said(self) -> Said:
+        """What was said since this was asked last."""
+        return Said(*self.capsys.readouterr())
 
 
 def progress_of(events: Iterable[Stored]) -> Progress:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from loopkit import run
-from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.engine.events import Intended, Worked
 from loopkit.language.input_faults import InvalidInput
@@ -21,7 +20,7 @@ from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
 from loopkit.views.plan.planned import plan_of
 from tests.recording import assert_same, taped
-from tests.support import PASS, Desk, Played, fails, scenario
+from tests.support import PASS, CommandLine, Desk, Played, fails, scenario
 
 BY_INPUT = """
 loopkit: 1
@@ -197,13 +196,10 @@ def test_a_word_of_the_input_without_an_agent_is_refused_at_the_start(desk: Desk
         complete_input(load(desk.write("o.yaml", optional)).machine, {"task": {"text": "x"}})
 
 
-def test_the_command_line_refuses_a_word_without_an_agent(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_refuses_a_word_without_an_agent(desk: Desk, cli: CommandLine) -> None:
     path = desk.write("machine.yaml", BY_INPUT.replace("coder|frontend-coder", "str"))
     given = desk.write("input.json", '{"task": {"agent": "tester", "text": "x"}}')
-    assert invoke(["run", str(path), "--input", str(given)]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "run", str(path), "--input", str(given))
     assert (told.out, "`build` has no agent for `tester`" in told.err) == ("", True)
 
 

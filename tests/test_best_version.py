@@ -19,7 +19,7 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
 from loopkit.views.diagram.model import edge_texts
 from loopkit.views.review import review
-from tests.support import Desk, Played, fails, listed, scenario
+from tests.support import CommandLine, Desk, Played, fails, listed, scenario
 from tests.test_isolation import machine as coding
 from tests.test_isolation import place_of
 from tests.test_merging import write
@@ -556,15 +556,14 @@ def test_a_diagram_says_where_an_edge_starts_from(desk: Desk) -> None:
 
 
 def test_who_watches_a_run_is_told_of_the_way_back(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(desk.folder)
     file = desk.write("machine.yaml", MACHINE.replace("some/model", "openai/gpt-5-mini"))
     script = desk.write("played.yaml", scenario(agents={"writer": ["A", "B C", "fine"]}))
     tape = desk.folder / "case.scenario.yaml"
     args = ["run", str(file), "--script", str(script), "--record", str(tape)]
-    assert invoke(args) == 0
-    told = capsys.readouterr().err
+    told = cli(0, *args).err
     assert "→ draft   revision 1 of 5\n" in told
     assert "→ draft   revision 2 of 5, from attempt 1 of draft, the best\n" in told
     # What was recorded goes the same way.

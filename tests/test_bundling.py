@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from loopkit.cli import invoke as run
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
-from tests.support import Desk, scenario
+from tests.support import CommandLine, Desk, scenario
 
 MACHINE = """
 loopkit: 1
@@ -187,10 +186,9 @@ def test_many_references_to_many_files_are_read_once_each(tmp_path: Path) -> Non
 
 
 def test_check_tells_each_reference_that_leads_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(machine({"allOf": [{"$ref": "#a"}, {"$ref": "http://b.test/c"}]}))
-    assert run(["check", "m.yaml"]) == 1
-    told = capsys.readouterr()
+    told = cli(1, "check", "m.yaml")
     assert (told.out + told.err).count("error[dead-reference]") == 2

@@ -23,7 +23,7 @@ from loopkit.testing.coverage import (
     way_to_goal,
     ways_to_states,
 )
-from tests.support import ROOT, Desk
+from tests.support import ROOT, CommandLine, Desk
 from tests.support_node import run_node
 
 LOOP = """
@@ -309,10 +309,9 @@ def project(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 @pytest.mark.usefixtures("project")
 def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    assert invoke(["test", "--coverage"]) == 0
-    told = capsys.readouterr()
+    told = cli(0, "test", "--coverage")
     _, _, table = told.out.partition("\n\n")
     assert table == (
         "machine       states  transitions  caps  covered\n"
@@ -327,11 +326,8 @@ def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line
 
 
 @pytest.mark.usefixtures("project")
-def test_without_the_options_nothing_is_said_of_coverage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert invoke(["test"]) == 0
-    assert "covered" not in capsys.readouterr().out
+def test_without_the_options_nothing_is_said_of_coverage(cli: CommandLine) -> None:
+    assert "covered" not in cli(0, "test").out
 
 
 @pytest.mark.parametrize(
@@ -339,19 +335,14 @@ def test_without_the_options_nothing_is_said_of_coverage(
     [("0", 0), ("81.8", 0), ("900/11", 0), ("81.82", 1), ("82", 1), ("99.5", 1), ("100", 1)],
 )
 @pytest.mark.usefixtures("project")
-def test_less_than_the_least_fails_with_a_sentence(
-    least: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert invoke(["test", "--fail-under", least]) == code
-    told = capsys.readouterr()
+def test_less_than_the_least_fails_with_a_sentence(least: str, code: int, cli: CommandLine) -> None:
+    told = cli(code, "test", "--fail-under", least)
     assert "states  transitions  caps" in told.out
     sentence = f"81.8 % are covered, less than {least} %; 2 goals of 11 are missed\n"
     assert (sentence in told.err) == bool(code)
 
 
-def test_a_long_way_has_a_gap_after_its_start(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_way_has_a_gap_after_its_start(desk: Desk, cli: CommandLine) -> None:
     states = {f"s{n}": {"render": "x", "next": f"s{n + 1}"} for n in range(12)}
     ask = {"human": "Go?", "choices": ["go", "stop"], "transitions": [
         {"guard": 'choice == "go"', "target": "end"}, {"target": "lost"}]}  # fmt: skip
@@ -360,14 +351,11 @@ def test_a_long_way_has_a_gap_after_its_start(
     desk.write("m.yaml", json.dumps(machine))
     case = "{answers: {s12: [go]}, expect: {outcome: end}}"
     path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
-    assert invoke(["test", str(path), "--coverage"]) == 0
-    told = capsys.readouterr().out
+    told = cli(0, "test", str(path), "--coverage").out
     assert ": state lost, by s0, …, s5, s6, s7, s8, s9, s10, s11, s12\n" in told
 
 
-def test_a_single_goal_that_is_missed_is_told_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_single_goal_that_is_missed_is_told_so(desk: Desk, cli: CommandLine) -> None:
     desk.write(
         "m.yaml",
         """
@@ -382,56 +370,46 @@ states:
     )
     case = "{answers: {ask: [go]}, expect: {outcome: end}}"
     path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
-    assert invoke(["test", str(path), "--fail-under", "100"]) == 1
-    assert "; 1 goal of 4 is missed\n" in capsys.readouterr().err
+    assert "; 1 goal of 4 is missed\n" in cli(1, "test", str(path), "--fail-under", "100").err
 
 
 @pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0", "1e-999999999"])
 @pytest.mark.usefixtures("project")
 def test_a_least_that_is_no_percentage_is_wrong_usage_and_nothing_is_played(
-    least: str, capsys: pytest.CaptureFixture[str]
+    least: str, cli: CommandLine
 ) -> None:
-    assert invoke(["test", f"--fail-under={least}"]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "test", f"--fail-under={least}")
     assert told.out == ""
     assert least in told.err
     assert "0 to 100" in told.err
 
 
 @pytest.mark.usefixtures("project")
-def test_only_what_is_selected_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["test", "-k", "good", "--fail-under", "50"]) == 1
-    table = capsys.readouterr().out
+def test_only_what_is_selected_counts(cli: CommandLine) -> None:
+    table = cli(1, "test", "-k", "good", "--fail-under", "50").out
     assert "loops/m.yaml     3/5          2/5   0/1   45.4 %" in table
 
 
-def test_a_file_that_cannot_be_used_is_still_wrong_usage(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_used_is_still_wrong_usage(project: Desk, cli: CommandLine) -> None:
     project.write("loops/worse.scenario.yaml", "scenario: 1")
-    assert invoke(["test", "--fail-under", "10"]) == 2
-    assert "81.8 %" in capsys.readouterr().out
+    assert "81.8 %" in cli(2, "test", "--fail-under", "10").out
 
 
-def test_all_goals_of_all_machines_count_together(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_goals_of_all_machines_count_together(project: Desk, cli: CommandLine) -> None:
     project.write("other/m.yaml", LOOP.lstrip())
     case = {"a": {**GOOD, "expect": {"outcome": "done"}}}
     written = {"scenario": 1, "machine": "m.yaml", "cases": case}
     project.write("other/a.scenario.yaml", json.dumps(written))
-    assert invoke(["test", "--fail-under", "64"]) == 1
-    told = capsys.readouterr()
+    told = cli(1, "test", "--fail-under", "64")
     assert "63.6 % are covered, less than 64 %; 8 goals of 22 are missed" in told.err
     last = told.out.partition("not covered")[0].strip().splitlines()[-1]
     assert last.split() == ["all", "63.6", "%"]
 
 
 def test_the_json_names_every_goal_with_its_place_and_its_cases(
-    project: Desk, capsys: pytest.CaptureFixture[str]
+    project: Desk, cli: CommandLine
 ) -> None:
-    assert invoke(["test", "--coverage-json", "c.json"]) == 0
-    assert "covered" not in capsys.readouterr().out
+    assert "covered" not in cli(0, "test", "--coverage-json", "c.json").out
     data = json.loads((project.folder / "c.json").read_text())
     assert (data["coverage"], data["covered"], data["total"], data["percent"]) == (1, 9, 11, 81.8)
     (machine,) = data["machines"]
@@ -449,12 +427,11 @@ def test_the_json_names_every_goal_with_its_place_and_its_cases(
         "line": 15,
     }
     assert goals["state", "broken"]["status"] == "missed"
-    assert invoke(["test", "--coverage-json", "no/such/c.json"]) == 2
-    assert "cannot write no/such/c.json" in capsys.readouterr().err
+    assert "cannot write no/such/c.json" in cli(2, "test", "--coverage-json", "no/such/c.json").err
 
 
 def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     machine, cases = (
@@ -464,8 +441,7 @@ def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
     desk.write("tea.yaml", machine)
     desk.write("tea.scenario.yaml", cases)
     monkeypatch.chdir(desk.folder)
-    assert invoke(["test", "--coverage"]) == 0
-    _, _, table = capsys.readouterr().out.partition("\n\n")
+    _, _, table = cli(0, "test", "--coverage").out.partition("\n\n")
     assert f"```\n{table.rstrip()}\n```" in page
 
 
@@ -496,40 +472,33 @@ def test_mermaid_reads_what_is_not_covered_on_states_and_arrows(project: Desk) -
 
 
 @pytest.mark.usefixtures("project")
-def test_a_marked_diagram_is_checked_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_marked_diagram_is_checked_like_any_other(cli: CommandLine) -> None:
     argv = ["diagram", "loops/m.yaml", "--cases", "loops"]
     assert invoke([*argv, "-o", "m.mmd"]) == 0
     assert invoke([*argv, "--check", "m.mmd"]) == 0
     again = ["diagram", "loops/m.yaml", "--cases=loops/good.scenario.yaml"]
-    assert invoke([*again, "--check", "m.mmd"]) == 1
-    assert f"loopkit {' '.join([again[0], again[1], '-o m.mmd', again[2]])}" in (
-        capsys.readouterr().err
-    )
+    told = cli(1, *again, "--check", "m.mmd").err
+    assert f"loopkit {' '.join([again[0], again[1], '-o m.mmd', again[2]])}" in (told)
 
 
-def test_only_cases_of_the_machine_itself_are_marked(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_cases_of_the_machine_itself_are_marked(project: Desk, cli: CommandLine) -> None:
     project.write("earlier/m.yaml", LOOP.lstrip())
     case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
     written = {"scenario": 1, "machine": "m.yaml", "cases": case}
     project.write("earlier/a.scenario.yaml", json.dumps(written))
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "."]) == 0
-    all_below = capsys.readouterr().out
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "loops"]) == 0
-    assert all_below == capsys.readouterr().out
+    all_below = cli(0, "diagram", "loops/m.yaml", "--cases", ".").out
+    assert all_below == cli(0, "diagram", "loops/m.yaml", "--cases", "loops").out
     assert "class s_broken uncovered" in all_below
 
 
 def test_errors_that_are_one_arrow_say_which_of_them_are_not_covered(
-    project: Desk, capsys: pytest.CaptureFixture[str]
+    project: Desk, cli: CommandLine
 ) -> None:
     project.write("loops/m.yaml", LOOP.lstrip().replace("{fatal: broken}", "broken"))
     case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
     written = {"scenario": 1, "machine": "m.yaml", "cases": case}
     project.write("a.scenario.yaml", json.dumps(written).replace("m.yaml", "loops/m.yaml"))
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "a.scenario.yaml"]) == 0
-    out = capsys.readouterr().out
+    out = cli(0, "diagram", "loops/m.yaml", "--cases", "a.scenario.yaml").out
     assert "s_draft --> s_broken : on transient or fatal<br/>error<br/><b>not covered" in out
     assert "<b>not covered#58; transient</b>" in out
 
@@ -543,9 +512,8 @@ def test_errors_that_are_one_arrow_say_which_of_them_are_not_covered(
     ],
 )
 def test_cases_that_cannot_be_marked_are_told(
-    argv: list[str], said: str, project: Desk, capsys: pytest.CaptureFixture[str]
+    argv: list[str], said: str, project: Desk, cli: CommandLine
 ) -> None:
     (project.folder / "other").mkdir()
-    assert invoke(["diagram", *argv]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "diagram", *argv)
     assert (said in told.err, told.out) == (True, "")

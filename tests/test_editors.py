@@ -17,7 +17,7 @@ from loopkit.cli import invoke as run
 from loopkit.document.reading import read
 from loopkit.engine.events import EVENTS
 from loopkit.views.schemas import SCHEMAS
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 from tests.support_node import run_node
 
 MACHINE = """\
@@ -338,7 +338,7 @@ def test_check_jsonschema_has_nothing_against_what_is_sound(folder: Path, tmp_pa
 
 @pytest.fixture
 def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> list[dict[str, Any]]:
     """The lines that a run with a question prints."""
     monkeypatch.chdir(tmp_path)
@@ -347,7 +347,7 @@ def printed(
     scenario = SCENARIO.replace("One.", '"# Plan\\n\\n## Goal\\n\\nTea for two."')
     (tmp_path / "scenario.yaml").write_text(scenario, encoding="utf-8")
     run(["run", "machine.yaml", "--script", "scenario.yaml", "--output", "jsonl"])
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [json.loads(line) for line in cli.said().out.splitlines()]
 
 
 EVENT_SCHEMA = SCHEMAS["event"]()
@@ -394,10 +394,10 @@ def test_the_schema_of_events_knows_every_type_with_its_words(name: str) -> None
     assert {"seq", "epoch", "time", "type", "version"} <= set(described["required"])
 
 
-def test_each_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_schema_can_be_printed(cli: CommandLine) -> None:
     for name in SCHEMAS:
-        assert run(["schema", name]) == 0
-        assert json.loads(capsys.readouterr().out)["$schema"].startswith("http://json-schema.org")
+        told = cli(0, "schema", name).out
+        assert json.loads(told)["$schema"].startswith("http://json-schema.org")
 
 
 def test_the_examples_of_these_tests_are_what_loopkit_reads() -> None:

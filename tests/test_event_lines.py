@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.cli import invoke
 from loopkit.testing import load_suite, play
 from loopkit.testing.playing import FamilyRun
 from loopkit.views.console import event_line
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 
 SCHEMA = json.loads((ROOT / "schemas/event.schema.json").read_text(encoding="utf-8"))
 SCENARIOS = sorted((ROOT / "machines").glob("*.scenario.yaml"))
@@ -70,18 +69,22 @@ def faults(line: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> list[dict[str, Any]]:
     """The lines of a family that waits for a person, and then of the answer that ends it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".loopkit").mkdir()
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("parent.yaml").write_text(PARENT, encoding="utf-8")
-    assert invoke(["run", "parent.yaml", "--output", "jsonl"]) == 5
-    waiting = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    waiting = [
+        json.loads(line)
+        for line in cli(5, "run", "parent.yaml", "--output", "jsonl").out.splitlines()
+    ]
     run = waiting[-1]["run"]
-    assert invoke(["answer", run, "approve", "--output", "jsonl"]) == 0
-    return waiting + [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return waiting + [
+        json.loads(line)
+        for line in cli(0, "answer", run, "approve", "--output", "jsonl").out.splitlines()
+    ]
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])

@@ -20,7 +20,7 @@ from loopkit.journal.contents import Contents
 from loopkit.journal.errors import JournalUnusable
 from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
-from tests.support import Desk, Played, scenario
+from tests.support import CommandLine, Desk, Played, scenario
 
 FIX = """diff --git a/src/calc.py b/src/calc.py
 --- a/src/calc.py
@@ -207,16 +207,15 @@ def test_a_judge_reads_the_difference(work: Desk) -> None:
 
 
 def test_a_person_sees_the_difference_and_what_the_last_attempt_changed(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     text = machine(says("*"), says("+"), to="ask") + (
         "  ask: {human: Take it?, show: fix, choices: take, next: done}\n"
     )
     file = work.write("ask.yaml", text)
     assert invoke(["run", str(file)]) == 5
-    [row] = run_rows(capsys)
-    assert invoke(["runs", "show", row]) == 0
-    said = "".join(capsys.readouterr())
+    [row] = run_rows(cli)
+    said = "".join(cli(0, "runs", "show", row))
     assert "fix, attempt 2 by code" in said
     assert "+    return a + b" in said
     assert "Changed since attempt 1:\n  diff --git" in said
@@ -274,25 +273,24 @@ def test_files_of_a_scenario_make_the_folder(desk: Desk) -> None:
 
 
 def test_a_recorded_run_plays_the_same_difference_without_the_files(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     file = work.write("machine.yaml", machine(says("*"), says("+")))
     tape = work.folder / "case.scenario.yaml"
-    assert invoke(["run", str(file), "--record", str(tape)]) == 0
-    assert "differs" not in capsys.readouterr().err
+    assert "differs" not in cli(0, "run", str(file), "--record", str(tape)).err
     assert invoke(["test", str(tape)]) == 0
     assert "last_change" in tape.read_text()
 
 
 def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     file = work.write("machine.yaml", machine(says("+")))
     for _ in range(2):
         (work.folder / ".count").unlink(missing_ok=True)
         work.write("src/calc.py", "def add(a, b):\n    return a - b\n")
         assert invoke(["run", str(file)]) == 0
-    runs = run_rows(capsys)
+    runs = run_rows(cli)
     assert invoke(["runs", "rm", runs[0]]) == 0
     assert kept(work) == 4
     assert invoke(["runs", "rm", runs[1]]) == 0
@@ -300,11 +298,10 @@ def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
     assert (work.folder / "src/calc.py").exists()
 
 
-def run_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def run_rows(cli: CommandLine) -> list[str]:
     """The ids of all runs."""
-    assert "attempt 1: 1 file changed" in capsys.readouterr().err
-    assert invoke(["runs", "ls"]) == 0
-    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert "attempt 1: 1 file changed" in cli.said().err
+    return [line.split()[0] for line in cli(0, "runs", "ls").out.splitlines()[1:]]
 
 
 def kept(desk: Desk) -> int:

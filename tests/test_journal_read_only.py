@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.support import CommandLine
 from tests.warm import Process, ran, ran_loopkit
 
 MACHINE = """
@@ -121,14 +122,13 @@ def contents() -> dict[str, bytes]:
 
 
 def test_what_reads_a_journal_that_cannot_be_written_says_the_same(
-    under: list[str], capsys: pytest.CaptureFixture[str]
+    under: list[str], cli: CommandLine
 ) -> None:
     assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
     name = only_run()
     expected = []
     for argv in reads(name):
-        capsys.readouterr()
-        code, out, err = run(argv), *capsys.readouterr()
+        code, (out, err) = cli.ends(*argv)
         expected.append((code, without_age(out), err))
     before = contents()
     found = [(code, without_age(out), err) for code, out, err in commanded(under, *reads(name))]
@@ -138,7 +138,7 @@ def test_what_reads_a_journal_that_cannot_be_written_says_the_same(
 
 
 def test_what_would_write_to_such_a_journal_says_why_not_and_how_it_could(
-    under: list[str], capsys: pytest.CaptureFixture[str]
+    under: list[str], cli: CommandLine
 ) -> None:
     assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
     name = only_run()

@@ -20,7 +20,7 @@ from loopkit.cli import invoke as run
 from loopkit.language.json_schema import schema_faults, schema_problem
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.json_schema.validation import errors
-from tests.support import Desk, scenario
+from tests.support import CommandLine, Desk, scenario
 
 NODE = {"properties": {"inner": {"items": {"$ref": "#/$defs/node"}}}}
 TREE = {"$defs": {"node": NODE}, "$ref": "#/$defs/node"}
@@ -426,20 +426,18 @@ def test_an_answer_that_cannot_be_held_against_its_schema_is_not_its_authors_fau
 
 
 def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
     Path("s.yaml").write_text(replies(""))
     call = ["run", "m.yaml", "--script", "s.yaml"]
-    assert run([*call, "--set", f"x={LONG_LINE}"]) == 2
-    assert "took longer than" in capsys.readouterr().err
-    assert run([*call, "--set-json", "x=" + "[" * 5000 + "]" * 5000]) == 2
-    assert "nested more than" in capsys.readouterr().err
+    assert "took longer than" in cli(2, *call, "--set", f"x={LONG_LINE}").err
+    assert "nested more than" in cli(2, *call, "--set-json", "x=" + "[" * 5000 + "]" * 5000).err
 
 
 def test_a_case_whose_input_cannot_be_judged_fails_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
@@ -447,8 +445,7 @@ def test_a_case_whose_input_cannot_be_judged_fails_in_place(
     Path("m.scenario.yaml").write_text(
         json.dumps({"scenario": 1, "machine": "m.yaml", "cases": {"one": case}})
     )
-    assert run(["test", "m.scenario.yaml"]) == 2
-    assert "took longer than" in capsys.readouterr().out
+    assert "took longer than" in cli(2, "test", "m.scenario.yaml").out
 
 
 # The network

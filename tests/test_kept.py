@@ -20,7 +20,7 @@ from loopkit.views.console import lines
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
 from tests.recording import assert_same, taped
-from tests.support import Desk, Played, fails, progress_of, scenario
+from tests.support import CommandLine, Desk, Played, fails, progress_of, scenario
 
 MACHINE = """
 loopkit: 1
@@ -554,11 +554,9 @@ def test_a_case_can_expect_what_is_kept(desk: Desk, second: str, wanted: str, co
     assert (cases(desk, second, wanted)[0] == 0) is (code == 0)
 
 
-def test_an_unknown_state_among_those_that_are_kept_is_told(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_state_among_those_that_are_kept_is_told(desk: Desk, cli: CommandLine) -> None:
     cases(desk, "a", "desing")
-    assert "the machine has no state `desing`" in "".join(capsys.readouterr())
+    assert "the machine has no state `desing`" in "".join(cli.said())
 
 
 def test_the_diagram_says_what_a_state_needs(desk: Desk) -> None:

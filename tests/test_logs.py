@@ -16,7 +16,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import EVENTS, Event
 from loopkit.observability import observers
 from loopkit.observability.logs import AREAS, FIELDS, LEVELS, STANDARD, JsonLines
-from tests.support import ROOT, Desk, scenario
+from tests.support import ROOT, CommandLine, Desk, scenario
 from tests.test_event_lines import PARENT, TASK
 
 MACHINE = """
@@ -266,7 +266,7 @@ RUN_PLAN = [
 
 
 def test_loopkit_log_names_a_file_to_which_every_record_is_added_as_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "run.log")
     assert invoke(RUN_PLAN) == 0
@@ -275,28 +275,26 @@ def test_loopkit_log_names_a_file_to_which_every_record_is_added_as_json(
     assert {"level", "time", "logger", "message", "run", "state"} <= once[0].keys()
     assert invoke(RUN_PLAN) == 0
     assert len(Path("run.log").read_text().splitlines()) == 2 * len(once)
-    told = capsys.readouterr()
+    told = cli.said()
     assert told.out.startswith("# Quote line breaks")
     assert told.err == ""
     assert logging.getLogger("loopkit").level == logging.NOTSET
 
 
 def test_a_log_file_that_cannot_be_opened_is_told_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "no/run.log")
-    assert invoke(RUN_PLAN) == 2
-    assert capsys.readouterr() == (
+    assert cli(2, *RUN_PLAN) == (
         "",
         "error: LOOPKIT_LOG: no/run.log: No such file or directory\n",
     )
 
 
 def test_a_log_file_that_is_full_is_told_once_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "/dev/full")
-    assert invoke(RUN_PLAN) == 0
-    told = capsys.readouterr()
+    told = cli(0, *RUN_PLAN)
     assert told.out.startswith("# Quote line breaks")
     assert told.err == "LOOPKIT_LOG: `/dev/full` can't be written; the log ends here\n"
