@@ -122,7 +122,6 @@ async def test_where_otherwise_cannot_be_taken_the_question_stays_open_and_is_as
         refused = [event for event in events if event["type"] == "refused"]
         assert ["`otherwise` can't be taken" in one["reason"] for one in refused] == [True]
         appointments = site.site.appointments
-        assert appointments is not None
         assert len(appointments._queue) == 0
         answer = await site.post(f"/api/runs/{run}/answer", choice="drop")
         assert answer.status_code == 200
@@ -258,7 +257,6 @@ async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
     async with desk() as at:
         await at.appointments.begin()
         first = (await at.host.app.state_of(run)).question
-        assert first is not None
         assert first.expires_at is not None
         again = ["answer", run, "again", "--comment", "Shorter."]
         assert (await asyncio.to_thread(ran_loopkit, *again)).returncode == 5

@@ -121,7 +121,6 @@ def result_of(desk: Desk, expect: str | None, parts: str = REVISED, **files: str
 def line_of(failure: Failure, result: CaseResult) -> str:
     """The line of the file that a failure names."""
     span = failure.problem.span
-    assert span is not None
     return result.sources[span.file].splitlines()[span.line - 1].strip()
 
 

@@ -212,7 +212,6 @@ def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks("limits: {agent_calls: 3}"), script, listed("a", "b", "c"))
     stopped = run.state.suspended
-    assert stopped is not None
     assert (stopped.reason, stopped.message) == (
         "limit", "the limit `agent_calls` leaves no room: 3 of 3 used"
     )  # fmt: skip
@@ -232,7 +231,6 @@ def test_the_time_in_which_children_worked_is_kept_when_a_limit_stops_them(
     assert run.state.usage.time_s >= 0.14
     if limit == "time: 200ms":
         again = desk.resume(run.state.run)
-        assert again.state.suspended is not None
         assert again.state.suspended.reason == "limit"
         assert again.state.usage.time_s < run.state.usage.time_s + 0.1
 
@@ -252,7 +250,6 @@ def test_and_when_somebody_stops_them(desk: Desk) -> None:
             return await app.drive(active)
 
     state = asyncio.run(stopped_in_a_call())
-    assert state.suspended is not None
     assert state.suspended.reason == "interrupted"
     assert state.usage.time_s >= 0.19
     assert desk.resume(state.run).outcome == "done"
@@ -263,7 +260,6 @@ def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk:
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks(), script, listed("a", "c", "b"))
     stopped = run.state.suspended
-    assert stopped is not None
     assert stopped.reason == "limit"
     a, _, b = (event.child for event in run.of(ChildStarted))
     assert stopped.remedy.splitlines() == [
@@ -276,10 +272,8 @@ def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk:
 def test_what_open_children_have_spent_counts_after_a_resume(desk: Desk) -> None:
     a = [["bad"], [{"fault": "rate_limit"}, {"reply": "good"}]]
     run = desk.play(tasks("limits: {agent_calls: 3}"), said(a=a), listed("a", "b"))
-    assert run.state.suspended is not None
     assert run.state.suspended.reason == "transient"
     again = desk.resume(run.state.run)
-    assert again.state.suspended is not None
     assert again.state.suspended.message == "the limit `agent_calls` leaves no room: 3 of 3 used"
     assert desk.resume(run.state.run, {"agent_calls": 4}).outcome == "done"
 
@@ -580,6 +574,5 @@ def test_rules_are_stopped_when_the_time_of_a_parent_or_one_given_to_the_run_is_
 ) -> None:
     desk.write("child.yaml", SLOW_RULE)
     run = desk.play(machine, limits=limits)
-    assert run.state.suspended is not None
     assert run.state.suspended.reason == "limit"
     assert not (desk.folder / "judged").exists()

@@ -421,7 +421,6 @@ def test_each_command_is_documented_with_all_its_options(
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) == known
     usage = re.search(rf"`loopkit {title}(.*?)`", section)
     arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
-    assert usage is not None
     assert len(usage[1].split()) == len(arguments)
 
 

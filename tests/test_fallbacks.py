@@ -261,7 +261,6 @@ def test_the_bounds_have_the_tries_of_all_and_a_run_takes_them(
     bounds = explore(Analysis.of_machine(machine), price=lambda _, __, number: prices[number])
     assert run.state.usage.agent_calls == len(calls) == bounds.calls.worst.total
     assert run.state.usage.cost_usd == bounds.cost.worst.total
-    assert bounds.calls.best is not None
     assert bounds.calls.best.total == 1
 
 

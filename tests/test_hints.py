@@ -54,7 +54,6 @@ def stopped(
 def pasted(line: str) -> int:
     """The exit code of the command that stands in a line."""
     found = LINE.search(line)
-    assert found is not None
     return run(shlex.split(found[0])[1:])
 
 
@@ -196,7 +195,6 @@ def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(
     before = time.time()
     [told] = stopped(cli, writer=fault, check="[{exit_code: 0}]", code=4)
     found = re.fullmatch(r"resume after (\S+ \S+): (loopkit resume \S+)", told)
-    assert found is not None
     moment = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
     assert before + 3599 <= moment <= time.time() + 3601
     assert pasted(told) == 0

@@ -108,7 +108,6 @@ async def test_an_answer_is_checked_recorded_and_followed(host: Host) -> None:
     assert await host.post(run, ACCEPT) == (True, "this server")
     await host.wait_until_released(run)
     state = await host.app.state_of(run)
-    assert state.finished is not None
     assert (state.finished.outcome, state.answers["ask"].by) == ("done", "ann")
 
 
@@ -192,7 +191,6 @@ async def test_what_another_process_drives_is_told_with_its_name_and_followed_th
     assert "after the step in hand" in await host.cancel(row.run, "enough")
     Path("go").touch()
     assert other.wait(300) == 1
-    assert other.stderr is not None
     other.stderr.close()
     assert (await host.app.state_of(row.run)).status == "cancelled"
 
@@ -258,7 +256,6 @@ async def test_a_run_of_a_host_that_was_killed_is_resumed_by_another() -> None:
         "asyncio.run(main())\n"
     )
     server = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
     run = server.stdout.readline().strip()
     while not Path("begun").exists():
         await asyncio.sleep(0.01)

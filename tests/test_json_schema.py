@@ -250,7 +250,6 @@ def test_what_is_wrong_with_a_schema_is_told_with_the_way_to_it(
     schema: Any, path: tuple[str, ...], message: str
 ) -> None:
     problem = schema_problem(schema)
-    assert problem is not None
     assert problem.path == path
     assert message in problem.message
 
@@ -418,7 +417,6 @@ def test_an_answer_that_cannot_be_held_against_its_schema_is_not_its_authors_fau
 ) -> None:
     desk = Desk(tmp_path, in_memory=False)
     played = desk.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
-    assert played.state.suspended is not None
     assert "could not be checked against its schema" in played.state.suspended.message
     assert len(played.asked("writer")) == 1
     again = desk.resume(played.state.run)
