@@ -22,6 +22,7 @@ from loopkit.serving.host import AGAIN_S, Appointments, Host
 from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 STATE = Path(".loopkit")
 HURRIED = ASKING.replace("show: [letter]", "show: [letter]\n    timeout: 1s\n    otherwise: drop")
 PATIENT = HURRIED.replace("1s", "100h")
@@ -49,11 +50,6 @@ states:
   failed: {final: failure}
 """
 """Has no quota while the file is there, and says when it is worth asking again."""
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def written(name: str, text: str) -> Path:

@@ -119,12 +119,6 @@ def test_each_line_becomes_a_run_and_its_result_a_line(cli: CommandLine) -> None
     assert "3 of 3 lines · 2 accepted · 1 given_up · 3 calls" in err
 
 
-def test_a_batch_of_successes_exits_0() -> None:
-    machine()
-    numbers([2, 4])
-    assert run(BATCH) == 0
-
-
 def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
     machine()
     numbers(range(5))
@@ -621,19 +615,3 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     assert (calls(), results()) == (2, {})
     assert run(BATCH) == 0
     assert (calls(), len(results())) == (9, 9)
-
-
-@pytest.mark.parametrize("after", [1, 2, 3, 5, 8, 11])
-def test_killed_at_any_time_a_batch_goes_on_and_pays_no_committed_call_twice(after: int) -> None:
-    machine(most=1, feedback="even", pause="0.02")
-    numbers(range(8))
-    process = Process(["-m", "loopkit", *BATCH, "--parallel", "3"])
-    until(lambda: calls() >= after)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert run([*BATCH, "--parallel", "3"]) == 0
-    ended = results()
-    assert sorted(ended) == list(range(1, 9))
-    assert {told["outcome"] for told in ended.values()} == {"accepted"}
-    # Three were in hand at most when it was killed: no more calls can be in doubt.
-    assert 12 <= calls() <= 12 + 3

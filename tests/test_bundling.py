@@ -185,10 +185,8 @@ def test_many_references_to_many_files_are_read_once_each(tmp_path: Path) -> Non
     assert len(json.loads(load(path).resolved)["files"]) == 101
 
 
-def test_check_tells_each_reference_that_leads_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_check_tells_each_reference_that_leads_nowhere(cli: CommandLine) -> None:
     Path("m.yaml").write_text(machine({"allOf": [{"$ref": "#a"}, {"$ref": "http://b.test/c"}]}))
     told = cli(1, "check", "m.yaml")
     assert (told.out + told.err).count("error[dead-reference]") == 2

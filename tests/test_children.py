@@ -16,6 +16,7 @@ from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from tests.support import Desk, Played, scenario
+from tests.test_families import TASK as ASKING
 
 TASK = """
 loopkit: 1
@@ -287,21 +288,6 @@ def test_a_parent_waits_for_a_child_that_failed_for_now_and_goes_on_with_it(desk
     assert (again.outcome, became(again)) == ("done", {"a": "done", "b": "done"})
 
 
-ASKING = """
-loopkit: 1
-input: {text: str}
-states:
-  ask:
-    human: "Take {{ input.text }}?"
-    choices: [take, leave]
-    transitions:
-      - {guard: choice == "take", target: done}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
 def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(desk: Desk) -> None:
     desk.write("task.yaml", ASKING)
     run = desk.play(tasks(), inputs=listed("a", "b"))
@@ -309,7 +295,7 @@ def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(de
     assert [event.reason for event in run.of(Suspended)] == ["waiting"]
     again = run
     for begun in run.of(ChildStarted):
-        again = desk.answer(begun.child, "take" if begun.key == "a" else "leave")
+        again = desk.answer(begun.child, "approve" if begun.key == "a" else "reject")
     assert (again.outcome, became(again)) == ("failed", {"a": "done", "b": "failed"})
 
 

@@ -355,10 +355,7 @@ def test_coverage_counts_the_machines_of_children_wherever_any_child_reaches_the
 
 
 @pytest.fixture
-def shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
+def shell(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(capsys)
 
 

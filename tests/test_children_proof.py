@@ -20,6 +20,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import Endings, faults_of, rows_of_items, table_of
+from tests import test_children as children
 from tests.support import Desk, scenario
 
 CHILD = """
@@ -505,20 +506,7 @@ def test_a_limit_into_which_no_call_of_a_child_fits_is_told(desk: Desk) -> None:
 
 # -- what runs really take ---------------------------------------------------------------------
 
-TASK = """
-loopkit: 1
-input: {text: str}
-agents:
-  writer: {model: openai/gpt-5, price: 1, retry: {attempts: 1}}
-states:
-  draft: {agent: writer, prompt: "Do {{ input.text }}.", next: check}
-  check:
-    validate: draft
-    by: [{matches: good, message: "It is not good."}]
-    transitions: [{guard: valid, target: good}, {revise: draft, max: 1}, {target: bad}]
-  good: {final: success, result: draft}
-  bad: {final: failure, result: draft}
-"""
+TASK = children.TASK.replace("done", "good").replace("failed", "bad")
 TASKS = """
 loopkit: 1
 input: {tasks: [{id: str, needs: {type: [str], default: []}}]}

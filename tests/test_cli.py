@@ -233,12 +233,6 @@ print("litellm" in sys.modules, [thread.name for thread in threading.enumerate()
     assert ended.stdout.splitlines()[-1:] == ["False ['MainThread']"], ended.stderr
 
 
-@pytest.mark.parametrize("command", [["resume"], ["answer"], ["cancel"], ["runs", "show"]])
-def test_an_unknown_run_is_told_with_exit_code_2(command: list[str], cli: CommandLine) -> None:
-    told = cli(2, *command, "nobody-1", *(["yes"] if command == ["answer"] else [])).err
-    assert "there is no run `nobody-1`" in told
-
-
 def test_a_missing_input_is_told_before_anything_is_spent(cli: CommandLine) -> None:
     told = cli(2, "run", PLAN_REVIEW, "--script", SCENARIO).err
     assert "input `issue` is missing; add `--set issue=…`" in told

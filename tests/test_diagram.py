@@ -302,22 +302,16 @@ def test_a_drawing_goes_to_the_streams_that_are_named_as_files(tmp_path: Path, t
         (["--run", "nobody-000000"], "nobody-000000"),
     ],
 )
-def test_wrong_usage_is_told_with_its_remedy(
-    argv: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+@pytest.mark.usefixtures("own_folder")
+def test_wrong_usage_is_told_with_its_remedy(argv: list[str], said: str, cli: CommandLine) -> None:
     told = cli(2, "diagram", *argv)
     assert said in told.err
     assert told.out == ""
 
 
+@pytest.mark.usefixtures("own_folder")
 class TestRuns:
     """Diagrams with the way of a run."""
-
-    @pytest.fixture(autouse=True)
-    def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
 
     def test_a_finished_run_shows_its_way_and_how_often_it_went_there(
         self, durable: Desk, cli: CommandLine

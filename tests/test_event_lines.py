@@ -68,23 +68,17 @@ def faults(line: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> list[dict[str, Any]]:
+def printed(own_folder: Path, cli: CommandLine) -> list[dict[str, Any]]:
     """The lines of a family that waits for a person, and then of the answer that ends it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("parent.yaml").write_text(PARENT, encoding="utf-8")
-    waiting = [
-        json.loads(line)
-        for line in cli(5, "run", "parent.yaml", "--output", "jsonl").out.splitlines()
-    ]
-    run = waiting[-1]["run"]
-    return waiting + [
-        json.loads(line)
-        for line in cli(0, "answer", run, "approve", "--output", "jsonl").out.splitlines()
-    ]
+    waiting = lines_of(cli(5, "run", "parent.yaml", "--output", "jsonl").out)
+    answer = cli(0, "answer", waiting[-1]["run"], "approve", "--output", "jsonl")
+    return waiting + lines_of(answer.out)
+
+
+def lines_of(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])

@@ -72,12 +72,6 @@ def told(run: Played) -> list[str]:
     return [line.text for before, stored in pairs for line in lines(before, stored)]
 
 
-@pytest.mark.parametrize("fault", ["quota", "missing_model", "region_outage"])
-def test_what_can_not_be_had_is_asked_once_each(desk: Desk, fault: str) -> None:
-    run = played(desk, {"fault": fault}, {"fault": fault}, "A plan.")
-    assert (run.outcome, turns(run)) == ("done", [0, 1, 2])
-
-
 @pytest.mark.parametrize("fault", ["authentication", "bad_request", "context_too_long"])
 def test_what_no_other_model_mends_ends_the_call(desk: Desk, fault: str) -> None:
     run = played(desk, {"fault": fault}, "A plan.")

@@ -17,25 +17,13 @@ from loopkit.cli import invoke as run
 from loopkit.engine.events import ENDS
 from loopkit.journal.journal import open_journal
 from tests.support import CommandLine
+from tests.test_cli import HUMAN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-MACHINE = """
-loopkit: 1
-name: NAME
-limits: {revisions: 1}
-states:
-  note: {render: "A note. {{ feedback }}", next: look}
-  look: {run: [sh, -c, "echo looked >> looks"], next: ask}
-  ask:
-    human: Go on?
-    choices: [yes, again, no]
-    transitions:
-      - {guard: choice == "yes", target: done}
-      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
-      - {target: stopped}
-  done: {final: success, result: note}
-  stopped: {final: failure}
-"""
+LOOKING = """next: look}
+  look: {run: [sh, -c, "echo looked >> looks"], next: ask}"""
+MACHINE = HUMAN.replace("loopkit: 1", "loopkit: 1\nname: NAME").replace("next: ask}", LOOKING, 1)
+MACHINE = MACHINE.replace("{final: success}", "{final: success, result: note}")
 JOURNAL = Path(".loopkit/journal.db")
 
 READS: Sequence[Sequence[str]] = (

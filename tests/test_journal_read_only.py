@@ -17,22 +17,10 @@ import pytest
 
 from loopkit.cli import invoke as run
 from tests.support import CommandLine
+from tests.test_cli import HUMAN
 from tests.warm import Process, ran, ran_loopkit
 
-MACHINE = """
-loopkit: 1
-name: m
-states:
-  note: {render: "A note.", next: ask}
-  ask:
-    human: Go on?
-    choices: [yes, no]
-    transitions:
-      - {guard: choice == "yes", target: done}
-      - {target: stopped}
-  done: {final: success}
-  stopped: {final: failure}
-"""
+MACHINE = HUMAN.replace("loopkit: 1", "loopkit: 1\nname: m")
 CHILD = """
 import contextlib, io, json, os, sys
 from loopkit.cli import invoke

@@ -22,11 +22,9 @@ LETTER = "Dear Sir, thank you.\n"
 
 
 @pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def runs(own_folder: Path) -> dict[str, str]:
     """The ids of the stored runs, by their machines."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-    with closing(sqlite3.connect(tmp_path / ".loopkit/journal.db")) as db:
+    with closing(sqlite3.connect(own_folder / ".loopkit/journal.db")) as db:
         db.executescript(DUMP.read_text(encoding="utf-8"))
         return dict(db.execute("SELECT machine, run FROM runs").fetchall())
 

@@ -404,8 +404,8 @@ def replies(value: object) -> str:
     return scenario(agents={"writer": [{"data": {"x": value}}] * 3})
 
 
-def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(tmp_path: Path) -> None:
-    played = Desk(tmp_path).play(machine(rule=BACKTRACKING), replies(LONG_LINE), {"x": ""})
+def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(desk: Desk) -> None:
+    played = desk.play(machine(rule=BACKTRACKING), replies(LONG_LINE), {"x": ""})
     assert played.route == ["draft", "check", "unjudged"]
     [report] = played.reports
     assert (report.verdict, report.error_class, report.findings) == ("incomplete", "fatal", ())
@@ -413,20 +413,17 @@ def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(tmp_p
 
 
 def test_an_answer_that_cannot_be_held_against_its_schema_is_not_its_authors_fault(
-    tmp_path: Path,
+    durable: Desk,
 ) -> None:
-    desk = Desk(tmp_path, in_memory=False)
-    played = desk.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
+    played = durable.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
     assert "could not be checked against its schema" in played.state.suspended.message
     assert len(played.asked("writer")) == 1
-    again = desk.resume(played.state.run)
+    again = durable.resume(played.state.run)
     assert again.asked("writer") == []
 
 
-def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(cli: CommandLine) -> None:
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
     Path("s.yaml").write_text(replies(""))
     call = ["run", "m.yaml", "--script", "s.yaml"]
@@ -434,10 +431,8 @@ def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(
     assert "nested more than" in cli(2, *call, "--set-json", "x=" + "[" * 5000 + "]" * 5000).err
 
 
-def test_a_case_whose_input_cannot_be_judged_fails_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_a_case_whose_input_cannot_be_judged_fails_in_place(cli: CommandLine) -> None:
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
     case = {"input": {"x": LONG_LINE}, "expect": {"outcome": "done"}}
     Path("m.scenario.yaml").write_text(
@@ -481,10 +476,8 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
         CONNECTIONS.append(arguments)
 
 
-def test_nothing_is_ever_fetched(
-    served: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_nothing_is_ever_fetched(served: tuple[str, list[str]]) -> None:
     address, asked = served
     sys.addaudithook(_hook)
     schema = {"type": "string", "$ref": address}

@@ -61,9 +61,7 @@ class Kept(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+def _here(own_folder: Path) -> None:
     Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
 
 
@@ -201,7 +199,7 @@ def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
     )
 
 
-def test_nobody_watches_a_run_where_nobody_asked_for_logs(capsys: pytest.CaptureFixture[str]):
+def test_nobody_watches_a_run_where_nobody_asked_for_logs(cli: CommandLine) -> None:
     # pytest itself has handlers at the root, which `loopkit` does not pass records on to here.
     logger = logging.getLogger("loopkit")
     logger.propagate = False
@@ -217,7 +215,7 @@ def test_nobody_watches_a_run_where_nobody_asked_for_logs(capsys: pytest.Capture
         loopkit.run("machine.yaml", {"topic": "x"}, agents=writer(ConnectionError(), "Monday."))
     finally:
         logger.propagate = True
-    assert capsys.readouterr() == ("", "")
+    assert cli.said() == ("", "")
 
 
 def test_json_lines_are_whole_whatever_a_record_holds() -> None:
