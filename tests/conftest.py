@@ -192,6 +192,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A state folder that nobody has made yet."""
+    return tmp_path / ".loopkit"
+
+
+@pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder of the test alone, in which its runs are stored."""
     monkeypatch.chdir(tmp_path)

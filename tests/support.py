@@ -34,6 +34,7 @@ from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.inclusion import digest_of
 from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
+from loopkit.views.console import lines
 from loopkit.views.progress import Progress
 
 E = TypeVar("E", bound=Event)
@@ -63,6 +64,13 @@ def warns(*messages: str) -> dict[str, Any]:
     """A judge's call that finds these warnings."""
     findings = [{"message": message, "severity": "warning"} for message in messages]
     return {"data": {"verdict": "warn", "findings": findings}}
+
+
+def coding(*does: str, prompt: str = ".prompt") -> str:
+    """A command whose n-th call does the n-th of some shell scripts, and keeps its last prompt."""
+    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
+    script = f"cat > {prompt}; echo >> .count; case $(wc -l < .count) in {acts} esac; echo Done."
+    return json.dumps(["sh", "-c", script])
 
 
 def scenario(**parts: Mapping[str, Any]) -> str:
@@ -202,6 +210,13 @@ class CommandLine:
 def progress_of(events: Iterable[Stored]) -> Progress:
     """The progress after these events."""
     return reduce(Progress.after, events, Progress())
+
+
+def console_lines(run: Played) -> list[str]:
+    """What the console says of a run, line by line."""
+    befores = (progress_of(run.stored[:index]) for index in range(len(run.stored)))
+    pairs = zip(befores, run.stored, strict=True)
+    return [line.text for before, stored in pairs for line in lines(before, stored)]
 
 
 def previous(text: str, *, edited: bool = False) -> str:

@@ -47,12 +47,18 @@ async def told(data: object, paths: Mapping[str, str] = NEEDS) -> list[str]:
     return [finding.message for finding in answer.findings]
 
 
-def tied(needs: Needs) -> dict[str, set[str]]:
-    """For each node on a cycle, all that it can reach and be reached from: by counting out."""
+def reached_in(needs: Needs) -> dict[str, set[str]]:
+    """All that each node can reach: by counting out."""
     reached = {node: set(others) for node, others in needs.items()}
     for _ in needs:
         for others in reached.values():
             others |= set[str]().union(*(reached[other] for other in others))
+    return reached
+
+
+def tied(needs: Needs) -> dict[str, set[str]]:
+    """For each node on a cycle, all that it can reach and be reached from."""
+    reached = reached_in(needs)
     return {
         node: {other for other in others if node in reached[other]}
         for node, others in reached.items()
@@ -242,10 +248,7 @@ async def test_what_is_given_needs_no_node() -> None:
 async def test_what_arrives_is_what_counting_out_says(needs: Needs) -> None:
     data = {"nodes": [{"id": n, "takes": [*IDS], "makes": [n]} for n in needs]}
     data["edges"] = [[a, b] for a, others in needs.items() for b in others]
-    reached = {node: set(others) for node, others in needs.items()}
-    for _ in needs:
-        for others in reached.values():
-            others |= set[str]().union(*(reached[other] for other in others))
+    reached = reached_in(needs)
     wanted = {(n, x) for n in needs for x in IDS if x not in needs or n not in reached[x]}
     answer = await judge(data, FLOW)
     ids = [*needs]

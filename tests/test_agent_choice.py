@@ -293,9 +293,7 @@ def test_a_recorded_run_plays_the_same(desk: Desk) -> None:
 
 def test_a_call_in_doubt_is_settled_with_the_agent_that_was_asked(desk: Desk) -> None:
     desk.in_memory = False
-    script = scenario(
-        agents={"frontend": [["A.", "B."]], "coder": [], "critic": [PASS]},
-    )
+    script = scenario(agents={"frontend": [["A.", "B."]], "coder": [], "critic": [PASS]})
     aborted = desk.abort(BY_INPUT, script, task("frontend-coder"))
     run = desk.resume(aborted.state.run)
     assert run.outcome == "done"

@@ -183,7 +183,9 @@ class Desk:
 @asynccontextmanager
 async def desk() -> AsyncIterator[Desk]:
     async with Host(STATE, []) as host:
-        yield Desk(host)
+        at = Desk(host)
+        await at.appointments.begin()
+        yield at
 
 
 def hours(count: int) -> float:
@@ -196,7 +198,6 @@ async def test_moments_are_kept_in_their_order_whatever_order_they_were_told_in(
         for count in (30, 10, 20)
     }
     async with desk() as at:
-        await at.appointments.begin()
         assert await at.goes_on_with() == []
         at.now += hours(11)
         assert await at.goes_on_with() == [runs[10]]
@@ -240,7 +241,6 @@ async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
     path = written("letter", PATIENT)
     runs = [waiting_run(path) for _ in range(3)]
     async with desk() as at:
-        await at.appointments.begin()
         await asyncio.to_thread(ran_loopkit, "runs", "rm", runs[0])
         await asyncio.to_thread(ran_loopkit, "answer", runs[1], "drop")
         at.now += hours(101)
@@ -251,7 +251,6 @@ async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
 async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
     run = waiting_run(written("letter", PATIENT))
     async with desk() as at:
-        await at.appointments.begin()
         first = (await at.host.app.state_of(run)).question
         assert first.expires_at is not None
         again = ["answer", run, "again", "--comment", "Shorter."]
@@ -269,7 +268,6 @@ async def test_a_run_that_another_process_has_in_hand_is_looked_at_again() -> No
     other = open_journal(STATE)
     claim = await other.claim(run)
     async with desk() as at:
-        await at.appointments.begin()
         at.now += hours(101)
         assert await at.goes_on_with() == []
         await claim.release()
@@ -283,7 +281,6 @@ async def test_a_run_that_cannot_be_read_keeps_nobody_else_waiting() -> None:
     path = written("letter", PATIENT)
     runs = [waiting_run(path) for _ in range(2)]
     async with desk() as at:
-        await at.appointments.begin()
         journal = at.host.app.journal
         claim = await journal.claim(runs[0])
         await claim.append([NewRecord("of_the_future", 1.0, "{}")], releases=True)

@@ -20,7 +20,6 @@ from tests.terminal import Terminal
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
-pytestmark = pytest.mark.usefixtures("own_folder")
 MACHINE = """
 loopkit: 1
 input: {n: int, tone: {type: str, default: plain}}
@@ -69,6 +68,11 @@ def machine(
     Path("machine.yaml").write_text(text, encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def _plain_machine(own_folder: Path) -> None:
+    machine()
+
+
 def inputs(*lines: Any) -> None:
     written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     Path("in.jsonl").write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
@@ -102,7 +106,6 @@ def test_at_a_terminal_the_status_is_written_over_and_not_erased_first() -> None
 
 
 def test_each_line_becomes_a_run_and_its_result_a_line(cli: CommandLine) -> None:
-    machine()
     inputs({"n": 2}, {"n": 3, "tone": "grim"}, "", {"n": 4})
     out, err = cli(1, *BATCH)
     ended = results()
@@ -120,7 +123,6 @@ def test_each_line_becomes_a_run_and_its_result_a_line(cli: CommandLine) -> None
 
 
 def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
-    machine()
     numbers(range(5))
     run(BATCH)
     before = Path("out.jsonl").read_bytes()
@@ -130,7 +132,6 @@ def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
 
 
 def test_lines_that_are_added_are_run_alone() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     numbers([2, 4])
@@ -153,21 +154,18 @@ def test_lines_that_are_added_are_run_alone() -> None:
 def test_a_line_that_does_not_fit_is_told_and_the_others_are_run(
     line: str, reason: str, cli: CommandLine
 ) -> None:
-    machine()
     inputs({"n": 2}, line, {"n": 4})
     assert f"line 2: {reason}" in cli(1, *BATCH).err
     assert sorted(results()) == [1, 3]
 
 
 def test_a_line_that_is_no_utf8_is_told(cli: CommandLine) -> None:
-    machine()
     Path("in.jsonl").write_bytes(b'\xef\xbb\xbf{"n": 2}\n{"n": 2, "tone": "\xff"}\n')
     assert "line 2: it is not UTF-8 text (byte 19)" in cli(1, *BATCH).err
     assert sorted(results()) == [1]
 
 
 def test_of_very_many_lines_that_do_not_fit_the_first_are_named(cli: CommandLine) -> None:
-    machine()
     inputs(*["nothing"] * 50, {"n": 2})
     err = cli(1, *BATCH).err
     assert "line 20: " in err
@@ -177,7 +175,6 @@ def test_of_very_many_lines_that_do_not_fit_the_first_are_named(cli: CommandLine
 
 
 def test_what_all_lines_share_is_set_once_and_a_line_goes_before() -> None:
-    machine()
     inputs({"n": 2}, {"n": 4, "tone": "grim"})
     assert run([*BATCH, "--set", "tone=merry"]) == 0
     assert results()[1]["result"] == {"note": "Note 2, merry. "}
@@ -185,7 +182,6 @@ def test_what_all_lines_share_is_set_once_and_a_line_goes_before() -> None:
 
 
 def test_a_line_that_changed_since_it_was_run_is_refused(cli: CommandLine) -> None:
-    machine()
     numbers([2, 4])
     run(BATCH)
     numbers([6, 4])
@@ -196,7 +192,6 @@ def test_a_line_that_changed_since_it_was_run_is_refused(cli: CommandLine) -> No
 
 
 def test_so_is_one_whose_run_only_the_journal_knows() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     Path("out.jsonl").unlink()
@@ -206,7 +201,6 @@ def test_so_is_one_whose_run_only_the_journal_knows() -> None:
 
 
 def test_with_a_key_lines_may_be_moved(cli: CommandLine) -> None:
-    machine()
     numbers([2, 4])
     keyed = [*BATCH, "--key", "n"]
     assert run(keyed) == 0
@@ -227,11 +221,7 @@ def test_with_a_key_lines_may_be_moved(cli: CommandLine) -> None:
     ],
 )
 def test_a_key_names_one_line(key: str, reason: str, cli: CommandLine) -> None:
-    machine()
-    written = Path("machine.yaml").read_text(encoding="utf-8")
-    Path("machine.yaml").write_text(
-        written.replace("{n: int,", "{n: int, m: optional str,"), "utf-8"
-    )
+    machine(text=MACHINE.replace("{n: int,", "{n: int, m: optional str,"))
     inputs({"n": 2}, {"n": 2, "tone": "grim"})
     assert reason in cli(1, *BATCH, "--key", key).err
 
@@ -247,17 +237,13 @@ def test_a_key_names_one_line(key: str, reason: str, cli: CommandLine) -> None:
     ],
 )
 def test_a_key_that_fits_no_line_is_refused_once(key: str, reason: str, cli: CommandLine) -> None:
-    machine()
-    written = Path("machine.yaml").read_text(encoding="utf-8")
-    more = "{who: {name: str}, sure: bool, n: int,"
-    Path("machine.yaml").write_text(written.replace("{n: int,", more), "utf-8")
+    machine(text=MACHINE.replace("{n: int,", "{who: {name: str}, sure: bool, n: int,"))
     inputs(*({"n": n, "who": {"name": "Ada"}, "sure": True} for n in range(3)))
     assert cli(2, *BATCH, "--key", key).err == f"error: `--key {key}`: {reason}\n"
     assert run([*BATCH, "--key", "who.name"]) == 1
 
 
 def test_the_id_of_a_line_names_its_run_alone(cli: CommandLine) -> None:
-    machine()
     inputs(*({"n": 2} for _ in range(16)))
     assert run(BATCH) == 0
     names = {told["line"]: told["run"] for told in results().values()}
@@ -272,7 +258,6 @@ def test_the_id_of_a_line_names_its_run_alone(cli: CommandLine) -> None:
 
 
 def test_keys_of_any_form_and_length_name_runs() -> None:
-    machine()
     tones = ["a/b", "a b", "é" * 500, "x", "2"]
     inputs(*({"n": 2, "tone": tone} for tone in tones))
     assert run([*BATCH, "--key", "tone"]) == 0
@@ -282,7 +267,6 @@ def test_keys_of_any_form_and_length_name_runs() -> None:
 
 
 def test_a_result_that_was_cut_off_is_written_again_without_a_call() -> None:
-    machine()
     numbers([2, 4])
     run(BATCH)
     whole = Path("out.jsonl").read_bytes()
@@ -293,7 +277,6 @@ def test_a_result_that_was_cut_off_is_written_again_without_a_call() -> None:
 
 
 def test_another_results_file_is_another_batch() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     assert run([*BATCH[:-1], "again.jsonl"]) == 0
@@ -302,7 +285,6 @@ def test_another_results_file_is_another_batch() -> None:
 
 @pytest.mark.parametrize("name", ["machine.yaml", "/dev/full", "other.jsonl"])
 def test_a_file_that_is_not_this_batch_is_left_alone(name: str, cli: CommandLine) -> None:
-    machine()
     numbers([2])
     run([*BATCH[:-1], "first.jsonl"])
     Path("other.jsonl").write_bytes(Path("first.jsonl").read_bytes())
@@ -326,7 +308,6 @@ def test_two_processes_do_not_write_one_results_file() -> None:
 
 def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
     """A program that a killed batch was about to start has it open a moment longer."""
-    machine()
     numbers([2])
     with Path("out.jsonl").open("a+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -338,14 +319,12 @@ def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
 
 
 def test_without_a_file_results_go_to_stdout(cli: CommandLine) -> None:
-    machine()
     numbers([2, 4])
     out = cli(0, *BATCH[:-2]).out
     assert sorted(json.loads(line)["line"] for line in out.splitlines()) == [1, 2]
 
 
 def test_results_that_cannot_be_written_are_not_lost() -> None:
-    machine()
     numbers([2, 4])
     full = os.open("/dev/full", os.O_WRONLY)
     with Path("err").open("w+b") as err:
@@ -387,7 +366,6 @@ def test_what_fails_for_one_line_stops_the_others_after_their_steps() -> None:
 def test_options_that_do_not_fit_are_refused(
     options: list[str], told: str, cli: CommandLine
 ) -> None:
-    machine()
     numbers([2])
     assert told in cli(2, *BATCH, *options).err
     assert not Path("out.jsonl").exists()
@@ -395,14 +373,12 @@ def test_options_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize("option", [["-o", "x"], ["--key", "n"], ["--parallel", "2"]])
 def test_options_of_a_batch_need_one(option: list[str], cli: CommandLine) -> None:
-    machine()
     told = cli(2, "run", "machine.yaml", "--set", "n=2", *option).err
     assert f"`{option[0]}` is only for batches: add `--batch FILE`" in told
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "/dev/stdin", "."])
 def test_lines_come_from_a_file(name: str, cli: CommandLine) -> None:
-    machine()
     assert f"error: `{name}` is " in cli(2, "run", "machine.yaml", "--batch", name).err
 
 
@@ -477,7 +453,6 @@ def test_a_folder_for_each_line_keeps_their_files_apart(cli: CommandLine) -> Non
 
 
 def test_programs_that_share_a_folder_are_warned_of(cli: CommandLine) -> None:
-    machine()
     numbers([2])
     assert "share one folder in `write`: if programs write" in cli(0, *BATCH).err
     assert "share one folder" not in cli(0, *BATCH, "--parallel", "1").err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,8 @@ def order(run: Played) -> list[str]:
 def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: Desk) -> None:
     run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
     assert (run.outcome, became(run)) == ("done", {"a": "done", "b": "done"})
+    # What children spend is spent by their parent.
+    assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
     of_b = run.result["tasks"]["b"]
     assert (of_b["success"], of_b["result"], of_b["rounds"], of_b["calls"]) == (
         True, {"draft": "good"}, 2, 2
@@ -116,11 +119,6 @@ def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: De
     assert run.state.facts["tasks"] == {
         "succeeded": 2, "failed": 0, "total": 2, "deadlocked": False
     }  # fmt: skip
-
-
-def test_what_children_spend_is_spent_by_their_parent(desk: Desk) -> None:
-    run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
-    assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
 
 
 def test_of_the_time_of_a_family_no_second_counts_twice(desk: Desk) -> None:
@@ -138,14 +136,15 @@ def test_the_results_are_in_the_order_of_the_list_whoever_ends_first(desk: Desk)
     assert list(became(run)) == ["a", "b", "c"]
 
 
+def most_at_once(run: Played) -> int:
+    """How many children ran at the same time at the most."""
+    return max(accumulate(1 if step[0] == "+" else -1 for step in order(run)))
+
+
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_no_more_than_so_many_run_at_the_same_time(desk: Desk, parallel: int) -> None:
     run = desk.play(tasks(parallel=parallel), said(), listed("a", "b", "c", "d"))
-    running = most = 0
-    for step in order(run):
-        running += 1 if step[0] == "+" else -1
-        most = max(most, running)
-    assert most == parallel
+    assert most_at_once(run) == parallel
 
 
 def test_an_item_begins_when_all_that_it_waits_for_have_succeeded(desk: Desk) -> None:
@@ -201,12 +200,8 @@ def test_a_limit_counts_a_run_and_all_its_children(desk: Desk, more: str, outcom
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks(more), script, listed("a", "b", "c"))
     assert run.outcome == outcome
-    assert run.state.usage.agent_calls + _open_calls(run) == 3
-
-
-def _open_calls(run: Played) -> int:
-    """Calls of children that have not ended are not the parent's yet."""
-    return 3 - run.state.usage.agent_calls if run.outcome is None else 0
+    # Calls of children that have not ended are not the parent's yet.
+    assert outcome is None or run.state.usage.agent_calls == 3
 
 
 def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk) -> None:
@@ -526,11 +521,7 @@ def test_hundreds_of_items_end_in_order_with_fifty_at_a_time(desk: Desk) -> None
     assert run.state.facts["tasks"] == {
         "succeeded": 299, "failed": 1, "total": 300, "deadlocked": False
     }  # fmt: skip
-    running = most = 0
-    for step in order(run):
-        running += 1 if step[0] == "+" else -1
-        most = max(most, running)
-    assert most == 50
+    assert most_at_once(run) == 50
     assert run.state.usage.agent_calls == 301
 
 

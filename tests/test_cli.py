@@ -121,15 +121,24 @@ def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(cli: Comma
     assert f"\n  loopkit answer {name} yes\n" in told
 
 
-def test_an_answer_goes_on_and_ends_the_run(cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("before", "command", "code", "said"),
+    [
+        (None, "answer RUN yes", 0, "done (success)"),
+        (None, "answer RUN agian", 2, "there is no choice `agian`: did you mean `again`?"),
+        ("answer RUN yes", "answer RUN no", 2, "run `RUN` has already finished: done"),
+        ("answer RUN yes", "answer RUN yes", 0, "the same answer was given before"),
+        ("cancel RUN --reason late", "resume RUN", 2, "was cancelled"),
+    ],
+)
+def test_a_run_that_waits_takes_one_answer_that_fits_and_what_is_over_stays_so(
+    before: str | None, command: str, code: int, said: str, cli: CommandLine
+) -> None:
     _, name = started(HUMAN)
-    assert "done (success)" in cli(0, "answer", name, "yes").err
-
-
-def test_a_choice_that_does_not_exist_is_refused_with_the_near_one(cli: CommandLine) -> None:
-    _, name = started(HUMAN)
-    told = cli(2, "answer", name, "agian").err
-    assert "there is no choice `agian`: did you mean `again`?" in told
+    if before:
+        assert run(before.replace("RUN", name).split()) == 0
+    told = cli(code, *command.replace("RUN", name).split()).err
+    assert said.replace("RUN", name) in told
 
 
 NO_UTF_8 = os.fsdecode(b"x\xff")
@@ -193,24 +202,6 @@ def test_a_closed_choice_is_shown_with_its_reason_and_refused(cli: CommandLine) 
     assert "again  (with a comment)  (closed: the one revision is used up)" in told
     told = cli(2, "answer", name, "again", "--comment", "and again").err
     assert "`again` is closed: the one revision is used up" in told
-
-
-def test_a_run_that_is_over_takes_no_answer(cli: CommandLine) -> None:
-    _, name = started(HUMAN)
-    assert run(["answer", name, "yes"]) == 0
-    assert f"run `{name}` has already finished: done" in cli(2, "answer", name, "no").err
-
-
-def test_the_same_answer_twice_is_one(cli: CommandLine) -> None:
-    _, name = started(HUMAN)
-    assert run(["answer", name, "yes"]) == 0
-    assert "the same answer was given before" in cli(0, "answer", name, "yes").err
-
-
-def test_a_cancelled_run_stays_cancelled(cli: CommandLine) -> None:
-    _, name = started(HUMAN)
-    assert run(["cancel", name, "--reason", "no longer needed"]) == 0
-    assert "was cancelled" in cli(2, "resume", name).err
 
 
 def test_to_cancel_a_run_of_models_loads_no_client_of_models(tmp_path: Path) -> None:

@@ -120,10 +120,10 @@ def test_an_input_of_a_case_is_the_data_of_a_file(desk: Desk, name: str, holds: 
     assert invoke(["test", str(cases)]) == 0
 
 
+@pytest.mark.usefixtures("own_folder")
 def test_a_file_on_the_command_line_is_data_where_the_input_is_none_of_texts(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+    desk: Desk, cli: CommandLine
 ) -> None:
-    monkeypatch.chdir(desk.folder)
     machine(desk.folder, "{...: any}", "tea: Tee\n", "words.yaml")
     assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 0
     (desk.folder / "words.yaml").write_text("tea: [1\n", encoding="utf-8")

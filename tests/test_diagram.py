@@ -26,7 +26,7 @@ from tests.test_cli import HUMAN
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
-ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"
+NESTED = ROOT / "tests/cases/ok/nested_loops.yaml"
 LIMITED = """
 loopkit: 1
 agents:
@@ -128,14 +128,14 @@ def test_each_transition_has_its_number_and_its_guard() -> None:
 
 
 def test_two_edges_between_the_same_states_are_two_arrows() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    assert arrows(nested, "check_plan", "stuck") == ["2 · stalled", "4 · otherwise"]
+    assert arrows(drawn(NESTED), "check_plan", "stuck") == ["2 · stalled", "4 · otherwise"]
 
 
 def test_a_revise_edge_shows_every_budget_that_it_spends() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    assert arrows(nested, "check_code", "code") == ["3 · otherwise / revise, max 3, total 12"]
-    assert arrows(nested, "check_plan", "plan") == [
+    assert arrows(drawn(NESTED), "check_code", "code") == [
+        "3 · otherwise / revise, max 3, total 12"
+    ]
+    assert arrows(drawn(NESTED), "check_plan", "plan") == [
         "3 · otherwise / revise, budget planning: input.rounds shared, total 12"
     ]
     assert arrows(drawn(ROOT / "tests/cases/ok/minimal.yaml"), "check", "draft") == [
@@ -147,8 +147,7 @@ def test_a_revise_edge_shows_every_budget_that_it_spends() -> None:
 
 
 def test_a_revise_edge_shows_which_counters_it_resets() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    (text,) = arrows(nested, "check_code", "plan")
+    (text,) = arrows(drawn(NESTED), "check_code", "plan")
     assert text.startswith('2 · "design" in codes / revise, budget planning')
     assert text.endswith(" / resets check_code 3")
 
@@ -184,7 +183,7 @@ def test_the_run_starts_at_the_initial_state_and_ends_at_the_final_ones() -> Non
 
 def test_states_that_are_revised_come_first_so_that_layouts_draw_the_way_back_upwards() -> None:
     assert drawn(PLAN_REVIEW).nodes[0].name == "draft"
-    names = [node.name for node in drawn(ROOT / "tests/cases/ok/nested_loops.yaml").nodes]
+    names = [node.name for node in drawn(NESTED).nodes]
     assert names[:2] == ["plan", "code"]
 
 

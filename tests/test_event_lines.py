@@ -13,6 +13,7 @@ from jsonschema import Draft7Validator
 from loopkit.testing import load_suite, play
 from loopkit.testing.playing import FamilyRun
 from loopkit.views.console import event_line
+from tests import test_families as families
 from tests.support import ROOT, CommandLine
 
 SCHEMA = json.loads((ROOT / "schemas/event.schema.json").read_text(encoding="utf-8"))
@@ -22,39 +23,15 @@ OF_TYPE = {
     for rule in SCHEMA["allOf"]
 }
 """By type, the schema without what it says of others, which takes thirty times as long."""
-TASK = """
-loopkit: 1
-input: {text: str}
-states:
-  draft: {render: "About {{ input.text }}.", next: check}
+TASK = families.TASK.replace(
+    "next: ask}",
+    """next: check}
   check:
     validate: draft
     by: [{not_matches: milk}]
-    transitions: [{guard: valid, target: done}, {target: ask}]
-  ask:
-    human: "Is {{ input.text }} fine?"
-    choices: [approve, reject]
-    transitions:
-      - {guard: choice == "approve", target: done}
-      - {target: failed}
-  done: {final: success, result: draft}
-  failed: {final: failure}
-"""
-PARENT = """
-loopkit: 1
-input: {parts: {type: [str], default: [tea, milk, sugar]}}
-states:
-  parts:
-    each: input.parts
-    as: part
-    key: part
-    max_items: 10
-    parallel: 3
-    machine: task.yaml
-    input: {text: "{{ part }}"}
-    next: done
-  done: {final: success, result: parts}
-"""
+    transitions: [{guard: valid, target: done}, {target: ask}]""",
+)
+PARENT = families.PARENT.replace("parallel: 2", "parallel: 3")
 
 
 def runs_of(run: FamilyRun) -> Iterator[FamilyRun]:

@@ -20,7 +20,7 @@ from loopkit.journal.contents import Contents
 from loopkit.journal.errors import JournalUnusable
 from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
-from tests.support import CommandLine, Desk, Played, scenario
+from tests.support import PASS, CommandLine, Desk, Played, coding, scenario
 
 FIX = """diff --git a/src/calc.py b/src/calc.py
 --- a/src/calc.py
@@ -34,9 +34,7 @@ FIX = """diff --git a/src/calc.py b/src/calc.py
 
 def machine(*does: str, output: str = "folder: src", **parts: str) -> str:
     """A coder whose n-th work is the n-th of some shell scripts, and a check of what it leaves."""
-    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
-    script = f"cat > .prompt; echo >> .count; case $(wc -l < .count) in {acts} esac; echo Done."
-    command = json.dumps(["sh", "-c", script])
+    command = coding(*does)
     by = parts.get("by", "[{command: [grep, -q, 'a + b', src/calc.py], message: It is wrong.}]")
     return f"""
 loopkit: 1
@@ -67,9 +65,8 @@ def says(text: str) -> str:
 
 
 @pytest.fixture
-def work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def work(desk: Desk, own_folder: Path) -> Desk:
     """A desk with a folder that has a fault."""
-    monkeypatch.chdir(desk.folder)
     desk.write("src/calc.py", "def add(a, b):\n    return a - b\n")
     return desk
 
@@ -200,8 +197,7 @@ def test_an_author_that_takes_everything_back_is_told_so(work: Desk) -> None:
 def test_a_judge_reads_the_difference(work: Desk) -> None:
     text = machine(says("+"), by="[{judge: critic}]")
     text = text.replace("agents: {", "agents: {critic: {model: openai/gpt-5-mini}, ")
-    data = {"data": {"verdict": "pass", "findings": []}}
-    run = work.play(text, scenario(agents={"critic": [data]}))
+    run = work.play(text, scenario(agents={"critic": [PASS]}))
     [prompt] = run.prompts("critic")
     assert "+    return a + b" in prompt
 

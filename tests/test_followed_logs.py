@@ -43,8 +43,7 @@ states:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _steps(own_folder: Path) -> None:
     Path("steps.yaml").write_text(STEPS, encoding="utf-8")
 
 
@@ -107,13 +106,8 @@ def test_the_wait_ends_when_the_process_that_drove_the_run_was_killed(
     assert events(iter(cli(0, "runs", "logs", "--jsonl", run).out.splitlines())) == seen
     Path("go").touch()
     assert invoke(["resume", run, "--output", "quiet"]) == 1
-    rest = events(
-        iter(
-            cli(
-                0, "runs", "logs", "--jsonl", "--follow", "--after", str(len(seen)), run
-            ).out.splitlines()
-        )
-    )
+    follow = ("runs", "logs", "--jsonl", "--follow", "--after", str(len(seen)), run)
+    rest = events(iter(cli(0, *follow).out.splitlines()))
     assert [event["seq"] for event in rest] == list(range(len(seen) + 1, len(seen) + len(rest) + 1))
     assert rest[-1]["type"] == "finished"
 

@@ -130,12 +130,7 @@ def test_what_would_write_to_such_a_journal_says_why_not_and_how_it_could(
 ) -> None:
     assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
     name = only_run()
-    writes = [
-        ["answer", name, "yes"],
-        ["resume", name],
-        ["cancel", name],
-        ["run", "machine.yaml"],
-    ]
+    writes = [["answer", name, "yes"], ["resume", name], ["cancel", name], ["run", "machine.yaml"]]
     for (code, out, err), argv in zip(commanded(under, *writes), writes, strict=True):
         assert (code, out) == (4, ""), argv
         assert err.startswith("error: the journal "), argv

@@ -185,11 +185,10 @@ def test_the_records_of_a_resumed_run_and_of_children_have_their_own_place(kept:
 
 
 def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
-    kept: Kept, tmp_path: Path
+    kept: Kept, durable: Desk
 ) -> None:
-    desk = Desk(tmp_path, in_memory=False)
     told = scenario(agents={"writer": ["Monday."]})
-    run = desk.abort(MACHINE, told, {"topic": "herons"}).state.run
+    run = durable.abort(MACHINE, told, {"topic": "herons"}).state.run
     loopkit.resume(run)
     [lost] = kept.fields("in_doubt")
     assert (lost["agent"], lost["state"], lost["call"]) == (
@@ -283,10 +282,7 @@ def test_a_log_file_that_cannot_be_opened_is_told_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "no/run.log")
-    assert cli(2, *RUN_PLAN) == (
-        "",
-        "error: LOOPKIT_LOG: no/run.log: No such file or directory\n",
-    )
+    assert cli(2, *RUN_PLAN) == ("", "error: LOOPKIT_LOG: no/run.log: No such file or directory\n")
 
 
 def test_a_log_file_that_is_full_is_told_once_and_the_run_goes_on(
