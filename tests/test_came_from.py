@@ -103,7 +103,7 @@ def test_without_asking_for_the_state_before_something_may_be_missing(desk: Desk
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('came_from == "review", target: code', 'came_from == "test", target: code', "forward-cyc"),
+        ('== "review", target: code', '== "test", target: code', "forward-cycle: "),
         ('came_from == "review"', 'came_from == "code"', "code"),
         ("guard: valid, target: code", "guard: valid and came_from == 'design', target: code",
          "came_from"),

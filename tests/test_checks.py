@@ -141,7 +141,6 @@ def test_a_long_chain_of_states_is_no_deep_recursion():
 
 # -- the proof of exits ------------------------------------------------------------------------
 
-ROOM = "room:"
 VALIDATE = """\
 loopkit: 1
 input: {{strict: bool, tries: {{type: int, minimum: 0, maximum: 2}}}}

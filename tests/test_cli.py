@@ -531,9 +531,10 @@ def test_a_check_builds_only_the_schemas_of_what_a_machine_has() -> None:
     assert sorted(done.stdout.split()) == sorted(built.split())
 
 
-def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command in a pseudo-terminal, typing a line when a text appears."""
-    terminal = Terminal(argv)
+def in_terminal(machine: str, typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run a machine in a pseudo-terminal, typing a line when a text appears."""
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    terminal = Terminal(["run", "machine.yaml"])
     for text, line in typed:
         terminal.wait_for(re.escape(text))
         terminal.type(line)
@@ -541,9 +542,8 @@ def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[
 
 
 def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> None:
-    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        HUMAN,
         [
             ("Your choice: ", "maybe\n"),
             ("Your choice: ", "again\n"),
@@ -558,8 +558,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> Non
 
 
 def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
-    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
-    code, screen = in_terminal(["run", "machine.yaml"], [("Your choice: ", "\x03")])
+    code, screen = in_terminal(HUMAN, [("Your choice: ", "\x03")])
     assert code == 130, screen
     name = re.search(r"loopkit answer (\S+) yes", screen)
     assert name, screen
@@ -663,10 +662,9 @@ def test_an_answer_posted_while_another_terminal_asks_is_the_one_that_counts() -
 
 
 def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None:
-    Path("machine.yaml").write_text(FORM, encoding="utf-8")
     Path("mine.md").write_text("My text.", encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        FORM,
         [
             ("Your choice: ", "y\n"),
             ("channel (print|web): ", "radio\n"),
@@ -688,9 +686,8 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
 
 
 def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() -> None:
-    Path("machine.yaml").write_text(FORM, encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        FORM,
         [
             ("Your choice: ", "no --comment late\n"),
             ("Your choice: ", "no it is late\n"),
