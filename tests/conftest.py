@@ -20,7 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 from loopkit.agents.model.client import ready
 from loopkit.outside.redaction import names_secret
 from tests import warm
-from tests.support import ROOT, Desk
+from tests.support import ROOT, CommandLine, Desk
 from tests.support_browser import Browser, browser_program
 
 # The same examples each time: what fails here fails for everybody. With
@@ -183,6 +183,26 @@ def browser() -> Iterator[Browser]:
     browser = Browser(browser_program())
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """The command line: `cli(2, "check", path).err`."""
+    return CommandLine(capsys)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A state folder that nobody has made yet."""
+    return tmp_path / ".loopkit"
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder of the test alone, in which its runs are stored."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+    return tmp_path
 
 
 @pytest.fixture

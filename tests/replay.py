@@ -646,12 +646,6 @@ class Replay:
             if is_author and state.output_at(name).name == artifact:
                 yield name, state
 
-    def _may_be_faulty(self, artifact: str) -> bool:
-        return any(
-            isinstance(state, AgentState) and not self.graph.on(name, "content")
-            for name, state in self._authors(artifact)
-        )
-
     def _may_be_infeasible(self, artifact: str) -> bool:
         return any(
             isinstance(state, AgentState) and self.machine.agents[state.agent].infeasible

@@ -9,11 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
 
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.app import App, Script
 from loopkit.checks import check
+from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock
 from loopkit.drive.repair import AS_IT_IS, Mend
@@ -31,6 +34,7 @@ from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.inclusion import digest_of
 from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
+from loopkit.views.console import lines
 from loopkit.views.progress import Progress
 
 E = TypeVar("E", bound=Event)
@@ -60,6 +64,13 @@ def warns(*messages: str) -> dict[str, Any]:
     """A judge's call that finds these warnings."""
     findings = [{"message": message, "severity": "warning"} for message in messages]
     return {"data": {"verdict": "warn", "findings": findings}}
+
+
+def coding(*does: str, prompt: str = ".prompt") -> str:
+    """A command whose n-th call does the n-th of some shell scripts, and keeps its last prompt."""
+    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
+    script = f"cat > {prompt}; echo >> .count; case $(wc -l < .count) in {acts} esac; echo Done."
+    return json.dumps(["sh", "-c", script])
 
 
 def scenario(**parts: Mapping[str, Any]) -> str:
@@ -167,9 +178,45 @@ class QuickClock:
         await asyncio.sleep(0)
 
 
+class Said(NamedTuple):
+    """What a command wrote to stdout and to stderr."""
+
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The command line, in this process."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, code: int, *argv: str) -> Said:
+        """What a command that has to exit with this code says on stdout and stderr."""
+        ended, said = self.ends(*argv)
+        assert ended == code, (argv, ended, said)
+        return said
+
+    def ends(self, *argv: str) -> tuple[int, Said]:
+        """The exit code of a command, and what it says."""
+        self.said()
+        return invoke([*argv]), self.said()
+
+    def said(self) -> Said:
+        """What was said since this was asked last."""
+        return Said(*self.capsys.readouterr())
+
+
 def progress_of(events: Iterable[Stored]) -> Progress:
     """The progress after these events."""
     return reduce(Progress.after, events, Progress())
+
+
+def console_lines(run: Played) -> list[str]:
+    """What the console says of a run, line by line."""
+    befores = (progress_of(run.stored[:index]) for index in range(len(run.stored)))
+    pairs = zip(befores, run.stored, strict=True)
+    return [line.text for before, stored in pairs for line in lines(before, stored)]
 
 
 def previous(text: str, *, edited: bool = False) -> str:

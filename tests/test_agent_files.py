@@ -218,15 +218,10 @@ def test_a_missing_file_is_told_before_anything_runs(desk: Desk, own: str) -> No
 @pytest.mark.parametrize(
     ("file", "code", "line", "column"),
     [
-        ("---\nmodel: opus\nYou write.\n", "front-matter", 1, 1),
-        ("---\nmodel: opus\n---\n\n  \n", "empty", 5, 1),
-        ("---\nname: coder\n---\nYou write.\n", "missing-field", 1, 1),
         ("---\nmodel: {name: opus}\n---\nYou write.\n", "wrong-kind", 2, 8),
         ("---\nmodel: opus\ndescription: 7\n---\nYou write.\n", "wrong-kind", 3, 14),
-        ("---\nmodel: opus\ndescription: Use: it\n---\nYou write.\n", "unquoted-colon", 3, 14),
         ("---\r\nmodel: opus\r\nmodel: opus\r\n---\r\nYou write.\r\n", "duplicate-key", 3, 1),
         ("\ufeff---\nmodel: [opus\n---\nYou write.\n", "unclosed-bracket", 2, 8),
-        ("---\n- model\n---\nYou write.\n", "not-a-mapping", 2, 1),
         ("---\nmodel: opsu\n---\nYou write.\n", "unknown-provider", 2, 8),
         ("---\nmodel: opus\n---\n\nYou write\n{{ code }}.\n", "not-a-template", 6, 1),
         (f"---\nmodel: opus\n---\n{'x' * 100_001}\n", "string-too-long", 4, 1),
@@ -239,11 +234,6 @@ def test_what_is_wrong_in_a_file_is_told_at_its_place_in_it(
     assert [at(problem) for problem in told(desk, ALONE, file)] == [
         (code, "coder.md", line, column)
     ]
-
-
-def test_a_file_outside_the_folder_of_the_machine_is_not_read(desk: Desk) -> None:
-    [problem] = desk.problems(MACHINE.replace("AGENT", "{file: ../coder.md}"))
-    assert (problem.code, "outside" in problem.message) == ("unreadable-file", True)
 
 
 @pytest.mark.parametrize("name", ["system", "prompt", "schema", "render"])

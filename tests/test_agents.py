@@ -23,7 +23,6 @@ from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.views.plan.planned import plan_of
 from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, scenario
-from tests.test_docs import KEYS, page
 
 KINDS = pytest.mark.parametrize("noun", AGENT_NOUNS, ids=lambda noun: noun.kind)
 
@@ -107,12 +106,6 @@ def test_every_text_of_an_agent_is_checked(noun: type[AgentBase], desk: Desk) ->
 def test_an_agent_is_known_by_a_key_of_its_own(noun: type[AgentBase], desk: Desk) -> None:
     assert noun.kind in {field.alias or name for name, field in noun.model_fields.items()}
     assert type(definition(noun, desk).agents["writer"]) is noun
-
-
-@KINDS
-def test_the_reference_says_what_an_agent_is(noun: type[AgentBase]) -> None:
-    assert noun in KEYS
-    assert f"\n### {noun.kind.capitalize()} agent\n" in page("language")
 
 
 @cache

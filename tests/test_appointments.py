@@ -22,6 +22,7 @@ from loopkit.serving.host import AGAIN_S, Appointments, Host
 from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 STATE = Path(".loopkit")
 HURRIED = ASKING.replace("show: [letter]", "show: [letter]\n    timeout: 1s\n    otherwise: drop")
 PATIENT = HURRIED.replace("1s", "100h")
@@ -49,11 +50,6 @@ states:
   failed: {final: failure}
 """
 """Has no quota while the file is there, and says when it is worth asking again."""
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def written(name: str, text: str) -> Path:
@@ -122,7 +118,6 @@ async def test_where_otherwise_cannot_be_taken_the_question_stays_open_and_is_as
         refused = [event for event in events if event["type"] == "refused"]
         assert ["`otherwise` can't be taken" in one["reason"] for one in refused] == [True]
         appointments = site.site.appointments
-        assert appointments is not None
         assert len(appointments._queue) == 0
         answer = await site.post(f"/api/runs/{run}/answer", choice="drop")
         assert answer.status_code == 200
@@ -188,7 +183,9 @@ class Desk:
 @asynccontextmanager
 async def desk() -> AsyncIterator[Desk]:
     async with Host(STATE, []) as host:
-        yield Desk(host)
+        at = Desk(host)
+        await at.appointments.begin()
+        yield at
 
 
 def hours(count: int) -> float:
@@ -201,7 +198,6 @@ async def test_moments_are_kept_in_their_order_whatever_order_they_were_told_in(
         for count in (30, 10, 20)
     }
     async with desk() as at:
-        await at.appointments.begin()
         assert await at.goes_on_with() == []
         at.now += hours(11)
         assert await at.goes_on_with() == [runs[10]]
@@ -245,7 +241,6 @@ async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
     path = written("letter", PATIENT)
     runs = [waiting_run(path) for _ in range(3)]
     async with desk() as at:
-        await at.appointments.begin()
         await asyncio.to_thread(ran_loopkit, "runs", "rm", runs[0])
         await asyncio.to_thread(ran_loopkit, "answer", runs[1], "drop")
         at.now += hours(101)
@@ -256,9 +251,7 @@ async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
 async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
     run = waiting_run(written("letter", PATIENT))
     async with desk() as at:
-        await at.appointments.begin()
         first = (await at.host.app.state_of(run)).question
-        assert first is not None
         assert first.expires_at is not None
         again = ["answer", run, "again", "--comment", "Shorter."]
         assert (await asyncio.to_thread(ran_loopkit, *again)).returncode == 5
@@ -275,7 +268,6 @@ async def test_a_run_that_another_process_has_in_hand_is_looked_at_again() -> No
     other = open_journal(STATE)
     claim = await other.claim(run)
     async with desk() as at:
-        await at.appointments.begin()
         at.now += hours(101)
         assert await at.goes_on_with() == []
         await claim.release()
@@ -289,7 +281,6 @@ async def test_a_run_that_cannot_be_read_keeps_nobody_else_waiting() -> None:
     path = written("letter", PATIENT)
     runs = [waiting_run(path) for _ in range(2)]
     async with desk() as at:
-        await at.appointments.begin()
         journal = at.host.app.journal
         claim = await journal.claim(runs[0])
         await claim.append([NewRecord("of_the_future", 1.0, "{}")], releases=True)

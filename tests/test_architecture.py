@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.cli import invoke
-from tests.support import PASS, ROOT, Desk, fails, scenario
+from tests.support import PASS, ROOT, CommandLine, Desk, fails, scenario
 
 PACKAGE = ROOT / "loopkit"
 TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
@@ -123,17 +122,15 @@ def modules_called() -> Iterator[set[str]]:
         sys.setprofile(before)
 
 
-def test_a_round_goes_through_the_modules_that_are_told_of_it(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_folder")
+def test_a_round_goes_through_the_modules_that_are_told_of_it(desk: Desk, cli: CommandLine) -> None:
     desk.write("machine.yaml", MACHINE)
     replies = [{"reply": "Tea."}, {"reply": "Peppermint tea."}]
     judged = [fails("Which tea?"), PASS]
     desk.write("case.yaml", scenario(agents={"writer": replies, "critic": judged}))
-    monkeypatch.chdir(desk.folder)
     with modules_called() as called:
-        code = invoke(["run", "machine.yaml", "--set", "topic=tea", "--script", "case.yaml"])
-    assert (code, capsys.readouterr().out) == (0, "Peppermint tea.\n")
+        told = cli(0, "run", "machine.yaml", "--set", "topic=tea", "--script", "case.yaml")
+    assert told.out == "Peppermint tea.\n"
     seen = {name.removeprefix(f"{ROOT}/") for name in called} & FILES
     told = set(named(section(ROUND)))
     missed = {path for path in told if not any(_is_in(one, path) for one in seen)}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.support import CommandLine
 from tests.terminal import Terminal
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
@@ -58,12 +59,6 @@ states:
 BATCH = ["run", "machine.yaml", "--batch", "in.jsonl", "-o", "out.jsonl"]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-
-
 def machine(
     *, most: int = 0, feedback: str = "odd", limits: str = "", pause: str = "0", text: str = MACHINE
 ) -> None:
@@ -71,6 +66,11 @@ def machine(
     for name, value in filled.items():
         text = text.replace(name, value)
     Path("machine.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _plain_machine(own_folder: Path) -> None:
+    machine()
 
 
 def inputs(*lines: Any) -> None:
@@ -105,10 +105,9 @@ def test_at_a_terminal_the_status_is_written_over_and_not_erased_first() -> None
     assert "\x1b[J0 of" not in terminal.output
 
 
-def test_each_line_becomes_a_run_and_its_result_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_each_line_becomes_a_run_and_its_result_a_line(cli: CommandLine) -> None:
     inputs({"n": 2}, {"n": 3, "tone": "grim"}, "", {"n": 4})
-    assert run(BATCH) == 1
+    out, err = cli(1, *BATCH)
     ended = results()
     assert {line: told["outcome"] for line, told in ended.items()} == {
         1: "accepted",
@@ -119,19 +118,11 @@ def test_each_line_becomes_a_run_and_its_result_a_line(capsys: pytest.CaptureFix
     assert [ended[line]["success"] for line in (1, 2, 4)] == [True, False, True]
     assert ended[1]["usage"]["agent_calls"] == 1
     assert ended[1]["run"].startswith("machine-")
-    out, err = capsys.readouterr()
     assert out == ""
     assert "3 of 3 lines · 2 accepted · 1 given_up · 3 calls" in err
 
 
-def test_a_batch_of_successes_exits_0() -> None:
-    machine()
-    numbers([2, 4])
-    assert run(BATCH) == 0
-
-
 def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
-    machine()
     numbers(range(5))
     run(BATCH)
     before = Path("out.jsonl").read_bytes()
@@ -141,7 +132,6 @@ def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
 
 
 def test_lines_that_are_added_are_run_alone() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     numbers([2, 4])
@@ -162,30 +152,22 @@ def test_lines_that_are_added_are_run_alone() -> None:
     ],
 )
 def test_a_line_that_does_not_fit_is_told_and_the_others_are_run(
-    line: str, reason: str, capsys: pytest.CaptureFixture[str]
+    line: str, reason: str, cli: CommandLine
 ) -> None:
-    machine()
     inputs({"n": 2}, line, {"n": 4})
-    assert run(BATCH) == 1
+    assert f"line 2: {reason}" in cli(1, *BATCH).err
     assert sorted(results()) == [1, 3]
-    assert f"line 2: {reason}" in capsys.readouterr().err
 
 
-def test_a_line_that_is_no_utf8_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_a_line_that_is_no_utf8_is_told(cli: CommandLine) -> None:
     Path("in.jsonl").write_bytes(b'\xef\xbb\xbf{"n": 2}\n{"n": 2, "tone": "\xff"}\n')
-    assert run(BATCH) == 1
+    assert "line 2: it is not UTF-8 text (byte 19)" in cli(1, *BATCH).err
     assert sorted(results()) == [1]
-    assert "line 2: it is not UTF-8 text (byte 19)" in capsys.readouterr().err
 
 
-def test_of_very_many_lines_that_do_not_fit_the_first_are_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    machine()
+def test_of_very_many_lines_that_do_not_fit_the_first_are_named(cli: CommandLine) -> None:
     inputs(*["nothing"] * 50, {"n": 2})
-    assert run(BATCH) == 1
-    err = capsys.readouterr().err
+    err = cli(1, *BATCH).err
     assert "line 20: " in err
     assert "line 21: " not in err
     assert "and 30 more" in err
@@ -193,29 +175,23 @@ def test_of_very_many_lines_that_do_not_fit_the_first_are_named(
 
 
 def test_what_all_lines_share_is_set_once_and_a_line_goes_before() -> None:
-    machine()
     inputs({"n": 2}, {"n": 4, "tone": "grim"})
     assert run([*BATCH, "--set", "tone=merry"]) == 0
     assert results()[1]["result"] == {"note": "Note 2, merry. "}
     assert results()[2]["result"] == {"note": "Note 4, grim. "}
 
 
-def test_a_line_that_changed_since_it_was_run_is_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    machine()
+def test_a_line_that_changed_since_it_was_run_is_refused(cli: CommandLine) -> None:
     numbers([2, 4])
     run(BATCH)
     numbers([6, 4])
-    assert run(BATCH) == 1
-    err = capsys.readouterr().err
+    err = cli(1, *BATCH).err
     assert "line 1: its inputs have changed since its run machine-" in err
     assert "run the batch with another `-o`" in err
     assert calls() == 2
 
 
 def test_so_is_one_whose_run_only_the_journal_knows() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     Path("out.jsonl").unlink()
@@ -224,8 +200,7 @@ def test_so_is_one_whose_run_only_the_journal_knows() -> None:
     assert (calls(), results()) == (1, {})
 
 
-def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_with_a_key_lines_may_be_moved(cli: CommandLine) -> None:
     numbers([2, 4])
     keyed = [*BATCH, "--key", "n"]
     assert run(keyed) == 0
@@ -235,8 +210,7 @@ def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> No
     written = Path("out.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["key"] for line in written) == ["2", "4", "6", "8"]
     inputs({"n": 2, "tone": "grim"})
-    assert run(keyed) == 1
-    assert "line 1: the inputs of `2` have changed" in capsys.readouterr().err
+    assert "line 1: the inputs of `2` have changed" in cli(1, *keyed).err
 
 
 @pytest.mark.parametrize(
@@ -246,15 +220,10 @@ def test_with_a_key_lines_may_be_moved(capsys: pytest.CaptureFixture[str]) -> No
         ("m", "line 1: its `m` is not a text or a whole number, so it cannot identify the line"),
     ],
 )
-def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
-    written = Path("machine.yaml").read_text(encoding="utf-8")
-    Path("machine.yaml").write_text(
-        written.replace("{n: int,", "{n: int, m: optional str,"), "utf-8"
-    )
+def test_a_key_names_one_line(key: str, reason: str, cli: CommandLine) -> None:
+    machine(text=MACHINE.replace("{n: int,", "{n: int, m: optional str,"))
     inputs({"n": 2}, {"n": 2, "tone": "grim"})
-    assert run([*BATCH, "--key", key]) == 1
-    assert reason in capsys.readouterr().err
+    assert reason in cli(1, *BATCH, "--key", key).err
 
 
 @pytest.mark.parametrize(
@@ -267,40 +236,28 @@ def test_a_key_names_one_line(key: str, reason: str, capsys: pytest.CaptureFixtu
         ("sure", "the input `sure` is not a text or a whole number, so it cannot identify lines"),
     ],
 )
-def test_a_key_that_fits_no_line_is_refused_once(
-    key: str, reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine()
-    written = Path("machine.yaml").read_text(encoding="utf-8")
-    more = "{who: {name: str}, sure: bool, n: int,"
-    Path("machine.yaml").write_text(written.replace("{n: int,", more), "utf-8")
+def test_a_key_that_fits_no_line_is_refused_once(key: str, reason: str, cli: CommandLine) -> None:
+    machine(text=MACHINE.replace("{n: int,", "{who: {name: str}, sure: bool, n: int,"))
     inputs(*({"n": n, "who": {"name": "Ada"}, "sure": True} for n in range(3)))
-    assert run([*BATCH, "--key", key]) == 2
-    assert capsys.readouterr().err == f"error: `--key {key}`: {reason}\n"
+    assert cli(2, *BATCH, "--key", key).err == f"error: `--key {key}`: {reason}\n"
     assert run([*BATCH, "--key", "who.name"]) == 1
 
 
-def test_the_id_of_a_line_names_its_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_the_id_of_a_line_names_its_run_alone(cli: CommandLine) -> None:
     inputs(*({"n": 2} for _ in range(16)))
     assert run(BATCH) == 0
     names = {told["line"]: told["run"] for told in results().values()}
     assert run(["runs", "rm", *(names[line] for line in range(11, 17))]) == 0
-    capsys.readouterr()
     for code, said in ((0, f"run {names[1]} is removed"), (2, f"there is no run `{names[1]}`")):
-        assert run(["runs", "rm", names[1]]) == code
-        assert said in capsys.readouterr().err
+        assert said in cli(code, "runs", "rm", names[1]).err
     assert run(["runs", "show", names[10]]) == 0
     # Of six runs that begin like the second, only some are named as candidates.
     inputs(*({"n": 2} for _ in range(26)))
     assert run(BATCH) == 0
-    capsys.readouterr()
-    assert run(["runs", "show", names[2]]) == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith(f"{names[2]}: finished")
+    assert cli(0, "runs", "show", names[2]).out.splitlines()[0].startswith(f"{names[2]}: finished")
 
 
 def test_keys_of_any_form_and_length_name_runs() -> None:
-    machine()
     tones = ["a/b", "a b", "é" * 500, "x", "2"]
     inputs(*({"n": 2, "tone": tone} for tone in tones))
     assert run([*BATCH, "--key", "tone"]) == 0
@@ -310,7 +267,6 @@ def test_keys_of_any_form_and_length_name_runs() -> None:
 
 
 def test_a_result_that_was_cut_off_is_written_again_without_a_call() -> None:
-    machine()
     numbers([2, 4])
     run(BATCH)
     whole = Path("out.jsonl").read_bytes()
@@ -321,7 +277,6 @@ def test_a_result_that_was_cut_off_is_written_again_without_a_call() -> None:
 
 
 def test_another_results_file_is_another_batch() -> None:
-    machine()
     numbers([2])
     run(BATCH)
     assert run([*BATCH[:-1], "again.jsonl"]) == 0
@@ -329,19 +284,14 @@ def test_another_results_file_is_another_batch() -> None:
 
 
 @pytest.mark.parametrize("name", ["machine.yaml", "/dev/full", "other.jsonl"])
-def test_a_file_that_is_not_this_batch_is_left_alone(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine()
+def test_a_file_that_is_not_this_batch_is_left_alone(name: str, cli: CommandLine) -> None:
     numbers([2])
     run([*BATCH[:-1], "first.jsonl"])
     Path("other.jsonl").write_bytes(Path("first.jsonl").read_bytes())
     before = Path("machine.yaml").read_bytes()
-    capsys.readouterr()
-    assert run([*BATCH[:-1], name]) == 2
+    assert name in cli(2, *BATCH[:-1], name).err
     assert Path("machine.yaml").read_bytes() == before
     assert calls() == 1
-    assert f"{name}" in capsys.readouterr().err
 
 
 def test_two_processes_do_not_write_one_results_file() -> None:
@@ -358,7 +308,6 @@ def test_two_processes_do_not_write_one_results_file() -> None:
 
 def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
     """A program that a killed batch was about to start has it open a moment longer."""
-    machine()
     numbers([2])
     with Path("out.jsonl").open("a+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -369,16 +318,13 @@ def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
     assert calls() == 1
 
 
-def test_without_a_file_results_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_without_a_file_results_go_to_stdout(cli: CommandLine) -> None:
     numbers([2, 4])
-    assert run(BATCH[:-2]) == 0
-    out = capsys.readouterr().out
+    out = cli(0, *BATCH[:-2]).out
     assert sorted(json.loads(line)["line"] for line in out.splitlines()) == [1, 2]
 
 
 def test_results_that_cannot_be_written_are_not_lost() -> None:
-    machine()
     numbers([2, 4])
     full = os.open("/dev/full", os.O_WRONLY)
     with Path("err").open("w+b") as err:
@@ -418,27 +364,22 @@ def test_what_fails_for_one_line_stops_the_others_after_their_steps() -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(
-    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], told: str, cli: CommandLine
 ) -> None:
-    machine()
     numbers([2])
-    assert run([*BATCH, *options]) == 2
-    assert told in capsys.readouterr().err
+    assert told in cli(2, *BATCH, *options).err
     assert not Path("out.jsonl").exists()
 
 
 @pytest.mark.parametrize("option", [["-o", "x"], ["--key", "n"], ["--parallel", "2"]])
-def test_options_of_a_batch_need_one(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
-    assert run(["run", "machine.yaml", "--set", "n=2", *option]) == 2
-    assert f"`{option[0]}` is only for batches: add `--batch FILE`" in capsys.readouterr().err
+def test_options_of_a_batch_need_one(option: list[str], cli: CommandLine) -> None:
+    told = cli(2, "run", "machine.yaml", "--set", "n=2", *option).err
+    assert f"`{option[0]}` is only for batches: add `--batch FILE`" in told
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "/dev/stdin", "."])
-def test_lines_come_from_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
-    assert run(["run", "machine.yaml", "--batch", name]) == 2
-    assert f"error: `{name}` is " in capsys.readouterr().err
+def test_lines_come_from_a_file(name: str, cli: CommandLine) -> None:
+    assert f"error: `{name}` is " in cli(2, "run", "machine.yaml", "--batch", name).err
 
 
 def test_a_machine_with_errors_is_not_started() -> None:
@@ -493,35 +434,28 @@ states:
 """
 
 
-def test_lines_that_would_write_one_file_are_not_run_at_the_same_time(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_lines_that_would_write_one_file_are_not_run_at_the_same_time(cli: CommandLine) -> None:
     machine(text=WRITING.replace("WORKSPACE", ""))
     numbers(range(3))
-    assert run(BATCH) == 2
-    err = capsys.readouterr().err
+    err = cli(2, *BATCH).err
     assert "lines that run at the same time would all write `note.md` (`write`)" in err
     assert run([*BATCH, "--parallel", "1"]) == 0
     notes = [told["result"]["note"] for told in results().values()]
     assert notes == ["note 0\n", "note 1\n", "note 2\n"]
 
 
-def test_a_folder_for_each_line_keeps_their_files_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_for_each_line_keeps_their_files_apart(cli: CommandLine) -> None:
     own = "workspace: {path: 'work/{{ input.n }}'},"
     machine(text=WRITING.replace("WORKSPACE", own))
     numbers(range(3))
-    assert run(BATCH) == 0
-    assert "same" not in capsys.readouterr().err
+    assert "same" not in cli(0, *BATCH).err
     assert Path("work/2/note.md").read_text() == "note 2\n"
 
 
-def test_programs_that_share_a_folder_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    machine()
+def test_programs_that_share_a_folder_are_warned_of(cli: CommandLine) -> None:
     numbers([2])
-    run(BATCH)
-    assert "share one folder in `write`: if programs write" in capsys.readouterr().err
-    run([*BATCH, "--parallel", "1"])
-    assert "share one folder" not in capsys.readouterr().err
+    assert "share one folder in `write`: if programs write" in cli(0, *BATCH).err
+    assert "share one folder" not in cli(0, *BATCH, "--parallel", "1").err
 
 
 LEFT = """
@@ -533,16 +467,12 @@ states:
 """
 
 
-def test_a_text_that_each_line_would_render_to_one_file_is_not_written(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_text_that_each_line_would_render_to_one_file_is_not_written(cli: CommandLine) -> None:
     machine(text=LEFT.replace("FILE", "note.md"))
     numbers([1, 2])
-    assert run(BATCH) == 2
-    assert "would all write `note.md` (`write`)" in capsys.readouterr().err
+    assert "would all write `note.md` (`write`)" in cli(2, *BATCH).err
     machine(text=LEFT.replace("FILE", "'note{{ input.n }}.md'"))
-    assert run(BATCH) == 0
-    assert "share one folder" not in capsys.readouterr().err
+    assert "share one folder" not in cli(0, *BATCH).err
     assert Path("note2.md").read_text() == "number 2"
 
 
@@ -559,7 +489,7 @@ EACH_LINE = f"machine: inner.yaml, {GIVEN}"
     ],
 )
 def test_machines_inside_that_write_files_are_warned_of(
-    state: str, may_share: bool, capsys: pytest.CaptureFixture[str]
+    state: str, may_share: bool, cli: CommandLine
 ) -> None:
     Path("inner.yaml").write_text(LEFT.replace("FILE", "'note{{ input.n }}.md'"))
     text = """
@@ -571,8 +501,7 @@ states:
 """
     machine(text=text.replace("STATE", state))
     numbers([1])
-    run(BATCH)
-    assert ("share one folder in `inner`" in capsys.readouterr().err) == may_share
+    assert ("share one folder in `inner`" in cli(0, *BATCH).err) == may_share
     assert Path("note1.md").read_text()
 
 
@@ -602,41 +531,30 @@ states:
     assert run(limited) == 3
 
 
-def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(cli: CommandLine) -> None:
     own = "workspace: {path: work, isolate: copy},"
     text = WRITING.replace("WORKSPACE", own).replace("> note.md", "> note$0.md")
     machine(text=text.replace("file: note.md", "file: 'note{{ input.n }}.md'"))
     numbers(range(6))
-    assert run([*BATCH, "--parallel", "6"]) == 0
-    assert "same" not in capsys.readouterr().err
+    assert "same" not in cli(0, *BATCH, "--parallel", "6").err
     kept = {file.name: file.read_text() for file in Path("work").iterdir()}
     assert kept == {f"note{n}.md": f"note {n}\n" for n in range(6)}
 
 
-def test_lines_that_share_a_workspace_are_not_kept_out_of_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_lines_that_share_a_workspace_are_not_kept_out_of_it(cli: CommandLine) -> None:
     text = WRITING.replace("WORKSPACE", "workspace: {path: work},")
     text = text.replace(", file: note.md", "").replace("> note.md", "")
     machine(text=text)
     numbers(range(6))
-    assert run([*BATCH, "--parallel", "6"]) == 0
-    assert "share one folder" in capsys.readouterr().err
+    assert "share one folder" in cli(0, *BATCH, "--parallel", "6").err
 
 
-def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(cli: CommandLine) -> None:
     machine(text=ASKING)
     numbers([1, 2])
-    assert run(BATCH) == 5
-    err = capsys.readouterr().err
-    assert "2 waiting for a person" in err
+    assert "2 waiting for a person" in cli(5, *BATCH).err
     assert results() == {}
-    run(["runs", "ls"])
-    names = [row.split()[0] for row in capsys.readouterr().out.splitlines()]
+    names = [row.split()[0] for row in cli(0, "runs", "ls").out.splitlines()]
     first = next(name for name in names if name.endswith("-1"))
     assert run(["answer", first, "keep"]) == 0
     assert run(BATCH) == 5
@@ -644,11 +562,10 @@ def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(
 
 
 @pytest.mark.parametrize("output", ["plain", "quiet"])
-def test_why_a_line_was_suspended_is_told(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_a_line_was_suspended_is_told(output: str, cli: CommandLine) -> None:
     machine(text=MACHINE.replace("sh, -c", "a-program-that-nobody-has, -c"))
     numbers([2])
-    assert run([*BATCH, "--output", output]) == 4
-    told = capsys.readouterr().err
+    told = cli(4, *BATCH, "--output", output).err
     assert "line 1: command 'a-program-that-nobody-has' was not started" in told
 
 
@@ -673,19 +590,3 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     assert (calls(), results()) == (2, {})
     assert run(BATCH) == 0
     assert (calls(), len(results())) == (9, 9)
-
-
-@pytest.mark.parametrize("after", [1, 2, 3, 5, 8, 11])
-def test_killed_at_any_time_a_batch_goes_on_and_pays_no_committed_call_twice(after: int) -> None:
-    machine(most=1, feedback="even", pause="0.02")
-    numbers(range(8))
-    process = Process(["-m", "loopkit", *BATCH, "--parallel", "3"])
-    until(lambda: calls() >= after)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert run([*BATCH, "--parallel", "3"]) == 0
-    ended = results()
-    assert sorted(ended) == list(range(1, 9))
-    assert {told["outcome"] for told in ended.values()} == {"accepted"}
-    # Three were in hand at most when it was killed: no more calls can be in doubt.
-    assert 12 <= calls() <= 12 + 3

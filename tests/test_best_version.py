@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.program import Program
 from loopkit.views.diagram.model import edge_texts
 from loopkit.views.review import review
-from tests.support import Desk, Played, fails, listed, scenario
+from tests.support import PASS, CommandLine, Desk, Played, fails, listed, scenario
 from tests.test_isolation import machine as coding
 from tests.test_isolation import place_of
 from tests.test_merging import write
@@ -69,7 +68,6 @@ def test_an_author_that_made_it_worse_starts_from_its_best_version(desk: Desk) -
     assert run.outcome == "done"
     [first, second] = went_back(run)
     assert first is None
-    assert second is not None
     assert (second.state, second.author, second.attempt) == ("check", "draft", 1)
     assert second.artifacts == ("plan",)
     assert [(f.message, f.status) for f in second.withdrawn] == [
@@ -92,7 +90,6 @@ def test_a_version_that_is_better_than_all_before_is_simply_revised(desk: Desk) 
 
 def test_of_equal_versions_the_earliest_is_the_best(desk: Desk) -> None:
     [_, second] = went_back(drafts(desk, "A", "B", "fine"))
-    assert second is not None
     assert second.attempt == 1
 
 
@@ -283,7 +280,6 @@ def test_an_author_that_could_not_work_is_not_told_of_what_is_given_up(desk: Des
 def test_what_is_no_artifact_is_not_gone_back_to(desk: Desk) -> None:
     assert went_back(drafts(desk, "", "", "fine")) == [None, None]
     [_, second] = went_back(drafts(desk, "A", "", "fine"))
-    assert second is not None
     assert second.attempt == 1
 
 
@@ -401,13 +397,12 @@ states:
     assert (run.outcome, run.result) == ("older", {"plan": "A"})
 
 
-def test_a_repaired_run_goes_back_to_a_version_from_before(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, in_memory=False)
+def test_a_repaired_run_goes_back_to_a_version_from_before(durable: Desk) -> None:
     limited = MACHINE.replace("loopkit: 1", "loopkit: 1\nlimits: {agent_calls: 1}")
     script = scenario(agents={"writer": ["A", "A B C", "fine"]})
-    run = desk.play(limited.replace(", from: best", ""), script)
+    run = durable.play(limited.replace(", from: best", ""), script)
     assert run.state.status == "suspended"
-    mended = desk.repair(run.state.run, limited, {"agent_calls": 9})
+    mended = durable.repair(run.state.run, limited, {"agent_calls": 9})
     assert mended.outcome == "done"
     assert [back and back.attempt for back in went_back(mended)] == [None, 1]
 
@@ -437,9 +432,8 @@ states:
 
 
 def test_a_judge_is_asked_about_what_is_open_in_the_best_version(desk: Desk) -> None:
-    critic = [fails("It is dull."), fails("It is odd.", "It is long."), fails("It is old."), {
-        "data": {"verdict": "pass", "findings": []}
-    }]  # fmt: skip
+    bad = [fails("It is dull."), fails("It is odd.", "It is long."), fails("It is old.")]
+    critic = [*bad, PASS]
     run = desk.play(JUDGED, scenario(agents={"writer": ["1", "2", "3", "4"], "critic": critic}))
     assert [back and back.attempt for back in went_back(run)] == [None, 1, 1]
     third, fourth = run.prompts("critic")[2:]
@@ -451,7 +445,7 @@ def test_a_judge_is_asked_about_what_is_open_in_the_best_version(desk: Desk) -> 
 
 
 def test_a_version_without_a_verdict_is_given_up_for_one_that_has_one(desk: Desk) -> None:
-    critic = [fails("It is dull."), ["?"] * 3, {"data": {"verdict": "pass", "findings": []}}]
+    critic = [fails("It is dull."), ["?"] * 3, PASS]
     script = {"writer": ["1", "2", "3"], "critic": critic}
     run = desk.play(JUDGED, scenario(agents=script, answers={"ask": ["again"]}))
     assert run.outcome == "done"
@@ -470,7 +464,7 @@ def test_a_person_sends_back_what_was_shown_whoever_reported_last(desk: Desk) ->
 """,
     )
     machine = machine.replace("choices: [again, stop]", "pick: best\n    choices: [again, stop]")
-    critic = [["?"] * 3, ["?"] * 3, {"data": {"verdict": "pass", "findings": []}}]
+    critic = [["?"] * 3, ["?"] * 3, PASS]
     script = {"writer": ["short", "long", "fine"], "critic": critic}
     run = desk.play(machine, scenario(agents=script, answers={"ask": ["again", "again"]}))
     assert run.outcome == "done"
@@ -555,16 +549,13 @@ def test_a_diagram_says_where_an_edge_starts_from(desk: Desk) -> None:
     assert edge_texts(graph, graph.by_id["check[1]"])[1:] == ("revise from best, max\u00a05",)
 
 
-def test_who_watches_a_run_is_told_of_the_way_back(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(desk.folder)
+@pytest.mark.usefixtures("own_folder")
+def test_who_watches_a_run_is_told_of_the_way_back(desk: Desk, cli: CommandLine) -> None:
     file = desk.write("machine.yaml", MACHINE.replace("some/model", "openai/gpt-5-mini"))
     script = desk.write("played.yaml", scenario(agents={"writer": ["A", "B C", "fine"]}))
     tape = desk.folder / "case.scenario.yaml"
     args = ["run", str(file), "--script", str(script), "--record", str(tape)]
-    assert invoke(args) == 0
-    told = capsys.readouterr().err
+    told = cli(0, *args).err
     assert "→ draft   revision 1 of 5\n" in told
     assert "→ draft   revision 2 of 5, from attempt 1 of draft, the best\n" in told
     # What was recorded goes the same way.

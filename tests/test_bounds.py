@@ -139,33 +139,30 @@ def test_the_worst_path_is_told_step_by_step_with_the_facts_of_each() -> None:
     assert [work.agent for work in way[1].asked] == ["critic"]
 
 
-def test_judges_cost_nothing_where_a_rule_blocks_unless_they_are_always_asked() -> None:
-    blocked = LOOP.replace("guard: valid", "guard: error_count == 2")
-    blocked = blocked.replace("{min_chars: 9}", "{not_matches: TODO}")
-    # Two findings can't be those of an empty answer, but those of a rule: no judge is asked.
-    assert totals(explore(machine(blocked), price=price))[0][0] == 1
-    always = blocked.replace("reask: 1", "always: true")
-    assert totals(explore(machine(always), price=price))[0][0] == 2
+LOST, SCORED = ("guard: valid", "guard: incomplete"), "score: {min: 0, max: 10}"
+SCORED_AND_LOST = ("guard: valid", 'guard: "incomplete and score != none"')
+BLOCKED = (("guard: valid", "guard: error_count == 2"), ("{min_chars: 9}", "{not_matches: TODO}"))
+"""Two findings can't be those of an empty answer, but those of a rule: no judge is asked."""
 
 
-def test_judges_cost_nothing_where_a_rule_comes_to_no_verdict_unless_they_are_always_asked() -> (
-    None
-):
-    lost = LOOP.replace("guard: valid", "guard: incomplete")
-    assert totals(explore(machine(lost), price=price))[0][0] == 1
-    always = lost.replace("reask: 1", "always: true")
-    assert totals(explore(machine(always), price=price))[0][0] == 2
-    # Without a rule beside it the judge has been asked, whatever came of it.
-    alone = lost.replace("{min_chars: 9}, ", "")
-    assert totals(explore(machine(alone), price=price))[0][0] == 2
-
-
-def test_a_judge_that_gave_a_score_was_asked_whatever_else_came_to_no_verdict() -> None:
-    scored = LOOP.replace("reask: 1", "score: {min: 0, max: 10}")
-    lost = scored.replace("guard: valid", 'guard: "incomplete and score != none"')
-    assert totals(explore(machine(lost), price=price))[0][0] == 2
-    always = scored.replace("guard: valid", "guard: incomplete")
-    assert totals(explore(machine(always), price=price))[0][0] == 1
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        pytest.param(BLOCKED, 1, id="a rule blocks"),
+        pytest.param((*BLOCKED, ("reask: 1", "always: true")), 2, id="asked although it blocks"),
+        pytest.param((LOST,), 1, id="a rule comes to no verdict"),
+        pytest.param((LOST, ("reask: 1", "always: true")), 2, id="asked without that verdict"),
+        # Without a rule beside it the judge has been asked, whatever came of it.
+        pytest.param((LOST, ("{min_chars: 9}, ", "")), 2, id="no rule beside it"),
+        pytest.param((("reask: 1", SCORED), SCORED_AND_LOST), 2, id="a judge gave a score"),
+        pytest.param((("reask: 1", SCORED), LOST), 1, id="none had to give one"),
+    ],
+)
+def test_judges_cost_nothing_where_nothing_says_that_they_were_asked(
+    changes: tuple[tuple[str, str], ...], least: int
+) -> None:
+    text = reduce(lambda text, change: text.replace(*change), changes, LOOP)
+    assert totals(explore(machine(text), price=price))[0][0] == least
 
 
 def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_is_confirmed() -> (
@@ -215,8 +212,7 @@ def test_a_cap_of_zero_grants_nothing_and_a_bounded_input_each_of_its_values() -
     assert explore(by_input, inputs={"n": 1}).runs.worst.total == 4
 
 
-def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
-    states = """
+PLANNED = """
   plan: {agent: writer, prompt: Plan., next: code}
   code: {agent: writer, prompt: Code., next: check}
   check:
@@ -224,12 +220,16 @@ def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
     by: [{not_matches: TODO}]
     transitions:
       - {guard: valid, target: done}
-      - {guard: error_count > 3, revise: plan, max: 1, resets: [code]}
-      - {revise: code, max: 1}
+      - {guard: error_count > 3, revise: plan, OF_PLAN, resets: [code]}
+      - {revise: code, OF_CODE}
       - {target: failed}
   done: {final: success}
   failed: {final: failure}
 """
+
+
+def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
+    states = PLANNED.replace("OF_PLAN", "max: 1").replace("OF_CODE", "max: 1")
     # Without a reset: plan, code; code again; plan, code: 5. With it, code once more: 6. A total
     # of 2 leaves two revisions, the dearest of which are one to the plan and one to the code.
     assert explore(machine(states, "total_revisions: 9")).runs.worst.total == 6
@@ -239,20 +239,7 @@ def test_a_reset_grants_again_as_far_as_the_total_goes() -> None:
 
 
 def test_an_edge_that_grants_its_own_budget_again_has_spent_one_of_it() -> None:
-    states = """
-  plan: {agent: writer, prompt: Plan., next: code}
-  code: {agent: writer, prompt: Code., next: check}
-  check:
-    validate: code
-    by: [{not_matches: GAP}]
-    transitions:
-      - {guard: valid, target: done}
-      - {guard: error_count > 3, revise: plan, budget: b, max: 2, resets: [code]}
-      - {revise: code, budget: b, max: 3}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+    states = PLANNED.replace("OF_PLAN", "budget: b, max: 2").replace("OF_CODE", "budget: b, max: 3")
     analysis = machine(states, "total_revisions: 9, budgets: {b: 2}")
     # The plan three times and the code after each, and twice besides: before and after that.
     assert explore(analysis).runs.worst.total == 8
@@ -273,7 +260,6 @@ def test_a_limit_is_no_way_to_the_best_and_leads_on_once() -> None:
         "yes", "take"
     )
     bounds = explore(machine(states, "cost_usd: 1, then: sorry"), price=price)
-    assert bounds.runs.best is not None
     assert bounds.runs.best.total == 2
     assert bounds.runs.worst.total == 6
 
@@ -281,7 +267,6 @@ def test_a_limit_is_no_way_to_the_best_and_leads_on_once() -> None:
 def test_an_unknown_price_makes_the_cost_unknown_and_never_nothing() -> None:
     bounds = explore(machine(LOOP), price=lambda agent, *_: None if agent == "critic" else 1)
     assert bounds.cost.worst.total is None
-    assert bounds.cost.best is not None
     assert bounds.cost.best.total is None
     assert bounds.unpriced == (("critic", "by[1]"),)
     assert explore(machine(LOOP), price=lambda *_: 0).cost.worst.total == 0
@@ -444,7 +429,6 @@ def test_what_a_configuration_decides_itself_needs_no_probability() -> None:
     chances = {"check.valid": Fraction(1, 2), "check.stalled": Fraction(1, 4)}
     stalling = states.replace("- {revise", "- {guard: stalled, target: failed}\n      - {revise")
     expected = explore(machine(stalling), assume=chances).expected
-    assert expected is not None
     # The first report cannot be stalled: half of the runs are revised; of these a quarter is
     # stalled, a quarter revised again.
     assert expected.runs == 1 + Fraction(1, 2) + Fraction(1, 8)
@@ -465,7 +449,6 @@ def test_a_person_s_choice_and_an_error_have_probabilities_by_their_words() -> N
 """
     chances = {"ask.new": Fraction(1, 2), "ask.old": Fraction(1, 3), "draft.fatal": Fraction(1, 10)}
     expected = explore(machine(states), assume=chances).expected
-    assert expected is not None
     assert expected.runs == Fraction(1, 2)
     assert expected.outcomes["failed"] == Fraction(1, 6) + Fraction(1, 20)
 
@@ -501,7 +484,6 @@ def test_means_need_an_input_that_the_runs_depend_on() -> None:
     with pytest.raises(NotDetermined, match="input"):
         explore(analysis, assume={"check.valid": Fraction(1, 2)})
     expected = explore(analysis, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected
-    assert expected is not None
     assert expected.runs == Fraction(3, 2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from loopkit.checks import check
 from loopkit.language.load import load
 from loopkit.machine.flow import Flow
@@ -98,23 +100,20 @@ def test_without_asking_for_the_state_before_something_may_be_missing(desk: Desk
     assert any("`source`" in told for told in checked(desk, blind))
 
 
-def test_a_way_back_to_where_it_came_from_is_still_a_cycle(desk: Desk) -> None:
-    circling = PHASES.replace(
-        'came_from == "review", target: code', 'came_from == "test", target: code'
-    )
-    assert any(told.startswith("forward-cycle") for told in checked(desk, circling))
-
-
-def test_an_edge_from_a_state_that_does_not_lead_here_is_an_error(desk: Desk) -> None:
-    wrong = PHASES.replace('came_from == "review"', 'came_from == "code"')
-    assert any("code" in told for told in checked(desk, wrong))
-
-
-def test_only_people_and_choices_are_told_from_where_a_run_came(desk: Desk) -> None:
-    guarded = PHASES.replace(
-        "{guard: valid, target: code}", '{guard: valid and came_from == "design", target: code}'
-    )
-    assert any("came_from" in told for told in checked(desk, guarded))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('== "review", target: code', '== "test", target: code', "forward-cycle: "),
+        ('came_from == "review"', 'came_from == "code"', "code"),
+        ("guard: valid, target: code", "guard: valid and came_from == 'design', target: code",
+         "came_from"),
+    ],
+    ids=["a way back to where it came from", "a state that does not lead here", "no choice"],
+)  # fmt: skip
+def test_what_no_guard_may_ask_of_the_state_before_is_an_error(
+    desk: Desk, old: str, new: str, said: str
+) -> None:
+    assert any(said in told for told in checked(desk, PHASES.replace(old, new)))
 
 
 def test_the_bounds_follow_from_where_a_run_came(desk: Desk) -> None:

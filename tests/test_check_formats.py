@@ -15,8 +15,10 @@ from loopkit.checks.codes import MEANINGS
 from loopkit.cli import invoke as run
 from loopkit.document.problems import Problem, Span
 from loopkit.views.problems import FORMATS, Examined
+from tests.support import CommandLine
 from tests.warm import command
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 SOUND = "loopkit: 1\nstates:\n  note: {render: A note., next: done}\n  done: {final: success}\n"
 BROKEN = SOUND.replace("render", "rendr")
 WARNED = SOUND.replace("loopkit: 1", "loopkit: 1\nlimits: {tool_calls: 1}")
@@ -25,67 +27,52 @@ TWICE = SOUND + "  note: {final: success}\n"
 SCENARIO = "scenario: 1\n"
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def put(path: str, text: str) -> str:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text, encoding="utf-8")
     return path
 
 
-def found_in(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
+def found_in(cli: CommandLine, *argv: str) -> Any:
     """What a format that is JSON says."""
-    capsys.readouterr()
-    run(["check", *argv])
-    return json.loads(capsys.readouterr().out)
+    return json.loads(cli.ends("check", *argv)[1].out)
 
 
 # -- what is checked ---------------------------------------------------------------------------
 
 
-def test_of_a_folder_every_machine_is_checked_and_other_yaml_is_counted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_of_a_folder_every_machine_is_checked_and_other_yaml_is_counted(cli: CommandLine) -> None:
     put("all/b.yaml", SOUND)
     put("all/deep/a.yaml", "# ours\n'loopkit': 1\n")
     put("all/deep/scenario.yaml", SCENARIO)
     put("all/notes.yaml", "text: |\n  loopkit: 1\n")
     put("all/.venv/hidden.yaml", BROKEN)
     put("all/broken.yaml", BROKEN + "  : [\n")
-    report = found_in(capsys, "--format", "json", "all")
+    report = found_in(cli, "--format", "json", "all")
     assert report["files"] == ["all/b.yaml", "all/broken.yaml", "all/deep/a.yaml"]
     assert report["skipped"] == 2
     assert {problem["file"] for problem in report["problems"]} == {*report["files"][1:]}
 
 
-def test_the_summary_counts_files_problems_and_what_was_skipped(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_summary_counts_files_problems_and_what_was_skipped(cli: CommandLine) -> None:
     put("all/a.yaml", BROKEN)
     put("all/b.yaml", WARNED)
     put("all/scenario.yaml", SCENARIO)
-    assert run(["check", "all"]) == 1
-    assert capsys.readouterr().err == "2 files: 1 error, 1 warning, 1 other YAML file skipped\n"
+    assert cli(1, "check", "all").err == "2 files: 1 error, 1 warning, 1 other YAML file skipped\n"
 
 
-def test_a_file_that_is_named_twice_is_checked_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_named_twice_is_checked_once(cli: CommandLine) -> None:
     put("all/a.yaml", SOUND)
-    assert found_in(capsys, "--format", "json", "all/a.yaml", "all")["files"] == ["all/a.yaml"]
+    assert found_in(cli, "--format", "json", "all/a.yaml", "all")["files"] == ["all/a.yaml"]
 
 
-def test_a_folder_without_a_machine_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_machine_is_wrong_usage(cli: CommandLine) -> None:
     put("all/scenario.yaml", SCENARIO)
-    assert run(["check", "all"]) == 2
-    assert capsys.readouterr().err == "error: no machine file lies below `all`\n"
+    assert cli(2, "check", "all").err == "error: no machine file lies below `all`\n"
 
 
-def test_a_file_that_is_named_is_checked_whatever_it_looks_like(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    report = found_in(capsys, "--format", "json", put("a.txt", "states: {}\n"), "nowhere.yaml")
+def test_a_file_that_is_named_is_checked_whatever_it_looks_like(cli: CommandLine) -> None:
+    report = found_in(cli, "--format", "json", put("a.txt", "states: {}\n"), "nowhere.yaml")
     assert {p["file"]: p["code"] for p in report["problems"]}["nowhere.yaml"] == "unreadable-file"
     assert report["files"] == ["a.txt", "nowhere.yaml"]
 
@@ -124,20 +111,15 @@ def test_the_exit_code_is_the_same_in_every_format(
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
-def test_nothing_is_printed_where_nothing_is_wrong(
-    form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["check", "--format", form, put("a.yaml", SOUND)]) == 0
-    assert capsys.readouterr().out == ""
+def test_nothing_is_printed_where_nothing_is_wrong(form: str, cli: CommandLine) -> None:
+    assert cli(0, "check", "--format", form, put("a.yaml", SOUND)).out == ""
 
 
 # -- json --------------------------------------------------------------------------------------
 
 
-def test_a_problem_in_json_has_its_place_its_end_and_its_other_places(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    report = found_in(capsys, "--format", "json", put("a.yaml", TWICE))
+def test_a_problem_in_json_has_its_place_its_end_and_its_other_places(cli: CommandLine) -> None:
+    report = found_in(cli, "--format", "json", put("a.yaml", TWICE))
     assert report == {
         "version": 1,
         "files": ["a.yaml"],
@@ -179,11 +161,9 @@ def test_a_problem_without_a_place_has_null_for_it() -> None:
 # -- github ------------------------------------------------------------------------------------
 
 
-def test_a_workflow_command_names_the_place_and_the_code(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run(["check", "--format", "github", put("a.yaml", WARNED), put("b.yaml", NOTED)])
-    first, second = capsys.readouterr().out.splitlines()
+def test_a_workflow_command_names_the_place_and_the_code(cli: CommandLine) -> None:
+    argv = ("check", "--format", "github", put("a.yaml", WARNED), put("b.yaml", NOTED))
+    first, second = cli(0, *argv).out.splitlines()
     assert first == (
         "::warning file=a.yaml,line=2,col=22,title=never-binds::no agent that writes has tools "
         "that it could call%0Ahelp: lower it, or delete it"
@@ -210,9 +190,9 @@ def sarif_of(*problems: Problem) -> Any:
     return json.loads(FORMATS["sarif"](Examined(files, problems)))
 
 
-def test_a_sarif_log_has_what_the_standard_requires(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sarif_log_has_what_the_standard_requires(cli: CommandLine) -> None:
     paths = [put("a.yaml", BROKEN), put("b.yaml", TWICE), put("c.yaml", WARNED)]
-    log = found_in(capsys, "--format", "sarif", *paths)
+    log = found_in(cli, "--format", "sarif", *paths)
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("sarif-schema-2.1.0.json")
     (only,) = log["runs"]
@@ -237,10 +217,8 @@ def assert_region(physical: Any) -> None:
     assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", physical["artifactLocation"]["uri"])
 
 
-def test_each_rule_of_a_sarif_log_says_what_it_means_and_where_to_read_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    log = found_in(capsys, "--format", "sarif", put("b.yaml", TWICE))
+def test_each_rule_of_a_sarif_log_says_what_it_means_and_where_to_read_on(cli: CommandLine) -> None:
+    log = found_in(cli, "--format", "sarif", put("b.yaml", TWICE))
     (rule,) = log["runs"][0]["tool"]["driver"]["rules"]
     assert rule["id"] == "duplicate-key"
     assert rule["shortDescription"]["text"] == MEANINGS["duplicate-key"]

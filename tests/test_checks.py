@@ -65,9 +65,7 @@ def test_mistakes_are_told_where_they_are(path):
 
 
 @pytest.mark.parametrize(
-    "path",
-    sorted([*CASES.glob("ok/*.yaml"), *MACHINES]),
-    ids=lambda path: path.stem,
+    "path", sorted([*CASES.glob("ok/*.yaml"), *MACHINES]), ids=lambda path: path.stem
 )
 def test_a_sound_machine_has_no_problems(path):
     assert render(*problems_of(path)) == ""
@@ -143,7 +141,6 @@ def test_a_long_chain_of_states_is_no_deep_recursion():
 
 # -- the proof of exits ------------------------------------------------------------------------
 
-ROOM = "room:"
 VALIDATE = """\
 loopkit: 1
 input: {{strict: bool, tries: {{type: int, minimum: 0, maximum: 2}}}}

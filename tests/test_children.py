@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from loopkit.engine.events import ChildEnded, ChildStarted, Intended, Suspended
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from tests.support import Desk, Played, scenario
+from tests.test_families import TASK as ASKING
 
 TASK = """
 loopkit: 1
@@ -108,6 +110,8 @@ def order(run: Played) -> list[str]:
 def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: Desk) -> None:
     run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
     assert (run.outcome, became(run)) == ("done", {"a": "done", "b": "done"})
+    # What children spend is spent by their parent.
+    assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
     of_b = run.result["tasks"]["b"]
     assert (of_b["success"], of_b["result"], of_b["rounds"], of_b["calls"]) == (
         True, {"draft": "good"}, 2, 2
@@ -115,11 +119,6 @@ def test_each_item_is_a_run_of_its_own_whose_result_is_known_by_its_key(desk: De
     assert run.state.facts["tasks"] == {
         "succeeded": 2, "failed": 0, "total": 2, "deadlocked": False
     }  # fmt: skip
-
-
-def test_what_children_spend_is_spent_by_their_parent(desk: Desk) -> None:
-    run = desk.play(tasks(), said(b=["bad", "good"]), listed("a", "b"))
-    assert (run.state.usage.agent_calls, run.of(Intended)) == (3, [])
 
 
 def test_of_the_time_of_a_family_no_second_counts_twice(desk: Desk) -> None:
@@ -137,14 +136,15 @@ def test_the_results_are_in_the_order_of_the_list_whoever_ends_first(desk: Desk)
     assert list(became(run)) == ["a", "b", "c"]
 
 
+def most_at_once(run: Played) -> int:
+    """How many children ran at the same time at the most."""
+    return max(accumulate(1 if step[0] == "+" else -1 for step in order(run)))
+
+
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_no_more_than_so_many_run_at_the_same_time(desk: Desk, parallel: int) -> None:
     run = desk.play(tasks(parallel=parallel), said(), listed("a", "b", "c", "d"))
-    running = most = 0
-    for step in order(run):
-        running += 1 if step[0] == "+" else -1
-        most = max(most, running)
-    assert most == parallel
+    assert most_at_once(run) == parallel
 
 
 def test_an_item_begins_when_all_that_it_waits_for_have_succeeded(desk: Desk) -> None:
@@ -200,19 +200,14 @@ def test_a_limit_counts_a_run_and_all_its_children(desk: Desk, more: str, outcom
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks(more), script, listed("a", "b", "c"))
     assert run.outcome == outcome
-    assert run.state.usage.agent_calls + _open_calls(run) == 3
-
-
-def _open_calls(run: Played) -> int:
-    """Calls of children that have not ended are not the parent's yet."""
-    return 3 - run.state.usage.agent_calls if run.outcome is None else 0
+    # Calls of children that have not ended are not the parent's yet.
+    assert outcome is None or run.state.usage.agent_calls == 3
 
 
 def test_with_a_higher_limit_children_go_on_and_nothing_is_paid_twice(desk: Desk) -> None:
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks("limits: {agent_calls: 3}"), script, listed("a", "b", "c"))
     stopped = run.state.suspended
-    assert stopped is not None
     assert (stopped.reason, stopped.message) == (
         "limit", "the limit `agent_calls` leaves no room: 3 of 3 used"
     )  # fmt: skip
@@ -232,7 +227,6 @@ def test_the_time_in_which_children_worked_is_kept_when_a_limit_stops_them(
     assert run.state.usage.time_s >= 0.14
     if limit == "time: 200ms":
         again = desk.resume(run.state.run)
-        assert again.state.suspended is not None
         assert again.state.suspended.reason == "limit"
         assert again.state.usage.time_s < run.state.usage.time_s + 0.1
 
@@ -252,7 +246,6 @@ def test_and_when_somebody_stops_them(desk: Desk) -> None:
             return await app.drive(active)
 
     state = asyncio.run(stopped_in_a_call())
-    assert state.suspended is not None
     assert state.suspended.reason == "interrupted"
     assert state.usage.time_s >= 0.19
     assert desk.resume(state.run).outcome == "done"
@@ -263,7 +256,6 @@ def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk:
     script = said(a=["bad", "good"], b=["bad", "good"])
     run = desk.play(tasks(), script, listed("a", "c", "b"))
     stopped = run.state.suspended
-    assert stopped is not None
     assert stopped.reason == "limit"
     a, _, b = (event.child for event in run.of(ChildStarted))
     assert stopped.remedy.splitlines() == [
@@ -276,10 +268,8 @@ def test_what_raises_the_limits_of_children_is_told_with_the_line_for_each(desk:
 def test_what_open_children_have_spent_counts_after_a_resume(desk: Desk) -> None:
     a = [["bad"], [{"fault": "rate_limit"}, {"reply": "good"}]]
     run = desk.play(tasks("limits: {agent_calls: 3}"), said(a=a), listed("a", "b"))
-    assert run.state.suspended is not None
     assert run.state.suspended.reason == "transient"
     again = desk.resume(run.state.run)
-    assert again.state.suspended is not None
     assert again.state.suspended.message == "the limit `agent_calls` leaves no room: 3 of 3 used"
     assert desk.resume(run.state.run, {"agent_calls": 4}).outcome == "done"
 
@@ -293,21 +283,6 @@ def test_a_parent_waits_for_a_child_that_failed_for_now_and_goes_on_with_it(desk
     assert (again.outcome, became(again)) == ("done", {"a": "done", "b": "done"})
 
 
-ASKING = """
-loopkit: 1
-input: {text: str}
-states:
-  ask:
-    human: "Take {{ input.text }}?"
-    choices: [take, leave]
-    transitions:
-      - {guard: choice == "take", target: done}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
 def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(desk: Desk) -> None:
     desk.write("task.yaml", ASKING)
     run = desk.play(tasks(), inputs=listed("a", "b"))
@@ -315,7 +290,7 @@ def test_a_child_that_waits_for_a_person_frees_its_place_and_keeps_its_parent(de
     assert [event.reason for event in run.of(Suspended)] == ["waiting"]
     again = run
     for begun in run.of(ChildStarted):
-        again = desk.answer(begun.child, "take" if begun.key == "a" else "leave")
+        again = desk.answer(begun.child, "approve" if begun.key == "a" else "reject")
     assert (again.outcome, became(again)) == ("failed", {"a": "done", "b": "failed"})
 
 
@@ -546,11 +521,7 @@ def test_hundreds_of_items_end_in_order_with_fifty_at_a_time(desk: Desk) -> None
     assert run.state.facts["tasks"] == {
         "succeeded": 299, "failed": 1, "total": 300, "deadlocked": False
     }  # fmt: skip
-    running = most = 0
-    for step in order(run):
-        running += 1 if step[0] == "+" else -1
-        most = max(most, running)
-    assert most == 50
+    assert most_at_once(run) == 50
     assert run.state.usage.agent_calls == 301
 
 
@@ -580,6 +551,5 @@ def test_rules_are_stopped_when_the_time_of_a_parent_or_one_given_to_the_run_is_
 ) -> None:
     desk.write("child.yaml", SLOW_RULE)
     run = desk.play(machine, limits=limits)
-    assert run.state.suspended is not None
     assert run.state.suspended.reason == "limit"
     assert not (desk.folder / "judged").exists()

@@ -20,7 +20,8 @@ from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
 from loopkit.testing.trace import family_difference
 from loopkit.text.run_ids import root_of
-from tests.recording import Shell
+from tests import test_families as families
+from tests.support import CommandLine
 
 TASK = """
 loopkit: 1
@@ -354,24 +355,16 @@ def test_coverage_counts_the_machines_of_children_wherever_any_child_reaches_the
     assert covered["built"] == (f"{suite.path}::one",)
 
 
-@pytest.fixture
-def shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys)
-
-
+@pytest.mark.usefixtures("own_folder")
 def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
-    tmp_path: Path, shell: Shell
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     said = children({"1.1": {"agents": {"coder": ["no", "done"]}}, "*": GOOD}, [BAD, GOOD])
     script = write(tmp_path, agents={"lead": ["One.", "Two."]}, children=said)
     options = ("--script", str(script), "--record", "made.scenario.yaml", "--as", "made")
-    done = shell("run", "plan.yaml", *options)
-    assert done.exit_code == 0, done.stderr
-    assert "its replay produces the same events" in done.stderr
-    assert shell("test", "made.scenario.yaml").exit_code == 0
+    told = cli(0, "run", "plan.yaml", *options).err
+    assert "its replay produces the same events" in told
+    cli(0, "test", "made.scenario.yaml")
     (case,) = (read_file(tmp_path / "made.scenario.yaml", "made").plain()["cases"]).values()
     assert case["children"]["tasks"] == {
         "1.1": {"agents": {"coder": ["no", "done"]}}, "1.2": GOOD, "2.1": GOOD
@@ -380,55 +373,21 @@ def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
     assert [one["outcome"] for one in case["expect"]["children"]["review"]] == ["rejected", "built"]
 
 
-ASKED = """
-loopkit: 1
-input: {text: str}
-states:
-  note: {render: "{{ input.text }}", output: work, next: ask}
-  ask:
-    human: Good?
-    choices: [yes, no]
-    transitions: [{guard: choice == "yes", target: built}, {target: rejected}]
-  built: {final: success, result: work}
-  rejected: {final: failure, result: work}
-"""
-ASKING = """
-loopkit: 1
-states:
-  tasks:
-    each: input.tasks
-    as: task
-    key: task
-    parallel: 2
-    max_items: 10
-    machine: task.yaml
-    input: {text: "{{ task }}"}
-    next: done
-  done: {final: success}
-input: {tasks: {type: [str], default: [a, b, c]}}
-"""
-
-
+@pytest.mark.usefixtures("own_folder")
 def test_a_family_whose_questions_were_answered_one_by_one_is_recorded_as_a_case_that_passes(
-    tmp_path: Path, shell: Shell
+    cli: CommandLine,
 ) -> None:
-    (tmp_path / "task.yaml").write_text(ASKED, encoding="utf-8")
-    (tmp_path / "plan.yaml").write_text(ASKING, encoding="utf-8")
-    waiting = shell("run", "plan.yaml")
-    asked = re.findall(r"loopkit answer (\S+/\S+) yes", waiting.stderr)
-    codes = [shell("answer", child, "yes").exit_code for child in asked]
-    assert (waiting.exit_code, codes) == (5, [5, 5, 0])
-    made = shell("runs", "record", root_of(asked[0]), "made.scenario.yaml", "--as", "made")
-    assert made.exit_code == 0, made.stderr
-    of_child = shell("runs", "record", asked[0], "child.scenario.yaml")
-    assert f"case `{asked[0].replace('/', '-')}`" in of_child.stderr
-    tested = shell("test", "made.scenario.yaml", "child.scenario.yaml")
-    assert tested.exit_code == 0, tested.stdout
+    Path("task.yaml").write_text(families.TASK, encoding="utf-8")
+    Path("plan.yaml").write_text(families.PARENT, encoding="utf-8")
+    asked = re.findall(r"loopkit answer (\S+/\S+) approve", cli(5, "run", "plan.yaml").err)
+    assert [cli.ends("answer", child, "approve")[0] for child in asked] == [5, 5, 0]
+    cli(0, "runs", "record", root_of(asked[0]), "made.scenario.yaml", "--as", "made")
+    of_child = cli(0, "runs", "record", asked[0], "child.scenario.yaml").err
+    assert f"case `{asked[0].replace('/', '-')}`" in of_child
+    cli(0, "test", "made.scenario.yaml", "child.scenario.yaml")
 
 
-def test_a_recording_whose_child_does_something_else_differs_in_that_child(
-    tmp_path: Path,
-) -> None:
+def test_a_recording_whose_child_does_something_else_differs_in_that_child(tmp_path: Path) -> None:
     before = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
     again = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
     assert family_difference(before, again) is None

@@ -20,6 +20,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import Endings, faults_of, rows_of_items, table_of
+from tests import test_children as children
 from tests.support import Desk, scenario
 
 CHILD = """
@@ -52,6 +53,22 @@ states:
 {listed}
   done: {{final: success}}
   other: {{final: success}}
+  failed: {{final: failure}}
+"""
+
+
+PLAN = "plan: {agent: lead, prompt: So?, on_error: failed, next: done}"
+
+
+def working(*transitions: str, more: str = "") -> str:
+    """A machine whose state `work` runs another one."""
+    return f"""
+loopkit: 1
+agents: {{lead: {{model: a/lead, retry: {{attempts: 1}}}}}}
+states:
+  work: {{machine: child.yaml, transitions: [{", ".join(transitions)}]}}
+  {more}
+  done: {{final: success}}
   failed: {{final: failure}}
 """
 
@@ -242,17 +259,8 @@ def test_facts_of_items_are_known_in_later_states(desk: Desk) -> None:
 
 
 def test_an_outcome_is_one_of_the_final_states_of_the_machine_that_is_run(desk: Desk) -> None:
-    text = """
-loopkit: 1
-states:
-  work:
-    machine: child.yaml
-    transitions:
-      - {guard: outcome == "good", target: done}
-      - {guard: outcome == "bad", target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+    bad = '{guard: outcome == "bad", target: failed}'
+    text = working('{guard: outcome == "good", target: done}', bad)
     bounds = explore(analysis_of(desk, text), measures=())
     assert (bounds.untaken, bounds.stuck) == ((), ())
 
@@ -361,32 +369,22 @@ def test_items_that_may_be_cancelled_or_blocked_take_less(desk: Desk) -> None:
     assert totals(bounds_of(desk, none))[0] == (0, 0, 0)
 
 
-def test_what_has_succeeded_before_may_cost_nothing_the_second_time(desk: Desk) -> None:
-    again = parent("{target: ask}").replace(
-        "  done:",
-        """\
-  ask:
-    human: So?
-    choices: [yes, no]
-    transitions: [{guard: choice == "no", revise: tasks, max: 1}, {target: done}]
-  done:""",
-    )
-    twice = bounds_of(desk, again)
-    assert totals(twice) == ((2, 2, 6), (48, 96, 384))
+@pytest.mark.parametrize(
+    "again",
+    [
+        "{human: So?, choices: [yes, no], transitions: "
+        '[{guard: choice == "no", revise: tasks, max: 1}, {target: done}]}',
+        # Here a second visit has to follow.
+        "{transitions: [{revise: tasks, max: 1, feedback: Again.}, {target: done}]}",
+    ],
+)
+def test_what_has_succeeded_before_may_cost_nothing_the_second_time(again: str, desk: Desk) -> None:
+    text = parent("{target: again}").replace("  done:", f"  again: {again}\n  done:")
+    assert totals(bounds_of(desk, text)) == ((2, 2, 6), (48, 96, 384))
 
 
 def test_a_machine_takes_what_its_run_to_an_outcome_takes(desk: Desk) -> None:
-    text = """
-loopkit: 1
-agents: {lead: {model: a/lead, retry: {attempts: 1}}}
-states:
-  work:
-    machine: child.yaml
-    transitions: [{guard: outcome == "bad", target: plan}, {target: failed}]
-  plan: {agent: lead, prompt: So?, on_error: failed, next: done}
-  done: {final: success, result: plan}
-  failed: {final: failure}
-"""
+    text = working('{guard: outcome == "bad", target: plan}', "{target: failed}", more=PLAN)
     # To `bad` a run comes only after its revision, with two empty answers at least.
     assert totals(bounds_of(desk, text)) == ((2 + 1, 3, 10 + 2), (4 + 1, 8 + 1, 32 + 2))
 
@@ -406,17 +404,7 @@ states:
   good: {final: success}
   bad: {final: failure}
 """
-    text = """
-loopkit: 1
-agents: {lead: {model: a/lead}}
-states:
-  work:
-    machine: child.yaml
-    transitions: [{guard: outcome == "OUTCOME", target: plan}, {target: failed}]
-  plan: {agent: lead, prompt: So?, next: done}
-  done: {final: success}
-  failed: {final: failure}
-"""
+    text = working('{guard: outcome == "OUTCOME", target: plan}', "{target: failed}", more=PLAN)
 
     def worst(outcome: str, **known: Any) -> Any:
         analysis = analysis_of(desk, text.replace("OUTCOME", outcome), child)
@@ -449,17 +437,6 @@ def test_calls_of_children_without_a_price_leave_the_cost_unknown(desk: Desk) ->
     assert bounds.cost.worst.total is None
     assert bounds.unpriced == (("tasks · critic", "tasks · by[0]"),)
     assert bounds.calls.worst.total == 48
-
-
-def test_a_visit_that_has_to_follow_another_one_may_cost_nothing(desk: Desk) -> None:
-    again = parent("{target: gate}").replace(
-        "  done:",
-        """\
-  gate:
-    transitions: [{revise: tasks, max: 1, feedback: Again.}, {target: done}]
-  done:""",
-    )
-    assert totals(bounds_of(desk, again)) == ((2, 2, 6), (48, 96, 384))
 
 
 def test_items_that_all_fail_take_as_much_as_their_machine_does(desk: Desk) -> None:
@@ -505,20 +482,7 @@ def test_a_limit_into_which_no_call_of_a_child_fits_is_told(desk: Desk) -> None:
 
 # -- what runs really take ---------------------------------------------------------------------
 
-TASK = """
-loopkit: 1
-input: {text: str}
-agents:
-  writer: {model: openai/gpt-5, price: 1, retry: {attempts: 1}}
-states:
-  draft: {agent: writer, prompt: "Do {{ input.text }}.", next: check}
-  check:
-    validate: draft
-    by: [{matches: good, message: "It is not good."}]
-    transitions: [{guard: valid, target: good}, {revise: draft, max: 1}, {target: bad}]
-  good: {final: success, result: draft}
-  bad: {final: failure, result: draft}
-"""
+TASK = children.TASK.replace("done", "good").replace("failed", "bad")
 TASKS = """
 loopkit: 1
 input: {tasks: [{id: str, needs: {type: [str], default: []}}]}

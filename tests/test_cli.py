@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran, ran_loopkit
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
 GOOD = str(ROOT / "machines/plan_review/plans/3_good.md")
 SCENARIO = str(ROOT / "machines/plan_review/scenario.yaml")
@@ -57,12 +58,6 @@ states:
 """
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-
-
 def started(machine: str, *argv: str) -> tuple[int, str]:
     """The exit code of a run, and its id."""
     Path("machine.yaml").write_text(machine, encoding="utf-8")
@@ -75,19 +70,15 @@ def only_run() -> str:
     return listed.stdout.splitlines()[1].split()[0]
 
 
-def test_a_run_prints_the_result_on_stdout_and_the_progress_on_stderr(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run(RUN_PLAN) == 0
-    told = capsys.readouterr()
+def test_a_run_prints_the_result_on_stdout_and_the_progress_on_stderr(cli: CommandLine) -> None:
+    told = cli(0, *RUN_PLAN)
     assert told.out.startswith("# Quote line breaks in the CSV export\n")
     assert "revision 2 of 2" in told.err
     assert "accepted (success)" in told.err
 
 
-def test_quiet_prints_the_result_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*RUN_PLAN, "--output", "quiet"]) == 0
-    told = capsys.readouterr()
+def test_quiet_prints_the_result_alone(cli: CommandLine) -> None:
+    told = cli(0, *RUN_PLAN, "--output", "quiet")
     assert told.out.startswith("# Quote line breaks")
     assert told.err == ""
 
@@ -100,20 +91,17 @@ def test_quiet_prints_the_result_alone(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_quiet_says_why_a_run_stops_and_how_to_go_on(
-    machine: str, code: int, why: str, capsys: pytest.CaptureFixture[str]
+    machine: str, code: int, why: str, cli: CommandLine
 ) -> None:
     assert started(machine, "--output", "quiet") == (code, run_id := only_run())
-    told = capsys.readouterr()
+    told = cli.said()
     assert told.out == ""
     assert why in told.err
     assert f"loopkit {'answer' if code == 5 else 'resume'} {run_id}" in told.err
 
 
-def test_jsonl_prints_only_events_on_stdout_and_the_result_last(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run([*RUN_PLAN, "--output", "jsonl"]) == 0
-    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_jsonl_prints_only_events_on_stdout_and_the_result_last(cli: CommandLine) -> None:
+    events = [json.loads(line) for line in cli(0, *RUN_PLAN, "--output", "jsonl").out.splitlines()]
     assert [event["seq"] for event in events[:-1]] == list(range(2, len(events) + 1))
     assert events[0]["type"] == "started"
     assert events[-1]["type"] == "result"
@@ -125,46 +113,49 @@ def test_a_failure_final_state_exits_1() -> None:
     assert started(HUMAN, "--script", "s.yaml")[0] == 1
 
 
-def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(cli: CommandLine) -> None:
     code, name = started(HUMAN)
     assert code == 5
-    told = capsys.readouterr().err
+    told = cli.said().err
     assert f"see what is asked: loopkit runs show {name}\nanswer it" in told
     assert f"\n  loopkit answer {name} yes\n" in told
 
 
-def test_an_answer_goes_on_and_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    _, name = started(HUMAN)
-    assert run(["answer", name, "yes"]) == 0
-    assert "done (success)" in capsys.readouterr().err
-
-
-def test_a_choice_that_does_not_exist_is_refused_with_the_near_one(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("before", "command", "code", "said"),
+    [
+        (None, "answer RUN yes", 0, "done (success)"),
+        (None, "answer RUN agian", 2, "there is no choice `agian`: did you mean `again`?"),
+        ("answer RUN yes", "answer RUN no", 2, "run `RUN` has already finished: done"),
+        ("answer RUN yes", "answer RUN yes", 0, "the same answer was given before"),
+        ("cancel RUN --reason late", "resume RUN", 2, "was cancelled"),
+    ],
+)
+def test_a_run_that_waits_takes_one_answer_that_fits_and_what_is_over_stays_so(
+    before: str | None, command: str, code: int, said: str, cli: CommandLine
 ) -> None:
     _, name = started(HUMAN)
-    assert run(["answer", name, "agian"]) == 2
-    assert "there is no choice `agian`: did you mean `again`?" in capsys.readouterr().err
+    if before:
+        assert run(before.replace("RUN", name).split()) == 0
+    told = cli(code, *command.replace("RUN", name).split()).err
+    assert said.replace("RUN", name) in told
 
 
 NO_UTF_8 = os.fsdecode(b"x\xff")
 
 
-def test_an_argument_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_argument_that_is_not_utf_8_is_refused(cli: CommandLine) -> None:
     _, name = started(HUMAN)
     for command in (
         ["answer", name, "yes", "--comment", NO_UTF_8],
         ["run", "machine.yaml", "--set", f"x={NO_UTF_8}"],
         ["check", f"{NO_UTF_8}/machine.yaml"],
     ):
-        assert run(command) == 2
-        assert re.search(r"the argument '.*\\udcff.*' is not UTF-8 text", capsys.readouterr().err)
+        assert re.search(r"the argument '.*\\udcff.*' is not UTF-8 text", cli(2, *command).err)
     inputs = HUMAN.replace("limits", "input: {y: {a: any}}\nlimits")
     Path("machine.yaml").write_text(inputs, encoding="utf-8")
-    assert run(["run", "machine.yaml", "--set-json", 'y={"a": {"\\ud800": 1}}']) == 2
-    assert "half a surrogate pair" in capsys.readouterr().err
+    told = cli(2, "run", "machine.yaml", "--set-json", 'y={"a": {"\\ud800": 1}}').err
+    assert "half a surrogate pair" in told
 
 
 def test_a_text_on_stdin_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +173,7 @@ def test_a_text_on_stdin_that_is_not_utf_8_is_refused(monkeypatch: pytest.Monkey
 
 
 def test_a_machine_in_a_folder_whose_name_is_not_utf_8_can_be_checked_and_run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(NO_UTF_8)
     folder.mkdir()
@@ -190,58 +181,27 @@ def test_a_machine_in_a_folder_whose_name_is_not_utf_8_can_be_checked_and_run(
     monkeypatch.chdir(folder)
     assert run(["check", "machine.yaml"]) == 0
     assert run(["run", "machine.yaml"]) == 5
-    capsys.readouterr()
     rule = "loopkit: 1\nvalidators: {v: [{python: a:b}]}\nstates: {d: {final: success}}"
     Path("plugin.yaml").write_text(rule, encoding="utf-8")
-    assert run(["check", "plugin.yaml"]) == 1
-    assert "plug-ins start at a folder whose name is not UTF-8" in capsys.readouterr().out
+    told = cli(1, "check", "plugin.yaml").out
+    assert "plug-ins start at a folder whose name is not UTF-8" in told
     monkeypatch.setenv("LOOPKIT_STATE", str(Path(".loopkit").absolute()))
-    assert run(["run", "machine.yaml"]) == 2
-    assert "set LOOPKIT_STATE to a state folder elsewhere" in capsys.readouterr().err
+    assert "set LOOPKIT_STATE to a state folder elsewhere" in cli(2, "run", "machine.yaml").err
 
 
-def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_choice_whose_feedback_needs_a_comment_asks_for_one(cli: CommandLine) -> None:
     _, name = started(HUMAN)
-    assert run(["answer", name, "again"]) == 2
-    assert "`again` needs a comment" in capsys.readouterr().err
+    assert "`again` needs a comment" in cli(2, "answer", name, "again").err
     assert run(["answer", name, "again", "--comment", "once more"]) == 5
 
 
-def test_a_closed_choice_is_shown_with_its_reason_and_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_closed_choice_is_shown_with_its_reason_and_refused(cli: CommandLine) -> None:
     _, name = started(HUMAN)
     assert run(["answer", name, "again", "--comment", "once more"]) == 5
-    capsys.readouterr()
-    assert run(["runs", "show", name]) == 0
-    assert (
-        "again  (with a comment)  (closed: the one revision is used up)" in capsys.readouterr().out
-    )
-    assert run(["answer", name, "again", "--comment", "and again"]) == 2
-    assert "`again` is closed: the one revision is used up" in capsys.readouterr().err
-
-
-def test_a_run_that_is_over_takes_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    _, name = started(HUMAN)
-    assert run(["answer", name, "yes"]) == 0
-    assert run(["answer", name, "no"]) == 2
-    assert f"run `{name}` has already finished: done" in capsys.readouterr().err
-
-
-def test_the_same_answer_twice_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    _, name = started(HUMAN)
-    assert run(["answer", name, "yes"]) == 0
-    assert run(["answer", name, "yes"]) == 0
-    assert "the same answer was given before" in capsys.readouterr().err
-
-
-def test_a_cancelled_run_stays_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
-    _, name = started(HUMAN)
-    assert run(["cancel", name, "--reason", "no longer needed"]) == 0
-    assert run(["resume", name]) == 2
-    assert "was cancelled" in capsys.readouterr().err
+    told = cli(0, "runs", "show", name).out
+    assert "again  (with a comment)  (closed: the one revision is used up)" in told
+    told = cli(2, "answer", name, "again", "--comment", "and again").err
+    assert "`again` is closed: the one revision is used up" in told
 
 
 def test_to_cancel_a_run_of_models_loads_no_client_of_models(tmp_path: Path) -> None:
@@ -264,21 +224,10 @@ print("litellm" in sys.modules, [thread.name for thread in threading.enumerate()
     assert ended.stdout.splitlines()[-1:] == ["False ['MainThread']"], ended.stderr
 
 
-@pytest.mark.parametrize("command", [["resume"], ["answer"], ["cancel"], ["runs", "show"]])
-def test_an_unknown_run_is_told_with_exit_code_2(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([*command, "nobody-1", *(["yes"] if command == ["answer"] else [])]) == 2
-    assert "there is no run `nobody-1`" in capsys.readouterr().err
-
-
-def test_a_missing_input_is_told_before_anything_is_spent(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run(["run", PLAN_REVIEW, "--script", SCENARIO]) == 2
-    assert "input `issue` is missing; add `--set issue=…`" in capsys.readouterr().err
-    assert run(["runs", "ls"]) == 0
-    assert "no runs yet" in capsys.readouterr().err
+def test_a_missing_input_is_told_before_anything_is_spent(cli: CommandLine) -> None:
+    told = cli(2, "run", PLAN_REVIEW, "--script", SCENARIO).err
+    assert "input `issue` is missing; add `--set issue=…`" in told
+    assert "no runs yet" in cli(0, "runs", "ls").err
 
 
 @pytest.mark.parametrize(
@@ -296,33 +245,26 @@ def test_a_missing_input_is_told_before_anything_is_spent(
     ],
 )
 def test_a_wrong_input_is_told_with_its_name(
-    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    argv: list[str], message: str, cli: CommandLine
 ) -> None:
-    assert run(["run", PLAN_REVIEW, "--script", SCENARIO, *argv]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli(2, "run", PLAN_REVIEW, "--script", SCENARIO, *argv).err
 
 
-def test_inputs_come_from_a_file_and_single_ones_win(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inputs_come_from_a_file_and_single_ones_win(cli: CommandLine) -> None:
     Path("input.yaml").write_text("issue: from the file\nmax_revisions: 1\n", encoding="utf-8")
     argv = ["run", PLAN_REVIEW, "--script", SCENARIO, "-i", "input.yaml", "--output", "jsonl"]
-    run([*argv, "--set", "max_revisions=2"])
-    begun = json.loads(capsys.readouterr().out.splitlines()[0])
+    begun = json.loads(cli(0, *argv, "--set", "max_revisions=2").out.splitlines()[0])
     assert begun["input"] == {"issue": "from the file", "external_plan": None, "max_revisions": 2}
 
 
-def test_a_broken_machine_exits_2_on_run_and_1_on_check(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_machine_exits_2_on_run_and_1_on_check(cli: CommandLine) -> None:
     Path("machine.yaml").write_text(HUMAN.replace("target: done", "target: don"), encoding="utf-8")
-    assert run(["run", "machine.yaml"]) == 2
-    assert "did you mean `done`?" in capsys.readouterr().err
-    assert run(["check", "machine.yaml"]) == 1
-    assert "--> machine.yaml:10:" in capsys.readouterr().out
+    assert "did you mean `done`?" in cli(2, "run", "machine.yaml").err
+    assert "--> machine.yaml:10:" in cli(1, "check", "machine.yaml").out
 
 
-def test_a_file_that_is_missing_is_told_without_an_empty_excerpt(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run(["check", "nothing.yaml"]) == 1
-    printed = capsys.readouterr().out
+def test_a_file_that_is_missing_is_told_without_an_empty_excerpt(cli: CommandLine) -> None:
+    printed = cli(1, "check", "nothing.yaml").out
     assert "cannot be read: No such file" in printed
     assert "|" not in printed
 
@@ -359,10 +301,9 @@ def test_check_reads_several_files_and_standard_input() -> None:
     ],
 )
 def test_a_model_that_can_not_be_taken_is_told_before_anything_is_spent(
-    option: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    option: list[str], said: str, cli: CommandLine
 ) -> None:
-    assert run(["run", PLAN_REVIEW, "--set", "issue=x", *option]) == 2
-    assert said in capsys.readouterr().err
+    assert said in cli(2, "run", PLAN_REVIEW, "--set", "issue=x", *option).err
 
 
 def test_check_knows_the_providers_and_loads_no_client_of_models() -> None:
@@ -377,22 +318,18 @@ def test_check_knows_the_providers_and_loads_no_client_of_models() -> None:
     assert b"did you mean `openai/gpt-5`?" in done.stdout
 
 
-def test_an_unknown_command_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["resum"]) == 2
-    assert "did you mean `resume`?" in capsys.readouterr().err
+def test_an_unknown_command_names_the_near_one(cli: CommandLine) -> None:
+    assert "did you mean `resume`?" in cli(2, "resum").err
 
 
-def test_validate_judges_a_file_by_one_validator(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_judges_a_file_by_one_validator(cli: CommandLine) -> None:
     Path("plan.md").write_text("# Only a title\n", encoding="utf-8")
-    assert run(["validate", PLAN_REVIEW, "structure", "plan.md"]) == 1
-    out = capsys.readouterr().out
+    out = cli(1, "validate", PLAN_REVIEW, "structure", "plan.md").out
     assert 'There is no "### Task N:" heading outside of code.' in out
     assert run(["validate", PLAN_REVIEW, "structure", GOOD]) == 0
 
 
-def test_validate_names_no_state_that_the_machine_does_not_have(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_validate_names_no_state_that_the_machine_does_not_have(cli: CommandLine) -> None:
     machine = """
 loopkit: 1
 origins: [outline, draft]
@@ -417,26 +354,23 @@ states:
     told = {}
     for validator in ("short", "idle"):
         argv = ["validate", "short.yaml", validator, "note.md"]
-        assert run(argv) == 1
-        assert "_to_judge" not in capsys.readouterr().out
-        assert run([*argv, "--json"]) == 1
-        told[validator] = json.loads(capsys.readouterr().out)
+        assert "_to_judge" not in cli(1, *argv).out
+        told[validator] = json.loads(cli(1, *argv, "--json").out)
         assert "_to_judge" not in str(told[validator])
     assert [told[name]["artifact"] for name in told] == ["note", ""]
     found = told["short"]["findings"]
     assert [finding["origins"] for finding in found] == [["outline"], []]
 
 
-def test_validate_asks_a_scripted_judge(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_asks_a_scripted_judge(cli: CommandLine) -> None:
     plan = str(ROOT / "machines/plan_review/plans/2_vague.md")
     argv = ["validate", PLAN_REVIEW, "quality", plan, "--script", SCENARIO, "--json"]
-    assert run(argv) == 1
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(cli(1, *argv).out)
     assert report["verdict"] == "fail"
     assert len(report["findings"]) == 2
 
 
-def test_validate_fills_the_fields_of_the_artifact(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_fills_the_fields_of_the_artifact(cli: CommandLine) -> None:
     machine = """
 loopkit: 1
 validators:
@@ -455,8 +389,7 @@ states:
 """
     Path("fields.yaml").write_text(machine, encoding="utf-8")
     Path("plan.md").write_text("# A\n\n**Goal:** rest\n\n- one\n- two\n", encoding="utf-8")
-    assert run(["validate", "fields.yaml", "short", "plan.md"]) == 1
-    assert "2 tasks, not to rest." in capsys.readouterr().out
+    assert "2 tasks, not to rest." in cli(1, "validate", "fields.yaml", "short", "plan.md").out
 
 
 DATA = """
@@ -488,34 +421,32 @@ states:
     ],
 )
 def test_validate_reads_a_file_as_the_data_that_an_agent_answers_with(
-    capsys: pytest.CaptureFixture[str], text: str, code: int, said: str
+    cli: CommandLine, text: str, code: int, said: str
 ) -> None:
     Path("data.yaml").write_text(DATA, encoding="utf-8")
     Path("plan.json").write_text(text, encoding="utf-8")
-    assert run(["validate", "data.yaml", "named", "plan.json"]) == code
-    assert said in capsys.readouterr().out
+    assert said in cli(code, "validate", "data.yaml", "named", "plan.json").out
 
 
-def test_a_limit_exits_3_and_a_higher_one_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_exits_3_and_a_higher_one_goes_on(cli: CommandLine) -> None:
     machine = (
         Path(PLAN_REVIEW).read_text(encoding="utf-8").replace("cost_usd: 2.00", "agent_calls: 2")
     )
     code, name = started(machine, "--script", SCENARIO, "--set", "issue=x")
     assert code == 3
-    told = capsys.readouterr().err
+    told = cli.said().err
     assert "the limit `agent_calls` leaves no room: 2 of 2 used" in told
     assert f"loopkit resume {name} --set limits.agent_calls=4" in told
     assert run(["resume", name, "--set", "limits.agent_calls=9"]) == 0
 
 
-def test_a_provider_error_exits_4_and_is_resumable(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_provider_error_exits_4_and_is_resumable(cli: CommandLine) -> None:
     Path("s.yaml").write_text(
         "scenario: 1\nagents: {architect: [[{fault: authentication}]], critic: []}\n",
         encoding="utf-8",
     )
     argv = ["run", PLAN_REVIEW, "--script", "s.yaml", "--set", "issue=x"]
-    assert run(argv) == 4
-    assert "401: the API key is not valid" in capsys.readouterr().err
+    assert "401: the API key is not valid" in cli(4, *argv).err
 
 
 RUNS = (
@@ -600,9 +531,10 @@ def test_a_check_builds_only_the_schemas_of_what_a_machine_has() -> None:
     assert sorted(done.stdout.split()) == sorted(built.split())
 
 
-def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command in a pseudo-terminal, typing a line when a text appears."""
-    terminal = Terminal(argv)
+def in_terminal(machine: str, typed: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run a machine in a pseudo-terminal, typing a line when a text appears."""
+    Path("machine.yaml").write_text(machine, encoding="utf-8")
+    terminal = Terminal(["run", "machine.yaml"])
     for text, line in typed:
         terminal.wait_for(re.escape(text))
         terminal.type(line)
@@ -610,9 +542,8 @@ def in_terminal(argv: Sequence[str], typed: Sequence[tuple[str, str]]) -> tuple[
 
 
 def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> None:
-    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        HUMAN,
         [
             ("Your choice: ", "maybe\n"),
             ("Your choice: ", "again\n"),
@@ -627,8 +558,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> Non
 
 
 def test_ctrl_c_at_the_question_leaves_the_run_waiting() -> None:
-    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
-    code, screen = in_terminal(["run", "machine.yaml"], [("Your choice: ", "\x03")])
+    code, screen = in_terminal(HUMAN, [("Your choice: ", "\x03")])
     assert code == 130, screen
     name = re.search(r"loopkit answer (\S+) yes", screen)
     assert name, screen
@@ -732,10 +662,9 @@ def test_an_answer_posted_while_another_terminal_asks_is_the_one_that_counts() -
 
 
 def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None:
-    Path("machine.yaml").write_text(FORM, encoding="utf-8")
     Path("mine.md").write_text("My text.", encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        FORM,
         [
             ("Your choice: ", "y\n"),
             ("channel (print|web): ", "radio\n"),
@@ -757,9 +686,8 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
 
 
 def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() -> None:
-    Path("machine.yaml").write_text(FORM, encoding="utf-8")
     code, screen = in_terminal(
-        ["run", "machine.yaml"],
+        FORM,
         [
             ("Your choice: ", "no --comment late\n"),
             ("Your choice: ", "no it is late\n"),
@@ -775,38 +703,32 @@ def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() 
 
 
 def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     _, name = started(FORM)
-    assert run(["runs", "show", name]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(0, "runs", "show", name).out
     assert "--form rating=…   (int, at least 1, at most 5)" in shown
     assert "--edit FILE   (your version of text)" in shown
-    assert run(["answer", name, "yes", "--form", "channel"]) == 2
-    assert "`--form channel` is not of the form" in capsys.readouterr().err
+    said = cli(2, "answer", name, "yes", "--form", "channel").err
+    assert "`--form channel` is not of the form" in said
     given = ["channel=radio", "rating=nine", "tone=dry"]
-    assert run(["answer", name, "yes", *(f"--form={one}" for one in given)]) == 2
-    told = capsys.readouterr().err
+    told = cli(2, "answer", name, "yes", *(f"--form={one}" for one in given)).err
     for fault in (
         "unknown form field `tone`",
         "form field `channel` takes `print` or `web`; `radio` is not",
         "form field `rating` takes a whole number, at least 1, at most 5; `nine` is not",
     ):
         assert fault in told
-    assert run(["answer", name, "yes"]) == 2
-    assert "form field `channel` is missing; form field `rating` is" in capsys.readouterr().err
+    said = cli(2, "answer", name, "yes").err
+    assert "form field `channel` is missing; form field `rating` is" in said
     assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0
 
 
-def test_what_was_filled_in_is_shown_as_it_was_and_an_empty_field_is_not(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_was_filled_in_is_shown_as_it_was_and_an_empty_field_is_not(cli: CommandLine) -> None:
     _, name = started(FORM.replace("{channel: ", "{urgent: bool, copies: [int], channel: "))
     given = ["channel=web", "rating=5", "urgent=true", "copies=[1, 2]"]
     assert run(["answer", name, "yes", *(f"--form={one}" for one in given)]) == 0
-    capsys.readouterr()
-    assert run(["runs", "show", name]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(0, "runs", "show", name).out
     assert "yes (by person): channel web, rating 5, urgent true, copies [1, 2]\n" in shown
     assert run(["report", name, "-o", "page.html"]) == 0
     page = Path("page.html").read_text(encoding="utf-8")
@@ -854,12 +776,9 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end_to_say_so(
 
 
 @pytest.mark.parametrize("command", ["check", "test"])
-def test_a_name_that_is_too_long_is_told_with_the_name(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_too_long_is_told_with_the_name(command: str, cli: CommandLine) -> None:
     name = "x" * 300
-    assert run([command, name]) == 4
-    assert capsys.readouterr().err == f"error: '{name}': File name too long\n"
+    assert cli(4, command, name).err == f"error: '{name}': File name too long\n"
 
 
 def test_tests_leave_the_state_folder_of_their_caller_alone(tmp_path: Path) -> None:
@@ -872,15 +791,11 @@ def test_tests_leave_the_state_folder_of_their_caller_alone(tmp_path: Path) -> N
     assert not theirs.exists()
 
 
-def test_an_answer_typed_twice_is_not_taken_for_a_second_revision(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_answer_typed_twice_is_not_taken_for_a_second_revision(cli: CommandLine) -> None:
     _, name = started(HUMAN.replace("revisions: 1", "revisions: 2"))
     again = ["answer", name, "again", "--comment", "Shorter."]
     assert run(again) == 5
-    capsys.readouterr()
-    assert run(again) == 2
-    told = capsys.readouterr().err
+    told = cli(2, *again).err
     assert "had this answer already, and this is a new one" in told
     assert f"loopkit runs show {name}" in told
     assert run([*again, "--again"]) == 5
@@ -888,18 +803,17 @@ def test_an_answer_typed_twice_is_not_taken_for_a_second_revision(
 
 
 def test_the_lines_to_answer_have_the_form_that_is_required_and_the_comment_that_is_needed(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     _, name = started(FORM)
     form = "--form 'channel=…' --form 'rating=…'"
     lines = [f"  loopkit answer {name} {choice} {form}" for choice in ("yes", "no")]
     told = ["answer it, with your own words for …:", *lines]
-    assert capsys.readouterr().err.splitlines()[-3:] == told
-    assert run(["runs", "show", name]) == 0
-    assert capsys.readouterr().out.splitlines()[-3:] == told
+    assert cli.said().err.splitlines()[-3:] == told
+    assert cli(0, "runs", "show", name).out.splitlines()[-3:] == told
     _, name = started(HUMAN)
     comment = f"  loopkit answer {name} again --comment '…'"
-    assert comment in capsys.readouterr().err.splitlines()
+    assert comment in cli.said().err.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -910,13 +824,11 @@ def test_the_lines_to_answer_have_the_form_that_is_required_and_the_comment_that
     ],
 )
 def test_a_line_to_answer_that_nobody_filled_in_is_no_answer(
-    machine: str, options: list[str], capsys: pytest.CaptureFixture[str]
+    machine: str, options: list[str], cli: CommandLine
 ) -> None:
     _, name = started(globals()[machine])
-    assert run(["answer", name, *options]) == 2
-    assert "`…` stands for your own words" in capsys.readouterr().err
-    assert run(["runs", "show", name]) == 0
-    assert f"{name}: waiting at" in capsys.readouterr().out
+    assert "`…` stands for your own words" in cli(2, "answer", name, *options).err
+    assert f"{name}: waiting at" in cli(0, "runs", "show", name).out
 
 
 LAST_STEP = """
@@ -956,43 +868,36 @@ def test_what_cancel_says_is_true_whenever_the_run_ends() -> None:
         assert ran_loopkit("runs", "rm", name).returncode == 0
 
 
-def test_notes_are_those_of_check_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_are_those_of_check_alone(cli: CommandLine) -> None:
     machine = HUMAN.replace("limits:", "input: {unread: optional str}\nlimits:")
     assert started(machine)[0] == 5
-    assert "note[" not in capsys.readouterr().err
-    assert run(["check", "machine.yaml"]) == 0
-    assert "note[" in capsys.readouterr().out
+    assert "note[" not in cli.said().err
+    assert "note[" in cli(0, "check", "machine.yaml").out
 
 
 @pytest.mark.parametrize("group", [(), ("runs",), ("mcp",)], ids=["loopkit", "runs", "mcp"])
 def test_what_a_command_does_fits_into_its_line_of_the_list(
-    group: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    group: tuple[str, ...], cli: CommandLine
 ) -> None:
-    assert run([*group, "--help"]) == 0
-    listed = capsys.readouterr().out.partition("Commands:")[2]
+    listed = cli(0, *group, "--help").out.partition("Commands:")[2]
     assert len(listed.splitlines()) > 1
     assert "..." not in listed
 
 
-def test_versions_of_an_artifact_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+def test_versions_of_an_artifact_are_compared(cli: CommandLine) -> None:
     """By default the last two; with the run, its prompts are told by their size."""
     assert run(RUN_PLAN) == 0
     name = only_run()
-    capsys.readouterr()
-    assert run(["runs", "diff", name, "--to", "2"]) == 0
-    first, second, *further = capsys.readouterr().out.splitlines()
+    first, second, *further = cli(0, "runs", "diff", name, "--to", "2").out.splitlines()
     assert first.startswith("--- plan 1, attempt 1 by draft: fail, ")
     assert second.startswith("+++ plan 2, attempt 2 by draft: fail, ")
     assert "Found only in plan 2:" in further
-    assert run(["runs", "diff", name, "plan"]) == 0
-    assert "+++ plan 3, attempt 3 by draft: pass" in capsys.readouterr().out
+    assert "+++ plan 3, attempt 3 by draft: pass" in cli(0, "runs", "diff", name, "plan").out
     for wrong, told in (
         (["pln"], "there is no artifact `pln`; did you mean `plan`?"),
         (["--from", "9"], "plan has no version 9; there are 1 to 3"),
         (["--to", "1"], "there is no version before plan 1"),
     ):
-        assert run(["runs", "diff", name, *wrong]) == 2
-        assert told in capsys.readouterr().err
-    assert run(["runs", "show", name]) == 0
-    told = capsys.readouterr().out
+        assert told in cli(2, "runs", "diff", name, *wrong).err
+    told = cli(0, "runs", "show", name).out
     assert re.search(r"^prompts:\n  draft, attempt 1: [\d,]+ characters", told, re.MULTILINE)

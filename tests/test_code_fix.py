@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 from tests.test_merging import git, write
 
 CODER = """#!/bin/sh
@@ -74,10 +74,10 @@ def coding(project: Path, first: str) -> int:
 
 
 def test_the_code_fix_loop_repairs_a_project_in_its_second_attempt(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, cli: CommandLine
 ) -> None:
     assert coding(project, "a + b") == 0
-    told = capsys.readouterr()
+    told = cli.said()
     assert "- tests/test_calc.py:13: assert 7 == 10" in told.err
     assert "merged 1 file into the workspace" in told.err
     assert (project / "src/calc.py").read_text() == FAULTY.replace("a - b", "a + b").replace(
@@ -87,10 +87,10 @@ def test_the_code_fix_loop_repairs_a_project_in_its_second_attempt(
 
 
 def test_the_code_fix_loop_keeps_the_best_version_of_a_project_that_it_cannot_repair(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, cli: CommandLine
 ) -> None:
     assert coding(project, "b - a") == 1
-    told = capsys.readouterr().err
+    told = cli.said().err
     assert "revision 3 of 3" in told
     [place] = re.findall("its work is left in (.*)", told)
     # Two tests fail at first, one in the second attempt, and then none can be collected.

@@ -63,6 +63,12 @@ async def refused(parse: str, stdout: str, code: int = 0) -> str:
     return answer.reason
 
 
+def no_verdict(answer: Answer) -> str:
+    """Why a rule could not judge."""
+    assert answer.verdict == "error"
+    return answer.reason
+
+
 def told(answer: Answer) -> list[tuple[str, str, int | None, str]]:
     return [(f.severity, f.location, f.line, f.message) for f in answer.findings]
 
@@ -411,9 +417,8 @@ async def test_a_rejection_that_names_nothing_counts_in_its_own_words() -> None:
 
 async def test_a_report_that_was_cut_is_no_report() -> None:
     rule = {"command": ["tool"], "parse": "lines"}
-    answer = await judge(rule, setting("a.py:1: bad", 1, truncated=True))
-    assert answer.verdict == "error"
-    assert "let the program print less, or write it to a `file`" in answer.reason
+    reason = no_verdict(await judge(rule, setting("a.py:1: bad", 1, truncated=True)))
+    assert "let the program print less, or write it to a `file`" in reason
 
 
 # Files, really written
@@ -438,22 +443,19 @@ async def test_a_report_is_read_from_the_file_that_the_program_writes(tmp_path: 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../r.json", "", "~/r.json", "a\0b"])
 async def test_a_report_lies_in_the_workspace(tmp_path: Path, name: str) -> None:
-    answer = await filed(tmp_path, PASSES, name)
-    assert answer.verdict == "error"
-    assert "write a path that starts at the workspace" in answer.reason
+    reason = no_verdict(await filed(tmp_path, PASSES, name))
+    assert "write a path that starts at the workspace" in reason
 
 
 async def test_a_report_whose_name_is_too_long_for_a_file_is_no_verdict(tmp_path: Path) -> None:
-    answer = await filed(tmp_path, PASSES, "x" * 300)
-    assert answer.verdict == "error"
-    assert "can't be deleted (File name too long); name a file that the program" in answer.reason
+    reason = no_verdict(await filed(tmp_path, PASSES, "x" * 300))
+    assert "can't be deleted (File name too long); name a file that the program" in reason
 
 
 async def test_a_folder_in_the_place_of_the_report_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out/r.json").mkdir(parents=True)
-    answer = await filed(tmp_path, PASSES)
-    assert answer.verdict == "error"
-    assert "is a folder; name a file that the program writes" in answer.reason
+    reason = no_verdict(await filed(tmp_path, PASSES))
+    assert "is a folder; name a file that the program writes" in reason
     assert (tmp_path / "out/r.json").is_dir()
 
 
@@ -462,13 +464,10 @@ async def test_a_link_that_leads_out_is_neither_deleted_nor_read(tmp_path: Path)
     outside.write_text('{"verdict": "pass", "findings": []}', encoding="utf-8")
     (inside / "out").mkdir(parents=True)
     (inside / "out/r.json").symlink_to(outside)
-    answer = await filed(inside, "pass")
-    assert answer.verdict == "error"
-    assert "is a symlink to" in answer.reason
+    assert "is a symlink to" in no_verdict(await filed(inside, "pass"))
     (inside / "out/r.json").unlink()
-    answer = await filed(inside, f"import os; os.symlink({str(outside)!r}, 'out/r.json')")
-    assert answer.verdict == "error"
-    assert "is a symlink to" in answer.reason
+    linking = f"import os; os.symlink({str(outside)!r}, 'out/r.json')"
+    assert "is a symlink to" in no_verdict(await filed(inside, linking))
     assert outside.exists()
 
 
@@ -483,9 +482,7 @@ async def test_a_link_that_leads_out_is_neither_deleted_nor_read(tmp_path: Path)
     ],
 )
 async def test_what_is_no_text_is_no_report(tmp_path: Path, code: str, why: str) -> None:
-    answer = await filed(tmp_path, code)
-    assert answer.verdict == "error"
-    assert why in answer.reason
+    assert why in no_verdict(await filed(tmp_path, code))
 
 
 @pytest.mark.parametrize("parse", ["lines", "junit", "sarif", "report"])
@@ -532,9 +529,7 @@ def test_keys_that_would_do_nothing_are_refused(rule: dict[str, Any], what: str)
 
 async def test_a_pattern_of_errors_that_takes_too_long_is_an_error() -> None:
     rule = {"command": ["tool"], "errors": [{"stdout": "(a|aa)+$", "class": "transient"}]}
-    answer = await judge(rule, setting("a" * 60 + "b"))
-    assert answer.verdict == "error"
-    assert "took longer than" in answer.reason
+    assert "took longer than" in no_verdict(await judge(rule, setting("a" * 60 + "b")))
 
 
 async def test_a_program_that_a_signal_ended_is_run_again() -> None:

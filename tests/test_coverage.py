@@ -23,7 +23,7 @@ from loopkit.testing.coverage import (
     way_to_goal,
     ways_to_states,
 )
-from tests.support import ROOT, Desk
+from tests.support import ROOT, CommandLine, Desk
 from tests.support_node import run_node
 
 LOOP = """
@@ -100,11 +100,7 @@ states:
 
 
 def covered(
-    folder: Path,
-    machine: str,
-    *,
-    given: Mapping[str, Any] | None = None,
-    **cases: Any,
+    folder: Path, machine: str, *, given: Mapping[str, Any] | None = None, **cases: Any
 ) -> Coverage:
     """What these cases cover of a machine."""
     (folder / "m.yaml").write_text(machine)
@@ -201,52 +197,51 @@ def test_limits_then_is_one_goal_whichever_state_reaches_the_limit(tmp_path: Pat
 # -- caps ---------------------------------------------------------------------------------------
 
 
-def test_a_cap_is_reached_when_its_state_decides_without_room(tmp_path: Path) -> None:
-    assert status(covered(tmp_path, LOOP, bad=BAD), "cap") == {"check[1]": "covered"}
-    assert status(covered(tmp_path, LOOP, better=BETTER), "cap") == {"check[1]": "covered"}
-    assert status(covered(tmp_path, LOOP, good=GOOD), "cap") == {"check[1]": "missed"}
+TOTAL = SHARED.replace("{budgets: {work: 1}}", "{total_revisions: 1}")
+TOTAL = TOTAL.replace("budget: work", "max: 1")
+RETRYING = LOOP.replace("fatal: broken", "fatal: {revise: draft, max: 1, feedback: Again.}")
+RETRYING = RETRYING.replace("  broken: {final: failure}\n", "")
+WIDE = LOOP.replace("max: 1", "max: 3")
+WIDE = WIDE.replace("agents:", "limits: {total_revisions: 1}\nagents:", 1)
+TWICE = {"agents": {"writer": [{"fault": "quota"}, {"fault": "quota"}]}}
+ONCE = {"agents": {"writer": [{"fault": "quota"}, "no", "bad"]}}
+AGAIN = {"answers": {"ask": [{"choice": "again", "comment": "Longer."}]}}
 
 
-def test_the_last_revision_alone_reaches_no_cap(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("machine", "case", "reached", "missed"),
+    [
+        pytest.param(LOOP, BAD, ["check[1]"], [], id="its state decides without room"),
+        pytest.param(LOOP, BETTER, ["check[1]"], [], id="also where that goes well"),
+        pytest.param(LOOP, GOOD, [], ["check[1]"], id="nothing is revised"),
+        pytest.param(LOOP, BUSY, [], ["check[1]"], id="the last revision alone"),
+        pytest.param(SHARED, BAD, ["check[1]"], ["ask[1]"], id="a shared budget at each edge"),
+        pytest.param(SHARED, BETTER, ["check[1]", "ask[1]"], [], id="a shared budget at both"),
+        pytest.param(TOTAL, BETTER, ["check[1]", "ask[1]"], [], id="the total closes every edge"),
+        pytest.param(ASKING, {}, [], ["ask[1]"], id="a question with room"),
+        pytest.param(ASKING, AGAIN, ["ask[1]"], [], id="a question without room, unanswered"),
+        pytest.param(RETRYING, TWICE, ["draft.on_error.fatal"], ["check[1]"], id="of an error"),
+        pytest.param(RETRYING, ONCE, ["check[1]"], ["draft.on_error.fatal"], id="once is less"),
+        pytest.param(WIDE, GOOD, [], ["check[1]"], id="a cap above the total"),
+        pytest.param(WIDE, BAD, ["check[1]"], [], id="a cap above the total is closed by it"),
+    ],
+)
+def test_a_cap_is_reached_where_a_state_decides_without_room(
+    tmp_path: Path, machine: str, case: dict[str, Any], reached: list[str], missed: list[str]
+) -> None:
+    coverage = covered(tmp_path, machine, one=case)
+    wanted = dict.fromkeys(reached, "covered") | dict.fromkeys(missed, "missed")
+    assert status(coverage, "cap") == wanted
+
+
+def test_the_last_revision_alone_is_covered(tmp_path: Path) -> None:
     coverage = covered(tmp_path, LOOP, busy=BUSY)
     assert status(coverage, "transition")["check[1]"] == "covered"
-    assert status(coverage, "cap") == {"check[1]": "missed"}
-
-
-def test_a_shared_budget_is_reached_at_each_edge_by_itself(tmp_path: Path) -> None:
-    caps = status(covered(tmp_path, SHARED, bad=BAD), "cap")
-    assert caps == {"check[1]": "covered", "ask[1]": "missed"}
-    caps = status(covered(tmp_path, SHARED, waits=BETTER), "cap")
-    assert caps == {"check[1]": "covered", "ask[1]": "covered"}
-
-
-def test_the_total_of_a_run_closes_every_edge(tmp_path: Path) -> None:
-    total = SHARED.replace("{budgets: {work: 1}}", "{total_revisions: 1}")
-    total = total.replace("budget: work", "max: 1")
-    caps = status(covered(tmp_path, total, waits=BETTER), "cap")
-    assert caps == {"check[1]": "covered", "ask[1]": "covered"}
-
-
-def test_a_question_that_is_asked_without_room_reaches_the_cap_unanswered(tmp_path: Path) -> None:
-    again = {"answers": {"ask": [{"choice": "again", "comment": "Longer."}]}}
-    assert status(covered(tmp_path, ASKING, waits={}), "cap") == {"ask[1]": "missed"}
-    assert status(covered(tmp_path, ASKING, again=again), "cap") == {"ask[1]": "covered"}
 
 
 def test_a_cap_of_0_by_an_input_is_reached_at_once(tmp_path: Path) -> None:
     coverage = covered(tmp_path, ASKING, given={"rounds": 0}, waits={})
     assert status(coverage, "cap") == {"ask[1]": "covered"}
-
-
-def test_the_cap_of_an_error_is_reached_where_the_run_is_suspended_for_it(tmp_path: Path) -> None:
-    retrying = LOOP.replace("fatal: broken", "fatal: {revise: draft, max: 1, feedback: Again.}")
-    retrying = retrying.replace("  broken: {final: failure}\n", "")
-    twice = {"agents": {"writer": [{"fault": "quota"}, {"fault": "quota"}]}}
-    once = {"agents": {"writer": [{"fault": "quota"}, "no", "bad"]}}
-    caps = status(covered(tmp_path, retrying, twice=twice), "cap")
-    assert caps == {"draft.on_error.fatal": "covered", "check[1]": "missed"}
-    caps = status(covered(tmp_path, retrying, once=once), "cap")
-    assert caps == {"draft.on_error.fatal": "missed", "check[1]": "covered"}
 
 
 # -- what no run can do -------------------------------------------------------------------------
@@ -272,14 +267,6 @@ def test_what_no_run_can_do_is_impossible_and_not_missed(tmp_path: Path) -> None
     }  # fmt: skip
 
 
-def test_an_edge_whose_own_cap_is_above_the_total_is_closed_by_the_total(tmp_path: Path) -> None:
-    wide = LOOP.replace("max: 1", "max: 3").replace(
-        "agents:", "limits: {total_revisions: 1}\nagents:", 1
-    )
-    assert status(covered(tmp_path, wide, good=GOOD), "cap") == {"check[1]": "missed"}
-    assert status(covered(tmp_path, wide, bad=BAD), "cap") == {"check[1]": "covered"}
-
-
 def test_nothing_is_known_to_be_impossible_where_there_are_too_many_configurations() -> None:
     loaded = load_text(LOOP.replace("max: 1", "max: 5, guard: attempt < 2"), "m.yaml", Path())
     goals, analysis = goals_of(loaded), Analysis.of_machine(loaded.machine)
@@ -292,27 +279,28 @@ def test_nothing_is_known_to_be_impossible_where_there_are_too_many_configuratio
 
 
 @pytest.fixture
-def project(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def project(desk: Desk, own_folder: Path) -> Desk:
     """A folder with a machine and two scenario files of it, one of which names it otherwise."""
-    monkeypatch.chdir(desk.folder)
     desk.write("loops/m.yaml", LOOP.lstrip())
-    for name, machine, case, role in (
-        ("good", "m.yaml", "good", GOOD),
-        ("bad", "../loops/m.yaml", "bad", BAD),
-    ):
-        outcome = {"good": "done", "bad": "dropped"}[case]
-        cases = {case: {**role, "expect": {"outcome": outcome}}}
-        written = {"scenario": 1, "machine": machine, "cases": cases}
-        desk.write(f"loops/{name}.scenario.yaml", json.dumps(written))
+    write_case(desk, "loops/good", GOOD, "done")
+    write_case(desk, "loops/bad", BAD, "dropped", machine="../loops/m.yaml")
     return desk
+
+
+def write_case(
+    desk: Desk, name: str, played: dict[str, Any], outcome: str, machine: str = "m.yaml"
+) -> Path:
+    """A scenario file with one case, which is called like the file."""
+    case = {**played, "expect": {"outcome": outcome}}
+    written = {"scenario": 1, "machine": machine, "cases": {name.rpartition("/")[2]: case}}
+    return desk.write(f"{name}.scenario.yaml", json.dumps(written))
 
 
 @pytest.mark.usefixtures("project")
 def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    assert invoke(["test", "--coverage"]) == 0
-    told = capsys.readouterr()
+    told = cli(0, "test", "--coverage")
     _, _, table = told.out.partition("\n\n")
     assert table == (
         "machine       states  transitions  caps  covered\n"
@@ -327,11 +315,8 @@ def test_the_table_counts_each_machine_once_and_names_what_is_missed_at_its_line
 
 
 @pytest.mark.usefixtures("project")
-def test_without_the_options_nothing_is_said_of_coverage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert invoke(["test"]) == 0
-    assert "covered" not in capsys.readouterr().out
+def test_without_the_options_nothing_is_said_of_coverage(cli: CommandLine) -> None:
+    assert "covered" not in cli(0, "test").out
 
 
 @pytest.mark.parametrize(
@@ -339,35 +324,26 @@ def test_without_the_options_nothing_is_said_of_coverage(
     [("0", 0), ("81.8", 0), ("900/11", 0), ("81.82", 1), ("82", 1), ("99.5", 1), ("100", 1)],
 )
 @pytest.mark.usefixtures("project")
-def test_less_than_the_least_fails_with_a_sentence(
-    least: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert invoke(["test", "--fail-under", least]) == code
-    told = capsys.readouterr()
+def test_less_than_the_least_fails_with_a_sentence(least: str, code: int, cli: CommandLine) -> None:
+    told = cli(code, "test", "--fail-under", least)
     assert "states  transitions  caps" in told.out
     sentence = f"81.8 % are covered, less than {least} %; 2 goals of 11 are missed\n"
     assert (sentence in told.err) == bool(code)
 
 
-def test_a_long_way_has_a_gap_after_its_start(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_way_has_a_gap_after_its_start(desk: Desk, cli: CommandLine) -> None:
     states = {f"s{n}": {"render": "x", "next": f"s{n + 1}"} for n in range(12)}
     ask = {"human": "Go?", "choices": ["go", "stop"], "transitions": [
         {"guard": 'choice == "go"', "target": "end"}, {"target": "lost"}]}  # fmt: skip
     finals = {"end": {"final": "success"}, "lost": {"final": "failure"}}
     machine = {"loopkit": 1, "states": {**states, "s12": ask, **finals}}
     desk.write("m.yaml", json.dumps(machine))
-    case = "{answers: {s12: [go]}, expect: {outcome: end}}"
-    path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
-    assert invoke(["test", str(path), "--coverage"]) == 0
-    told = capsys.readouterr().out
+    path = write_case(desk, "m", {"answers": {"s12": ["go"]}}, "end")
+    told = cli(0, "test", str(path), "--coverage").out
     assert ": state lost, by s0, …, s5, s6, s7, s8, s9, s10, s11, s12\n" in told
 
 
-def test_a_single_goal_that_is_missed_is_told_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_single_goal_that_is_missed_is_told_so(desk: Desk, cli: CommandLine) -> None:
     desk.write(
         "m.yaml",
         """
@@ -380,58 +356,45 @@ states:
   end: {final: success}
 """,
     )
-    case = "{answers: {ask: [go]}, expect: {outcome: end}}"
-    path = desk.write("m.scenario.yaml", f"scenario: 1\nmachine: m.yaml\ncases: {{go: {case}}}\n")
-    assert invoke(["test", str(path), "--fail-under", "100"]) == 1
-    assert "; 1 goal of 4 is missed\n" in capsys.readouterr().err
+    path = write_case(desk, "m", {"answers": {"ask": ["go"]}}, "end")
+    assert "; 1 goal of 4 is missed\n" in cli(1, "test", str(path), "--fail-under", "100").err
 
 
 @pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0", "1e-999999999"])
 @pytest.mark.usefixtures("project")
 def test_a_least_that_is_no_percentage_is_wrong_usage_and_nothing_is_played(
-    least: str, capsys: pytest.CaptureFixture[str]
+    least: str, cli: CommandLine
 ) -> None:
-    assert invoke(["test", f"--fail-under={least}"]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "test", f"--fail-under={least}")
     assert told.out == ""
     assert least in told.err
     assert "0 to 100" in told.err
 
 
 @pytest.mark.usefixtures("project")
-def test_only_what_is_selected_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["test", "-k", "good", "--fail-under", "50"]) == 1
-    table = capsys.readouterr().out
+def test_only_what_is_selected_counts(cli: CommandLine) -> None:
+    table = cli(1, "test", "-k", "good", "--fail-under", "50").out
     assert "loops/m.yaml     3/5          2/5   0/1   45.4 %" in table
 
 
-def test_a_file_that_cannot_be_used_is_still_wrong_usage(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_used_is_still_wrong_usage(project: Desk, cli: CommandLine) -> None:
     project.write("loops/worse.scenario.yaml", "scenario: 1")
-    assert invoke(["test", "--fail-under", "10"]) == 2
-    assert "81.8 %" in capsys.readouterr().out
+    assert "81.8 %" in cli(2, "test", "--fail-under", "10").out
 
 
-def test_all_goals_of_all_machines_count_together(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_goals_of_all_machines_count_together(project: Desk, cli: CommandLine) -> None:
     project.write("other/m.yaml", LOOP.lstrip())
-    case = {"a": {**GOOD, "expect": {"outcome": "done"}}}
-    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
-    project.write("other/a.scenario.yaml", json.dumps(written))
-    assert invoke(["test", "--fail-under", "64"]) == 1
-    told = capsys.readouterr()
+    write_case(project, "other/a", GOOD, "done")
+    told = cli(1, "test", "--fail-under", "64")
     assert "63.6 % are covered, less than 64 %; 8 goals of 22 are missed" in told.err
     last = told.out.partition("not covered")[0].strip().splitlines()[-1]
     assert last.split() == ["all", "63.6", "%"]
 
 
 def test_the_json_names_every_goal_with_its_place_and_its_cases(
-    project: Desk, capsys: pytest.CaptureFixture[str]
+    project: Desk, cli: CommandLine
 ) -> None:
-    assert invoke(["test", "--coverage-json", "c.json"]) == 0
-    assert "covered" not in capsys.readouterr().out
+    assert "covered" not in cli(0, "test", "--coverage-json", "c.json").out
     data = json.loads((project.folder / "c.json").read_text())
     assert (data["coverage"], data["covered"], data["total"], data["percent"]) == (1, 9, 11, 81.8)
     (machine,) = data["machines"]
@@ -449,12 +412,12 @@ def test_the_json_names_every_goal_with_its_place_and_its_cases(
         "line": 15,
     }
     assert goals["state", "broken"]["status"] == "missed"
-    assert invoke(["test", "--coverage-json", "no/such/c.json"]) == 2
-    assert "cannot write no/such/c.json" in capsys.readouterr().err
+    assert "cannot write no/such/c.json" in cli(2, "test", "--coverage-json", "no/such/c.json").err
 
 
+@pytest.mark.usefixtures("own_folder")
 def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     machine, cases = (
@@ -463,9 +426,7 @@ def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
     )
     desk.write("tea.yaml", machine)
     desk.write("tea.scenario.yaml", cases)
-    monkeypatch.chdir(desk.folder)
-    assert invoke(["test", "--coverage"]) == 0
-    _, _, table = capsys.readouterr().out.partition("\n\n")
+    _, _, table = cli(0, "test", "--coverage").out.partition("\n\n")
     assert f"```\n{table.rstrip()}\n```" in page
 
 
@@ -496,40 +457,29 @@ def test_mermaid_reads_what_is_not_covered_on_states_and_arrows(project: Desk) -
 
 
 @pytest.mark.usefixtures("project")
-def test_a_marked_diagram_is_checked_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_marked_diagram_is_checked_like_any_other(cli: CommandLine) -> None:
     argv = ["diagram", "loops/m.yaml", "--cases", "loops"]
     assert invoke([*argv, "-o", "m.mmd"]) == 0
     assert invoke([*argv, "--check", "m.mmd"]) == 0
     again = ["diagram", "loops/m.yaml", "--cases=loops/good.scenario.yaml"]
-    assert invoke([*again, "--check", "m.mmd"]) == 1
-    assert f"loopkit {' '.join([again[0], again[1], '-o m.mmd', again[2]])}" in (
-        capsys.readouterr().err
-    )
+    told = cli(1, *again, "--check", "m.mmd").err
+    assert f"loopkit {' '.join([again[0], again[1], '-o m.mmd', again[2]])}" in (told)
 
 
-def test_only_cases_of_the_machine_itself_are_marked(
-    project: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_cases_of_the_machine_itself_are_marked(project: Desk, cli: CommandLine) -> None:
     project.write("earlier/m.yaml", LOOP.lstrip())
-    case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
-    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
-    project.write("earlier/a.scenario.yaml", json.dumps(written))
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "."]) == 0
-    all_below = capsys.readouterr().out
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "loops"]) == 0
-    assert all_below == capsys.readouterr().out
+    write_case(project, "earlier/a", REFUSED, "broken")
+    all_below = cli(0, "diagram", "loops/m.yaml", "--cases", ".").out
+    assert all_below == cli(0, "diagram", "loops/m.yaml", "--cases", "loops").out
     assert "class s_broken uncovered" in all_below
 
 
 def test_errors_that_are_one_arrow_say_which_of_them_are_not_covered(
-    project: Desk, capsys: pytest.CaptureFixture[str]
+    project: Desk, cli: CommandLine
 ) -> None:
     project.write("loops/m.yaml", LOOP.lstrip().replace("{fatal: broken}", "broken"))
-    case = {"a": {**REFUSED, "expect": {"outcome": "broken"}}}
-    written = {"scenario": 1, "machine": "m.yaml", "cases": case}
-    project.write("a.scenario.yaml", json.dumps(written).replace("m.yaml", "loops/m.yaml"))
-    assert invoke(["diagram", "loops/m.yaml", "--cases", "a.scenario.yaml"]) == 0
-    out = capsys.readouterr().out
+    write_case(project, "a", REFUSED, "broken", machine="loops/m.yaml")
+    out = cli(0, "diagram", "loops/m.yaml", "--cases", "a.scenario.yaml").out
     assert "s_draft --> s_broken : on transient or fatal<br/>error<br/><b>not covered" in out
     assert "<b>not covered#58; transient</b>" in out
 
@@ -543,9 +493,8 @@ def test_errors_that_are_one_arrow_say_which_of_them_are_not_covered(
     ],
 )
 def test_cases_that_cannot_be_marked_are_told(
-    argv: list[str], said: str, project: Desk, capsys: pytest.CaptureFixture[str]
+    argv: list[str], said: str, project: Desk, cli: CommandLine
 ) -> None:
     (project.folder / "other").mkdir()
-    assert invoke(["diagram", *argv]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "diagram", *argv)
     assert (said in told.err, told.out) == (True, "")

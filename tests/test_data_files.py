@@ -12,7 +12,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load, load_resolved
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.validators import PythonRule
-from tests.support import Desk
+from tests.support import CommandLine, Desk
 
 GLOSSARY = "tea: Tee\npot: {de: Kanne, file: other.yaml}\n"
 MACHINE = """
@@ -45,7 +45,6 @@ def told(path: Path) -> str:
     with pytest.raises(ProblemsFound) as raised:
         load(path)
     (problem,) = raised.value.problems
-    assert problem.span is not None
     return f"{problem.code} {Path(problem.span.file).name}: {problem.message}"
 
 
@@ -121,15 +120,14 @@ def test_an_input_of_a_case_is_the_data_of_a_file(desk: Desk, name: str, holds: 
     assert invoke(["test", str(cases)]) == 0
 
 
+@pytest.mark.usefixtures("own_folder")
 def test_a_file_on_the_command_line_is_data_where_the_input_is_none_of_texts(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
-    monkeypatch.chdir(desk.folder)
     machine(desk.folder, "{...: any}", "tea: Tee\n", "words.yaml")
     assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 0
     (desk.folder / "words.yaml").write_text("tea: [1\n", encoding="utf-8")
-    assert invoke(["run", "machine.yaml", "--set", "glossary=@words.yaml"]) == 2
-    assert "words.yaml:1:" in capsys.readouterr().err
+    assert "words.yaml:1:" in cli(2, "run", "machine.yaml", "--set", "glossary=@words.yaml").err
 
 
 def problems_of(path: Path) -> list[str]:

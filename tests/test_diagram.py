@@ -21,12 +21,12 @@ from loopkit.text import one_line
 from loopkit.views.diagram.mermaid import label, mermaid
 from loopkit.views.diagram.model import Arrow, Drawing, Node, drawing
 from tests.recording import no_room
-from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
+from tests.support import MACHINES, PLAN_REVIEW, ROOT, CommandLine, Desk, scenario
 from tests.test_cli import HUMAN
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
-ISSUE = f"issue=@{ROOT / 'machines/plan_review/issue.md'}"
+NESTED = ROOT / "tests/cases/ok/nested_loops.yaml"
 LIMITED = """
 loopkit: 1
 agents:
@@ -128,14 +128,14 @@ def test_each_transition_has_its_number_and_its_guard() -> None:
 
 
 def test_two_edges_between_the_same_states_are_two_arrows() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    assert arrows(nested, "check_plan", "stuck") == ["2 · stalled", "4 · otherwise"]
+    assert arrows(drawn(NESTED), "check_plan", "stuck") == ["2 · stalled", "4 · otherwise"]
 
 
 def test_a_revise_edge_shows_every_budget_that_it_spends() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    assert arrows(nested, "check_code", "code") == ["3 · otherwise / revise, max 3, total 12"]
-    assert arrows(nested, "check_plan", "plan") == [
+    assert arrows(drawn(NESTED), "check_code", "code") == [
+        "3 · otherwise / revise, max 3, total 12"
+    ]
+    assert arrows(drawn(NESTED), "check_plan", "plan") == [
         "3 · otherwise / revise, budget planning: input.rounds shared, total 12"
     ]
     assert arrows(drawn(ROOT / "tests/cases/ok/minimal.yaml"), "check", "draft") == [
@@ -147,8 +147,7 @@ def test_a_revise_edge_shows_every_budget_that_it_spends() -> None:
 
 
 def test_a_revise_edge_shows_which_counters_it_resets() -> None:
-    nested = drawn(ROOT / "tests/cases/ok/nested_loops.yaml")
-    (text,) = arrows(nested, "check_code", "plan")
+    (text,) = arrows(drawn(NESTED), "check_code", "plan")
     assert text.startswith('2 · "design" in codes / revise, budget planning')
     assert text.endswith(" / resets check_code 3")
 
@@ -184,7 +183,7 @@ def test_the_run_starts_at_the_initial_state_and_ends_at_the_final_ones() -> Non
 
 def test_states_that_are_revised_come_first_so_that_layouts_draw_the_way_back_upwards() -> None:
     assert drawn(PLAN_REVIEW).nodes[0].name == "draft"
-    names = [node.name for node in drawn(ROOT / "tests/cases/ok/nested_loops.yaml").nodes]
+    names = [node.name for node in drawn(NESTED).nodes]
     assert names[:2] == ["plan", "code"]
 
 
@@ -216,70 +215,59 @@ def test_a_label_is_its_text_and_nothing_in_it_is_a_sign_of_mermaid(text: str) -
     )
 
 
-def test_diagram_prints_the_text_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["diagram", str(PLAN_REVIEW), "-f", "mermaid"]) == 0
-    told = capsys.readouterr()
+def test_diagram_prints_the_text_and_nothing_else(cli: CommandLine) -> None:
+    told = cli(0, "diagram", str(PLAN_REVIEW), "-f", "mermaid")
     assert told.out == mermaid(drawn(PLAN_REVIEW))
     assert told.err == ""
 
 
 def test_o_writes_the_file_that_check_then_finds_up_to_date(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     file = tmp_path / "plan.mmd"
-    assert run(["diagram", str(PLAN_REVIEW), "-o", str(file)]) == 0
-    assert capsys.readouterr().out == ""
+    assert cli(0, "diagram", str(PLAN_REVIEW), "-o", str(file)).out == ""
     assert file.read_text(encoding="utf-8") == mermaid(drawn(PLAN_REVIEW))
     assert run(["diagram", str(PLAN_REVIEW), "--check", str(file)]) == 0
 
 
 def test_check_fails_where_the_machine_has_changed_and_says_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     machine, file = tmp_path / "a machine.yaml", tmp_path / "plan.mmd"
     machine.write_text(HUMAN, encoding="utf-8")
     assert run(["diagram", str(machine), "-o", str(file)]) == 0
     before = file.read_text(encoding="utf-8")
     machine.write_text(HUMAN.replace("revisions: 1", "revisions: 4"), encoding="utf-8")
-    assert run(["diagram", str(machine), "--check", str(file)]) == 1
-    told = capsys.readouterr()
+    told = cli(1, "diagram", str(machine), "--check", str(file))
     assert "out of date" in told.err
     assert f"loopkit diagram '{machine}' -o {file}" in told.err
     assert told.out == ""
     assert file.read_text(encoding="utf-8") == before
 
 
-def test_check_fails_where_there_is_no_diagram_yet(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_fails_where_there_is_no_diagram_yet(tmp_path: Path, cli: CommandLine) -> None:
     file = tmp_path / "none.mmd"
-    assert run(["diagram", str(PLAN_REVIEW), "--check", str(file)]) == 1
-    assert f"-o {file}" in capsys.readouterr().err
+    assert f"-o {file}" in cli(1, "diagram", str(PLAN_REVIEW), "--check", str(file)).err
     assert not file.exists()
 
 
-def test_a_machine_with_errors_is_not_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_with_errors_is_not_drawn(tmp_path: Path, cli: CommandLine) -> None:
     machine = tmp_path / "broken.yaml"
     machine.write_text(HUMAN.replace("revise: note", "revise: nota"), encoding="utf-8")
-    assert run(["diagram", str(machine)]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "diagram", str(machine))
     assert told.out == ""
     assert f"{machine}:11:44" in told.err
     assert "did you mean `note`?" in told.err
 
 
-def test_a_drawing_is_written_whole_or_the_old_one_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_drawing_is_written_whole_or_the_old_one_stays(tmp_path: Path, cli: CommandLine) -> None:
     drawn, link, other = tmp_path / "drawn.mmd", tmp_path / "link.mmd", tmp_path / "other.mmd"
     drawn.write_text("old\n")
     drawn.chmod(0o640)
     link.symlink_to(drawn)
     with no_room():
         assert run(["diagram", str(PLAN_REVIEW), "-o", str(link)]) == 2
-    assert f"cannot write {link}: " in capsys.readouterr().err
+    assert f"cannot write {link}: " in cli.said().err
     assert (drawn.read_text(), sorted(tmp_path.iterdir())) == ("old\n", [drawn, link])
     assert run(["diagram", str(PLAN_REVIEW), "-o", str(link)]) == 0
     assert link.is_symlink()
@@ -313,35 +301,23 @@ def test_a_drawing_goes_to_the_streams_that_are_named_as_files(tmp_path: Path, t
         (["--run", "nobody-000000"], "nobody-000000"),
     ],
 )
-def test_wrong_usage_is_told_with_its_remedy(
-    argv: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-    assert run(["diagram", *argv]) == 2
-    told = capsys.readouterr()
+@pytest.mark.usefixtures("own_folder")
+def test_wrong_usage_is_told_with_its_remedy(argv: list[str], said: str, cli: CommandLine) -> None:
+    told = cli(2, "diagram", *argv)
     assert said in told.err
     assert told.out == ""
 
 
+@pytest.mark.usefixtures("own_folder")
 class TestRuns:
     """Diagrams with the way of a run."""
 
-    @pytest.fixture(autouse=True)
-    def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-
     def test_a_finished_run_shows_its_way_and_how_often_it_went_there(
-        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+        self, durable: Desk, cli: CommandLine
     ) -> None:
         issue = (ROOT / "machines/plan_review/issue.md").read_text(encoding="utf-8")
         played = durable.play(PLAN_REVIEW, SCENARIO, {"issue": issue})
-        assert run(["diagram", "--run", played.state.run]) == 0
-        text = capsys.readouterr().out
+        text = cli(0, "diagram", "--run", played.state.run).out
         assert f"run {played.state.run} of machine plan_review" in text
         assert "s_draft : visited 3×" in text
         assert "s_accepted : the run is finished here" in text
@@ -357,50 +333,41 @@ class TestRuns:
         assert "class s_accepted here" in text
         assert "class s_import,s_escalated,s_accepted_as_is,s_rejected unvisited" in text
 
-    def test_a_waiting_run_shows_where_it_waits(
-        self, durable: Desk, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_waiting_run_shows_where_it_waits(self, durable: Desk, cli: CommandLine) -> None:
         played = durable.play(HUMAN)
-        assert run(["diagram", "--run", played.state.run]) == 0
-        assert "s_ask : the run is waiting here" in capsys.readouterr().out
+        assert "s_ask : the run is waiting here" in cli(0, "diagram", "--run", played.state.run).out
 
-    def test_a_limit_that_was_reached_shows_where(
-        self, durable: Desk, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_limit_that_was_reached_shows_where(self, durable: Desk, cli: CommandLine) -> None:
         script = scenario(agents={"writer": [{"reply": "One."}, {"reply": "Two."}]})
         played = durable.play(LIMITED, script)
         assert played.outcome == "spent"
-        assert run(["diagram", "--run", played.state.run]) == 0
-        text = capsys.readouterr().out
+        text = cli(0, "diagram", "--run", played.state.run).out
         assert "limit --> s_spent : at most once<br/>in second<br/><b>taken 1×</b>" in text
 
     def test_what_is_drawn_is_the_machine_that_the_run_was_started_with(
-        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+        self, durable: Desk, cli: CommandLine
     ) -> None:
         played = durable.play(HUMAN)
         file = durable.write("machine.yaml", HUMAN.replace("revisions: 1", "revisions: 4"))
-        assert run(["diagram", str(file), "--run", played.state.run]) == 0
-        told = capsys.readouterr()
+        told = cli(0, "diagram", str(file), "--run", played.state.run)
         assert "revise, max 1" in told.out
         assert "is not what run" in told.err
         durable.write("machine.yaml", HUMAN)
-        assert run(["diagram", str(file), "--run", played.state.run]) == 0
-        assert capsys.readouterr().err == ""
+        assert cli(0, "diagram", str(file), "--run", played.state.run).err == ""
 
     def test_a_diagram_without_a_run_has_no_marks(self) -> None:
         text = mermaid(drawn(PLAN_REVIEW))
         assert not re.search(r"visited|taken| here", text)
 
     def test_a_diagram_of_a_run_goes_out_of_date_when_the_run_goes_on(
-        self, durable: Desk, capsys: pytest.CaptureFixture[str]
+        self, durable: Desk, cli: CommandLine
     ) -> None:
         name = durable.play(HUMAN).state.run
         assert run(["diagram", "--run", name, "-o", "run.mmd"]) == 0
         assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 0
         durable.answer(name, "yes")
-        capsys.readouterr()
-        assert run(["diagram", "--run", name, "--check", "run.mmd"]) == 1
-        assert f"loopkit diagram -o run.mmd --run {name}" in capsys.readouterr().err
+        told = cli(1, "diagram", "--run", name, "--check", "run.mmd").err
+        assert f"loopkit diagram -o run.mmd --run {name}" in told
 
 
 def test_a_machine_is_drawn_in_the_first_state_that_runs_it(desk: Desk) -> None:

@@ -26,10 +26,7 @@ from loopkit.views.diagram.model import Drawing, drawing
 from tests.support import MACHINES, ROOT
 from tests.support_node import run_node
 
-FILES = [
-    *MACHINES,
-    *sorted((ROOT / "tests/cases/ok").glob("*.yaml")),
-]
+FILES = [*MACHINES, *sorted((ROOT / "tests/cases/ok").glob("*.yaml"))]
 IDS = [
     "end", "root", "state", "note", "choice", "fork", "join", "direction", "class", "classdef",
     "style", "default", "click", "href", "as", "scale", "hide", "left", "right", "constructor",

@@ -19,7 +19,7 @@ from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import LIMIT, Drawing, drawing
 from loopkit.views.diagram.svg import Box, Layout, layout, svg
 from tests.generated import generated
-from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
+from tests.support import MACHINES, PLAN_REVIEW, ROOT, CommandLine, Desk, scenario
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -218,16 +218,13 @@ def test_a_line_that_a_run_took_is_drawn_to_its_target(desk: Desk) -> None:
     assert [path.arrow for path in paths if not path.has_head]
 
 
-def test_the_command_writes_a_picture_and_compares_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_picture_and_compares_it(tmp_path: Path, cli: CommandLine) -> None:
     out = tmp_path / "plan.svg"
     assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "-o", str(out)]) == 0
     assert ET.fromstring(out.read_text()).get("class") == "diagram"
     assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "--check", str(out)]) == 0
     out.write_text("<svg/>")
-    assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "--check", str(out)]) == 1
-    assert "-f svg" in capsys.readouterr().err
+    assert "-f svg" in cli(1, "diagram", str(PLAN_REVIEW), "-f", "svg", "--check", str(out)).err
 
 
 def test_both_formats_show_the_same_states() -> None:

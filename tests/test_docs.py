@@ -409,9 +409,12 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             yield name, command
 
 
-@pytest.mark.parametrize(
+EACH_COMMAND = pytest.mark.parametrize(
     ("title", "command"), [pytest.param(*named, id=named[0]) for named in commands()]
 )
+
+
+@EACH_COMMAND
 def test_each_command_is_documented_with_all_its_options(
     title: str, command: click.Command
 ) -> None:
@@ -421,13 +424,10 @@ def test_each_command_is_documented_with_all_its_options(
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) == known
     usage = re.search(rf"`loopkit {title}(.*?)`", section)
     arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
-    assert usage is not None
     assert len(usage[1].split()) == len(arguments)
 
 
-@pytest.mark.parametrize(
-    ("title", "command"), [pytest.param(*named, id=named[0]) for named in commands()]
-)
+@EACH_COMMAND
 def test_the_help_of_each_command_ends_with_examples_that_it_takes(
     title: str, command: click.Command
 ) -> None:

@@ -11,21 +11,15 @@ from typing import Any
 import pytest
 
 from loopkit.checks import check
-from loopkit.cli import invoke
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded, load
 from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.template.plain_data import FieldedText
-from loopkit.machine.inputs import (
-    child_input,
-    child_inputs,
-    complete_input,
-    partial_input,
-)
+from loopkit.machine.inputs import child_input, child_inputs, complete_input, partial_input
 from loopkit.machine.item_list import Item, items_of
 from loopkit.testing import load_suite
-from tests.support import Desk
+from tests.support import CommandLine, Desk
 
 CHILD = """
 loopkit: 1
@@ -172,16 +166,6 @@ def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
     ]
 
 
-def test_each_knot_of_items_is_told_with_one_cycle(tmp_path: Path) -> None:
-    state = each(tmp_path, "after: task.needs")
-    pairs = [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c"), ("e", "a")]
-    tasks = [{"id": name, "needs": other} for name, other in pairs]
-    assert faults(state, {"input": {"tasks": tasks}}) == [
-        "`input.tasks`: these wait for each other: a → b → a",
-        "`input.tasks`: these wait for each other: c → d → c",
-    ]
-
-
 def test_there_are_as_many_items_as_the_state_says(tmp_path: Path) -> None:
     no_task = ["`input.tasks`: 0 items, where at least 1 have to be"]
     for nothing in ({}, {"tasks": None}, {"tasks": []}):
@@ -221,7 +205,7 @@ def test_ten_thousand_items_are_read_at_once(tmp_path: Path) -> None:
 
 
 def test_a_run_with_such_a_list_is_refused_and_nothing_is_stored(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(desk.folder, "after: task.needs")
     tasks = [{"id": "a", "needs": ["b"]}, {"id": "a"}]
@@ -229,8 +213,8 @@ def test_a_run_with_such_a_list_is_refused_and_nothing_is_stored(
     parent = str(desk.folder / "parent.yaml")
     state = desk.folder / "state"
     monkeypatch.setenv("LOOPKIT_STATE", str(state))
-    assert invoke(["run", parent, "--input", str(given)]) == 2
-    assert capsys.readouterr().err.splitlines() == [
+    told = cli(2, "run", parent, "--input", str(given)).err
+    assert told.splitlines() == [
         "error: `all`: `input.tasks[1].id`: `a` is a key already, at `input.tasks[0].id`",
         "error: `all`: `input.tasks[0].needs[0]`: there is no task `b`; allowed: `a`",
     ]
@@ -518,13 +502,10 @@ states:
     assert "parallel-writers" not in dict(found)
 
 
-def test_a_machine_is_checked_once_for_all_who_run_it(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_is_checked_once_for_all_who_run_it(desk: Desk, cli: CommandLine) -> None:
     loaded(desk.folder)
     desk.write("child.yaml", CHILD.replace("INPUT", "{txt: str}"))
-    assert invoke(["check", str(desk.folder)]) == 1
-    assert capsys.readouterr().out.count("`input` has no field `text`") == 1
+    assert cli(1, "check", str(desk.folder)).out.count("`input` has no field `text`") == 1
 
 
 EDGES = {"tasks": [{"id": "a"}, {"id": "b"}, {"id": 3}]}

@@ -20,7 +20,6 @@ from loopkit.language.machine import Machine
 from loopkit.machine.compiler import NoEdge
 from loopkit.machine.program import Program
 from tests.reference import HOLDS, interpret
-from tests.support import Desk
 
 LONGEST = 400
 
@@ -213,30 +212,3 @@ def test_the_artifact_of_a_program_is_not_all_that_it_leaves() -> None:
     whole = Program(Machine.model_validate(raw), "digest").whole_authors
     assert {"drafted", "filled"} <= whole
     assert not {"edited", "ran"} & whole
-
-
-JUDGED = """
-loopkit: 1
-states:
-  write: {render: A text., output: text, next: check}
-  check:
-    validate: text
-    by: [{matches: RULE, severity: LEVEL}]
-    transitions:
-      - {revise: write, max: 1, feedback: Try again.}
-      - {target: done}
-  done: {final: success}
-"""
-
-
-@pytest.mark.parametrize(
-    ("rule", "level", "route"),
-    [
-        ("text", "error", ["write[0]", "check[1]"]),
-        ("note", "warning", ["write[0]", "check[1]"]),
-        ("note", "error", ["write[0]", "check[0]", "write[0]", "check[1]"]),
-    ],
-)
-def test_only_what_fails_is_revised(desk: Desk, rule: str, level: str, route: list[str]) -> None:
-    played = desk.play(JUDGED.replace("RULE", rule).replace("LEVEL", level))
-    assert played.state.route == route

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.cli import invoke
 from loopkit.testing import load_suite, play
 from loopkit.testing.playing import FamilyRun
 from loopkit.views.console import event_line
-from tests.support import ROOT
+from tests import test_families as families
+from tests.support import ROOT, CommandLine
 
 SCHEMA = json.loads((ROOT / "schemas/event.schema.json").read_text(encoding="utf-8"))
 SCENARIOS = sorted((ROOT / "machines").glob("*.scenario.yaml"))
@@ -23,39 +23,15 @@ OF_TYPE = {
     for rule in SCHEMA["allOf"]
 }
 """By type, the schema without what it says of others, which takes thirty times as long."""
-TASK = """
-loopkit: 1
-input: {text: str}
-states:
-  draft: {render: "About {{ input.text }}.", next: check}
+TASK = families.TASK.replace(
+    "next: ask}",
+    """next: check}
   check:
     validate: draft
     by: [{not_matches: milk}]
-    transitions: [{guard: valid, target: done}, {target: ask}]
-  ask:
-    human: "Is {{ input.text }} fine?"
-    choices: [approve, reject]
-    transitions:
-      - {guard: choice == "approve", target: done}
-      - {target: failed}
-  done: {final: success, result: draft}
-  failed: {final: failure}
-"""
-PARENT = """
-loopkit: 1
-input: {parts: {type: [str], default: [tea, milk, sugar]}}
-states:
-  parts:
-    each: input.parts
-    as: part
-    key: part
-    max_items: 10
-    parallel: 3
-    machine: task.yaml
-    input: {text: "{{ part }}"}
-    next: done
-  done: {final: success, result: parts}
-"""
+    transitions: [{guard: valid, target: done}, {target: ask}]""",
+)
+PARENT = families.PARENT.replace("parallel: 2", "parallel: 3")
 
 
 def runs_of(run: FamilyRun) -> Iterator[FamilyRun]:
@@ -69,19 +45,17 @@ def faults(line: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> list[dict[str, Any]]:
+def printed(own_folder: Path, cli: CommandLine) -> list[dict[str, Any]]:
     """The lines of a family that waits for a person, and then of the answer that ends it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("parent.yaml").write_text(PARENT, encoding="utf-8")
-    assert invoke(["run", "parent.yaml", "--output", "jsonl"]) == 5
-    waiting = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    run = waiting[-1]["run"]
-    assert invoke(["answer", run, "approve", "--output", "jsonl"]) == 0
-    return waiting + [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    waiting = lines_of(cli(5, "run", "parent.yaml", "--output", "jsonl").out)
+    answer = cli(0, "answer", waiting[-1]["run"], "approve", "--output", "jsonl")
+    return waiting + lines_of(answer.out)
+
+
+def lines_of(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])

@@ -22,18 +22,11 @@ from tests.support import scenario
 
 PLANS = Path(__file__).parent / "data" / "plans"
 FIELDS = TypeAdapter(dict[str, Extract])
-PATTERNS = {
-    "task": r"^### Task \d+(?:\.\d+)?:",
-    "file": r"^- (?:Create|Modify|Test): `([^`]+)`",
-}
+PATTERNS = {"task": r"^### Task \d+(?:\.\d+)?:", "file": r"^- (?:Create|Modify|Test): `([^`]+)`"}
 
 
 def fields(text, patterns=PATTERNS, **notation):
     return extract(text, FIELDS.validate_python(notation), patterns)
-
-
-def field(text, **notation):
-    return fields(text, value=notation)["value"]
 
 
 @pytest.mark.parametrize("name", ["good.md", "good_crlf.md"])
@@ -74,39 +67,30 @@ def test_the_fields_of_a_real_plan_are_taken_whatever_its_line_ends(name):
     assert plan["estimate"] is None
 
 
-def test_a_missing_section_is_its_default_or_none():
-    assert field("text", section="Goal") is None
-    assert field("text", section="Goal", default="unknown") == "unknown"
-    assert field("## Goal\n\ntext", section="Goal", default="unknown") == "text"
-
-
-def test_the_title_stands_in_for_a_section_only_where_asked():
-    assert field("# Build it", section="Goal") is None
-    assert field("# Build it", section="Goal", or_title=True, default="unknown") == "Build it"
-    assert field("no title", section="Goal", or_title=True, default="unknown") == "unknown"
-
-
-def test_a_match_is_its_first_group_or_all_of_it():
-    assert field("size 12 of 30", match=r"\d+") == "12"
-    assert field("size 12 of 30", match=r"of (\d+)") == "30"
-    assert field("b: 2", match=r"a: (\d)|b: (\d)") == "2"
-    assert field("ab", match=r"a(x)?b") == "ab"
-    assert field("none", match=r"\d+", default="0") == "0"
-
-
-def test_a_pattern_matches_at_every_line():
-    assert field("a\nb\nab", all=r"^\w$") == ["a", "b"]
-
-
-def test_all_matches_come_in_order_and_each_once():
-    assert field("b a b c a", all=r"\w") == ["b", "a", "c"]
-    assert field("", all=r"\w") == []
-
-
-def test_the_default_of_a_count_stands_for_zero_only():
-    assert field("", count="task") == 0
-    assert field("", count="task", default=1) == 1
-    assert field("### Task 1: a\n### Task 2: b", count="task", default=1) == 2
+@pytest.mark.parametrize(
+    ("text", "notation", "value"),
+    [
+        ("text", {"section": "Goal"}, None),
+        ("text", {"section": "Goal", "default": "unknown"}, "unknown"),
+        ("## Goal\n\ntext", {"section": "Goal", "default": "unknown"}, "text"),
+        ("# Build it", {"section": "Goal"}, None),
+        ("# Build it", {"section": "Goal", "or_title": True, "default": "unknown"}, "Build it"),
+        ("no title", {"section": "Goal", "or_title": True, "default": "unknown"}, "unknown"),
+        ("size 12 of 30", {"match": r"\d+"}, "12"),
+        ("size 12 of 30", {"match": r"of (\d+)"}, "30"),
+        ("b: 2", {"match": r"a: (\d)|b: (\d)"}, "2"),
+        ("ab", {"match": r"a(x)?b"}, "ab"),
+        ("none", {"match": r"\d+", "default": "0"}, "0"),
+        ("a\nb\nab", {"all": r"^\w$"}, ["a", "b"]),
+        ("b a b c a", {"all": r"\w"}, ["b", "a", "c"]),
+        ("", {"all": r"\w"}, []),
+        ("", {"count": "task"}, 0),
+        ("", {"count": "task", "default": 1}, 1),
+        ("### Task 1: a\n### Task 2: b", {"count": "task", "default": 1}, 2),
+    ],
+)
+def test_a_field_is_what_its_notation_finds_or_its_default(text, notation, value):
+    assert fields(text, value=notation)["value"] == value
 
 
 def test_a_name_under_patterns_is_used_and_every_other_text_is_the_pattern():

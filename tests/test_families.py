@@ -37,25 +37,16 @@ states:
   done: {final: success, result: draft}
   failed: {final: failure}
 """
-SLOW_TASK = """
-loopkit: 1
-name: task
-input: {text: str}
-states:
-  start:
+SLOW_TASK = TASK.replace(
+    """  draft: {render: "About {{ input.text }}.", next: ask}
+""",
+    """  start:
     transitions:
       - {guard: input.text == "milk", target: draft}
       - {target: ask}
   draft: {run: [sh, -c, "touch begun; while ! test -e go; do sleep 0.05; done"], next: ask}
-  ask:
-    human: "Is {{ input.text }} fine?"
-    choices: [approve, reject]
-    transitions:
-      - {guard: choice == "approve", target: done}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+).replace(", result: draft", "")
 PARENT = """
 loopkit: 1
 name: parent
@@ -78,9 +69,7 @@ states:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+def _machines(own_folder: Path) -> None:
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("parent.yaml").write_text(PARENT, encoding="utf-8")
 

@@ -20,7 +20,7 @@ from loopkit.journal.contents import Contents
 from loopkit.journal.errors import JournalUnusable
 from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
-from tests.support import Desk, Played, scenario
+from tests.support import PASS, CommandLine, Desk, Played, coding, scenario
 
 FIX = """diff --git a/src/calc.py b/src/calc.py
 --- a/src/calc.py
@@ -34,9 +34,7 @@ FIX = """diff --git a/src/calc.py b/src/calc.py
 
 def machine(*does: str, output: str = "folder: src", **parts: str) -> str:
     """A coder whose n-th work is the n-th of some shell scripts, and a check of what it leaves."""
-    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
-    script = f"cat > .prompt; echo >> .count; case $(wc -l < .count) in {acts} esac; echo Done."
-    command = json.dumps(["sh", "-c", script])
+    command = coding(*does)
     by = parts.get("by", "[{command: [grep, -q, 'a + b', src/calc.py], message: It is wrong.}]")
     return f"""
 loopkit: 1
@@ -67,9 +65,8 @@ def says(text: str) -> str:
 
 
 @pytest.fixture
-def work(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def work(desk: Desk, own_folder: Path) -> Desk:
     """A desk with a folder that has a fault."""
-    monkeypatch.chdir(desk.folder)
     desk.write("src/calc.py", "def add(a, b):\n    return a - b\n")
     return desk
 
@@ -200,23 +197,21 @@ def test_an_author_that_takes_everything_back_is_told_so(work: Desk) -> None:
 def test_a_judge_reads_the_difference(work: Desk) -> None:
     text = machine(says("+"), by="[{judge: critic}]")
     text = text.replace("agents: {", "agents: {critic: {model: openai/gpt-5-mini}, ")
-    data = {"data": {"verdict": "pass", "findings": []}}
-    run = work.play(text, scenario(agents={"critic": [data]}))
+    run = work.play(text, scenario(agents={"critic": [PASS]}))
     [prompt] = run.prompts("critic")
     assert "+    return a + b" in prompt
 
 
 def test_a_person_sees_the_difference_and_what_the_last_attempt_changed(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     text = machine(says("*"), says("+"), to="ask") + (
         "  ask: {human: Take it?, show: fix, choices: take, next: done}\n"
     )
     file = work.write("ask.yaml", text)
     assert invoke(["run", str(file)]) == 5
-    [row] = run_rows(capsys)
-    assert invoke(["runs", "show", row]) == 0
-    said = "".join(capsys.readouterr())
+    [row] = run_rows(cli)
+    said = "".join(cli(0, "runs", "show", row))
     assert "fix, attempt 2 by code" in said
     assert "+    return a + b" in said
     assert "Changed since attempt 1:\n  diff --git" in said
@@ -274,25 +269,24 @@ def test_files_of_a_scenario_make_the_folder(desk: Desk) -> None:
 
 
 def test_a_recorded_run_plays_the_same_difference_without_the_files(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     file = work.write("machine.yaml", machine(says("*"), says("+")))
     tape = work.folder / "case.scenario.yaml"
-    assert invoke(["run", str(file), "--record", str(tape)]) == 0
-    assert "differs" not in capsys.readouterr().err
+    assert "differs" not in cli(0, "run", str(file), "--record", str(tape)).err
     assert invoke(["test", str(tape)]) == 0
     assert "last_change" in tape.read_text()
 
 
 def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
-    work: Desk, capsys: pytest.CaptureFixture[str]
+    work: Desk, cli: CommandLine
 ) -> None:
     file = work.write("machine.yaml", machine(says("+")))
     for _ in range(2):
         (work.folder / ".count").unlink(missing_ok=True)
         work.write("src/calc.py", "def add(a, b):\n    return a - b\n")
         assert invoke(["run", str(file)]) == 0
-    runs = run_rows(capsys)
+    runs = run_rows(cli)
     assert invoke(["runs", "rm", runs[0]]) == 0
     assert kept(work) == 4
     assert invoke(["runs", "rm", runs[1]]) == 0
@@ -300,11 +294,10 @@ def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
     assert (work.folder / "src/calc.py").exists()
 
 
-def run_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def run_rows(cli: CommandLine) -> list[str]:
     """The ids of all runs."""
-    assert "attempt 1: 1 file changed" in capsys.readouterr().err
-    assert invoke(["runs", "ls"]) == 0
-    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert "attempt 1: 1 file changed" in cli.said().err
+    return [line.split()[0] for line in cli(0, "runs", "ls").out.splitlines()[1:]]
 
 
 def kept(desk: Desk) -> int:

@@ -21,6 +21,7 @@ from loopkit.cli import invoke
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Started
+from tests.support import CommandLine
 from tests.warm import Process
 
 STEPS = """
@@ -42,8 +43,7 @@ states:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _steps(own_folder: Path) -> None:
     Path("steps.yaml").write_text(STEPS, encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ def test_who_follows_a_run_has_every_event_that_its_process_prints_in_order(
 
 
 def test_the_wait_ends_when_the_process_that_drove_the_run_was_killed(
-    opened: list[TextIO], capsys: pytest.CaptureFixture[str]
+    opened: list[TextIO], cli: CommandLine
 ) -> None:
     process, printed = begun(opened, "run", "steps.yaml", "--output", "jsonl")
     run = json.loads(printed.readline())["run"]
@@ -103,13 +103,11 @@ def test_the_wait_ends_when_the_process_that_drove_the_run_was_killed(
     assert Path("told").read_text() == (
         f"the process that drove {run} is gone; resume with: loopkit resume {run}\n"
     )
-    assert invoke(["runs", "logs", "--jsonl", run]) == 0
-    assert events(iter(capsys.readouterr().out.splitlines())) == seen
+    assert events(iter(cli(0, "runs", "logs", "--jsonl", run).out.splitlines())) == seen
     Path("go").touch()
     assert invoke(["resume", run, "--output", "quiet"]) == 1
-    capsys.readouterr()
-    assert invoke(["runs", "logs", "--jsonl", "--follow", "--after", str(len(seen)), run]) == 0
-    rest = events(iter(capsys.readouterr().out.splitlines()))
+    follow = ("runs", "logs", "--jsonl", "--follow", "--after", str(len(seen)), run)
+    rest = events(iter(cli(0, *follow).out.splitlines()))
     assert [event["seq"] for event in rest] == list(range(len(seen) + 1, len(seen) + len(rest) + 1))
     assert rest[-1]["type"] == "finished"
 

@@ -6,7 +6,6 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,10 @@ from loopkit.cli import invoke as run
 from loopkit.cli.terminal import wrap
 from loopkit.drive.limits import LimitReached
 from loopkit.engine.records import RefusedCall, Usage
+from tests.support import CommandLine
 from tests.test_cli import only_run
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 LINE = re.compile(r"loopkit resume .*")
 MACHINE = """
 loopkit: 1
@@ -35,25 +36,17 @@ states:
 """
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-
-
 def stopped(
-    capsys: Any, *, limits: str = "", writer: str, check: str = "[]", code: int
+    cli: CommandLine, *, limits: str = "", writer: str, check: str = "[]", code: int
 ) -> list[str]:
     """The lines that a run which stops tells at its end, and `runs show` as well."""
     Path("plan.yaml").write_text(MACHINE.replace("LIMITS", limits), encoding="utf-8")
     script = f"scenario: 1\nagents: {{writer: {writer}}}\ncommands: {{runs: {check}}}\n"
     Path("script.yaml").write_text(script, encoding="utf-8")
-    assert run(["run", "plan.yaml", "--script", "script.yaml"]) == code
-    told = capsys.readouterr().err
+    told = cli(code, "run", "plan.yaml", "--script", "script.yaml").err
     name = only_run()
     lines = [line for line in told.splitlines() if f"loopkit resume {name}" in line]
-    assert run(["runs", "show", name]) == 0
-    shown = capsys.readouterr().out.splitlines()
+    shown = cli(0, "runs", "show", name).out.splitlines()
     assert [line for line in shown if "loopkit resume" in line] == lines
     return lines
 
@@ -61,13 +54,12 @@ def stopped(
 def pasted(line: str) -> int:
     """The exit code of the command that stands in a line."""
     found = LINE.search(line)
-    assert found is not None
     return run(shlex.split(found[0])[1:])
 
 
-def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(capsys: Any) -> None:
+def test_a_model_that_nobody_sells_is_told_with_the_one_that_is_meant(cli: CommandLine) -> None:
     fault = "[[{fault: bad_request, message: no such model}, long enough]]"
-    meant, again, mended = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
+    meant, again, mended = stopped(cli, writer=fault, check="[{exit_code: 0}]", code=4)
     name = only_run()
     line = f"loopkit resume {name} --model writer=openai/gpt-5-mini"
     assert meant == f"if you meant `openai/gpt-5-mini`: {line}"
@@ -95,16 +87,16 @@ PAID = """[
     ],
 )
 def test_a_limit_is_told_with_one_in_which_the_next_call_fits(
-    limits: str, line: str, capsys: Any
+    limits: str, line: str, cli: CommandLine
 ) -> None:
     check = "[{exit_code: 0}, {exit_code: 0}]"
-    [told] = stopped(capsys, limits=limits, writer=PAID, check=check, code=3)
+    [told] = stopped(cli, limits=limits, writer=PAID, check=check, code=3)
     assert told.startswith("raise it: loopkit resume plan-")
     assert line in told
     # Where the limit was very low, it is reached once more, but further on.
     events = 0
     while (code := pasted(told)) == 3:
-        err = capsys.readouterr().err
+        err = cli.said().err
         [told] = [text for text in err.splitlines() if "loopkit resume" in text]
         events += 1
         assert events < 5
@@ -130,9 +122,9 @@ def test_an_unknown_price_is_no_matter_of_the_limit() -> None:
     assert reached.remedy("a-1").endswith("loopkit resume a-1 --price writer=USD")
 
 
-def test_an_exit_code_that_is_missing_is_told_with_the_file_to_mend(capsys: Any) -> None:
+def test_an_exit_code_that_is_missing_is_told_with_the_file_to_mend(cli: CommandLine) -> None:
     again, mended = stopped(
-        capsys, writer="[long enough]", check="[{exit_code: 5}, {exit_code: 5}]", code=4
+        cli, writer="[long enough]", check="[{exit_code: 5}, {exit_code: 5}]", code=4
     )
     assert again.startswith("once the cause is fixed: ")
     text = Path("plan.yaml").read_text(encoding="utf-8")
@@ -152,12 +144,11 @@ states:
 """
 
 
-def test_where_only_another_machine_helps_no_other_line_is_told(capsys: Any) -> None:
+def test_where_only_another_machine_helps_no_other_line_is_told(cli: CommandLine) -> None:
     machine = TEMPLATE.replace("plan[0:'x']", "(plan | length) // (plan | length - 4)")
     Path("plan.yaml").write_text(machine, encoding="utf-8")
     Path("s.yaml").write_text("scenario: 1\nagents: {writer: [four]}\n", encoding="utf-8")
-    assert run(["run", "plan.yaml", "--script", "s.yaml"]) == 4
-    told = capsys.readouterr().err
+    told = cli(4, "run", "plan.yaml", "--script", "s.yaml").err
     name = only_run()
     lines = [line for line in told.splitlines() if "loopkit" in line]
     assert lines == [f"after correcting `plan.yaml`: loopkit resume {name} --machine plan.yaml"]
@@ -166,9 +157,9 @@ def test_where_only_another_machine_helps_no_other_line_is_told(capsys: Any) -> 
     assert pasted(lines[0]) == 0
 
 
-def test_an_interrupted_run_just_goes_on(capsys: Any) -> None:
+def test_an_interrupted_run_just_goes_on(cli: CommandLine) -> None:
     [told] = stopped(
-        capsys, writer="[[{fault: connection}, long enough]]", check="[{exit_code: 0}]", code=4
+        cli, writer="[[{fault: connection}, long enough]]", check="[{exit_code: 0}]", code=4
     )
     assert told == f"resume with: loopkit resume {only_run()}"
     assert pasted(told) == 0
@@ -197,39 +188,38 @@ def test_the_model_that_was_meant_is_one_of_the_same_provider(
     assert near_model(written) == meant
 
 
-def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(capsys: Any) -> None:
+def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(
+    cli: CommandLine,
+) -> None:
     fault = "[[{fault: rate_limit, retry_after: 1h}, long enough]]"
     before = time.time()
-    [told] = stopped(capsys, writer=fault, check="[{exit_code: 0}]", code=4)
+    [told] = stopped(cli, writer=fault, check="[{exit_code: 0}]", code=4)
     found = re.fullmatch(r"resume after (\S+ \S+): (loopkit resume \S+)", told)
-    assert found is not None
     moment = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
     assert before + 3599 <= moment <= time.time() + 3601
     assert pasted(told) == 0
 
 
-def test_only_a_limit_can_be_set_and_the_line_to_do_so_is_told(capsys: Any) -> None:
-    stopped(
-        capsys, limits="limits: {agent_calls: 1}", writer=PAID, check="[{exit_code: 0}]", code=3
-    )
-    assert run(["resume", only_run(), "--set", "agent_calls=9"]) == 2
-    assert "write `--set limits.agent_calls=9`" in capsys.readouterr().err
+def test_only_a_limit_can_be_set_and_the_line_to_do_so_is_told(cli: CommandLine) -> None:
+    stopped(cli, limits="limits: {agent_calls: 1}", writer=PAID, check="[{exit_code: 0}]", code=3)
+    told = cli(2, "resume", only_run(), "--set", "agent_calls=9").err
+    assert "write `--set limits.agent_calls=9`" in told
 
 
 def test_the_machine_is_named_wherever_in_the_project_somebody_looks(
-    capsys: Any, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Path.cwd()
-    stopped(capsys, writer="[{fault: authentication}]", code=4)
+    stopped(cli, writer="[{fault: authentication}]", code=4)
     name = only_run()
     Path("below").mkdir()
     monkeypatch.chdir(project / "below")
     assert run(["runs", "show", name]) == 0
     line = f"loopkit resume {name} --machine {project / 'plan.yaml'}"
-    assert line in capsys.readouterr().out
+    assert line in cli.said().out
 
 
-def test_after_a_crash_in_a_scenario_the_run_can_be_resumed(capsys: Any) -> None:
+def test_after_a_crash_in_a_scenario_the_run_can_be_resumed(cli: CommandLine) -> None:
     machine = MACHINE.replace("LIMITS", "").replace("attempts: 1}", "attempts: 2}")
     machine = machine.replace("price: 1,", "price: 1, on_in_doubt: retry,")
     Path("plan.yaml").write_text(machine, encoding="utf-8")
@@ -237,8 +227,7 @@ def test_after_a_crash_in_a_scenario_the_run_can_be_resumed(capsys: Any) -> None
         "agents: {writer: [[{fault: crash}, Long enough.]]}\ncommands: {runs: [{exit_code: 0}]}\n"
     )
     Path("script.yaml").write_text(f"scenario: 1\n{calls}", encoding="utf-8")
-    assert run(["run", "plan.yaml", "--script", "script.yaml"]) == 4
-    told = capsys.readouterr().err
+    told = cli(4, "run", "plan.yaml", "--script", "script.yaml").err
     assert "the call is in doubt now, and the run can be resumed" in told
     assert "Traceback" not in told
     assert run(["resume", only_run()]) == 0

@@ -19,7 +19,7 @@ import pytest
 from loopkit.drive.isolation import alone
 from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
 from tests.crash.points import killed_at_points
-from tests.support import Desk, Played, scenario
+from tests.support import Desk, Played, coding, scenario
 from tests.test_merging import git, write
 from tests.warm import ran_loopkit
 
@@ -28,9 +28,7 @@ TEN = "".join(f"line {n}\n" for n in range(10))
 
 def machine(*does: str, isolate: str = "copy", **parts: str) -> str:
     """A coder whose n-th work is the n-th of some shell scripts, and a check of what it leaves."""
-    acts = " ".join(f"{n}) {act};;" for n, act in enumerate(does, 1))
-    script = f"cat > .count.prompt; echo >> .count; case $(wc -l < .count) in {acts} esac; echo ok"
-    command = json.dumps(["sh", "-c", script])
+    command = coding(*does, prompt=".count.prompt")
     rule = parts.get("rule", "command: [grep, -q, good, src/plan], message: It is bad.")
     return f"""
 loopkit: 1
@@ -65,12 +63,16 @@ def place_of(run: Played) -> Path:
     return Path(isolated.place)
 
 
+def committed(work: Desk, **files: str) -> None:
+    """Make the workspace a repository that ignores logs."""
+    write(work.folder, **{".gitignore": ".loopkit\n*.log\n"}, **files)
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "One")):
+        git(work.folder, *command)
+
+
 @pytest.mark.parametrize("isolate", ["copy", "worktree"])
 def test_a_success_is_merged_and_nothing_is_seen_before(work: Desk, isolate: str) -> None:
-    write(work.folder, **{".gitignore": ".loopkit\n*.log\n"})
-    git(work.folder, "init", "-q")
-    git(work.folder, "add", ".")
-    git(work.folder, "commit", "-qm", "One")
+    committed(work)
     seen = f"cat {work.folder}/src/plan > seen; echo noise > src/run.log"
     run = work.play(
         machine(f"echo bad > src/plan; {seen}", "echo good > src/plan", isolate=isolate)
@@ -225,10 +227,7 @@ def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None
 
 @pytest.mark.parametrize("isolate", ["copy", "worktree"])
 def test_what_git_ignores_in_a_part_of_a_repository_is_no_work(work: Desk, isolate: str) -> None:
-    write(work.folder, **{".gitignore": ".loopkit\n*.log\n", "part__src__plan": "none\n"})
-    git(work.folder, "init", "-q")
-    git(work.folder, "add", ".")
-    git(work.folder, "commit", "-qm", "One")
+    committed(work, part__src__plan="none\n")
     acts = "echo good > src/plan; echo noise > src/run.log; echo noise > run.log"
     run = work.play(machine(acts, isolate=isolate, path="part"))
     assert run.outcome == "done"

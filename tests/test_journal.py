@@ -56,15 +56,16 @@ async def opened(folder: Path | None) -> AsyncIterator[Journal]:
         await journal.close()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / ".loopkit"
-
-
 @pytest.fixture(params=["memory", "file"])
 async def journal(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Journal]:
     async with opened(folder if request.param == "file" else None) as journal:
         yield journal
+
+
+@pytest.fixture
+async def claim(journal: Journal) -> Claim:
+    """The claim on a new run `r`."""
+    return await created(journal)
 
 
 async def test_a_new_run_holds_its_claim_and_then_the_given_records(journal: Journal) -> None:
@@ -79,8 +80,7 @@ async def test_a_new_run_holds_its_claim_and_then_the_given_records(journal: Jou
     assert (claim.run, claim.epoch, claim.seq) == ("r", 1, 3)
 
 
-async def test_appended_records_get_the_next_numbers(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_appended_records_get_the_next_numbers(journal: Journal, claim: Claim) -> None:
     assert await claim.append([worked(1), worked(2)]) == 3
     assert await claim.append([worked(3)]) == 4
     assert claim.seq == 4
@@ -109,8 +109,7 @@ async def test_reading_ends_at_a_limit(
     assert [record.seq for record in await journal.read("r", 1, limit)] == seqs
 
 
-async def test_an_append_of_nothing_changes_nothing(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_an_append_of_nothing_changes_nothing(journal: Journal, claim: Claim) -> None:
     assert await claim.append([]) == 1
     assert len(await journal.read("r")) == 1
 
@@ -189,8 +188,7 @@ def test_an_owners_time_has_a_date_unless_it_is_today() -> None:
     assert re.search(r"since 2001-09-0\d \d\d:\d\d:\d\d$", str(Owner(7, "h", 1e9)))
 
 
-async def test_a_released_claim_cannot_append(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_a_released_claim_cannot_append(journal: Journal, claim: Claim) -> None:
     await claim.release()
     with pytest.raises(ClaimLost, match="was released"):
         await claim.append([worked()])
@@ -206,8 +204,7 @@ async def test_the_last_append_lets_go_of_the_run_in_the_same_commit(journal: Jo
     assert (second.epoch, second.seq) == (2, seq + 1)
 
 
-async def test_an_append_that_fails_lets_go_of_nothing(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_an_append_that_fails_lets_go_of_nothing(journal: Journal, claim: Claim) -> None:
     with pytest.raises(JournalError, match="does not wait in the inbox"):
         await claim.append([worked()], ["never posted"], releases=True)
     with pytest.raises(RunBusy):
@@ -224,8 +221,7 @@ async def test_a_second_release_takes_nothing_from_the_next_owner(journal: Journ
         await journal.claim("r")
 
 
-async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_a_message_waits_until_an_append_consumes_it(journal: Journal, claim: Claim) -> None:
     assert await journal.post("r", "answer", "b", '"yes"', NOW) is None
     assert await journal.post("r", "cancel", "a", "{}", NOW - 1) is None
     answer = InboxMessage("answer", "b", '"yes"', NOW)
@@ -238,9 +234,8 @@ async def test_a_message_waits_until_an_append_consumes_it(journal: Journal) -> 
 
 
 async def test_a_message_keeps_a_claim_from_being_let_go_until_it_was_read(
-    journal: Journal,
+    journal: Journal, claim: Claim
 ) -> None:
-    claim = await created(journal)
     await journal.post("r", "cancel", "a", "{}", NOW)
     with pytest.raises(MessageWaits, match="run 'r': nothing was written"):
         await claim.append([worked()], releases=True, unless=["cancel"])
@@ -255,8 +250,9 @@ async def test_a_message_keeps_a_claim_from_being_let_go_until_it_was_read(
     await journal.claim("r")
 
 
-async def test_the_same_message_twice_is_one_even_when_it_was_consumed(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_the_same_message_twice_is_one_even_when_it_was_consumed(
+    journal: Journal, claim: Claim
+) -> None:
     assert await journal.post("r", "answer", "a", "1", NOW) is None
     assert await journal.post("r", "answer", "a", "2", NOW) == "1"
     assert [message.data for message in await claim.inbox()] == ["1"]
@@ -273,8 +269,9 @@ async def test_runs_have_inboxes_of_their_own(journal: Journal) -> None:
     assert [message.data for message in await two.inbox()] == ["2"]
 
 
-async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(
+    journal: Journal, claim: Claim
+) -> None:
     await journal.post("r", "answer", "a", "1", NOW)
     with pytest.raises(JournalError, match="message 'ghost' does not wait in the inbox"):
         await claim.append([worked()], consumes=["a", "ghost"])
@@ -401,8 +398,9 @@ async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) ->
         await journal.definition("xyz")
 
 
-async def test_concurrent_appends_on_one_claim_follow_one_another(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_concurrent_appends_on_one_claim_follow_one_another(
+    journal: Journal, claim: Claim
+) -> None:
     await asyncio.gather(*(claim.append([worked(n), worked(n)]) for n in range(20)))
     numbers = [json.loads(text)["number"] for text in await data_of(journal)]
     assert numbers == [n for n in range(20) for _ in range(2)]
@@ -433,8 +431,9 @@ async def test_what_fails_for_one_run_touches_no_other_of_its_group(journal: Jou
     assert [len(await data_of(journal, f"r{n}")) for n in range(10)] == [1] * 4 + [0] + [1] * 5
 
 
-async def test_a_cancelled_append_leaves_the_claim_in_step_with_the_run(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_a_cancelled_append_leaves_the_claim_in_step_with_the_run(
+    journal: Journal, claim: Claim
+) -> None:
     for number in range(30):
         task = asyncio.create_task(claim.append([worked(number)]))
         await asyncio.sleep(0 if number % 3 else 0.001)
@@ -444,8 +443,7 @@ async def test_a_cancelled_append_leaves_the_claim_in_step_with_the_run(journal:
     assert await claim.append([worked()]) == len(await journal.read("r"))
 
 
-async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_a_closed_journal_says_so_and_closes_again(journal: Journal, claim: Claim) -> None:
     await journal.close()
     await journal.close()
     await claim.release()
@@ -469,9 +467,8 @@ async def test_a_closed_journal_says_so_and_closes_again(journal: Journal) -> No
     ids=["data", "type", "zero", "nan", "infinite", "huge", "ascii-size", "utf8-size"],
 )
 async def test_records_that_no_store_could_keep_are_refused_whole(
-    journal: Journal, record: NewRecord, message: str
+    journal: Journal, claim: Claim, record: NewRecord, message: str
 ) -> None:
-    claim = await created(journal)
     with pytest.raises(JournalError, match=message):
         await claim.append([worked(), record])
     with pytest.raises(JournalError, match=message):
@@ -500,8 +497,7 @@ async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> N
             await request
 
 
-async def test_a_record_of_fifty_megabytes_comes_back_whole(journal: Journal) -> None:
-    claim = await created(journal)
+async def test_a_record_of_fifty_megabytes_comes_back_whole(journal: Journal, claim: Claim) -> None:
     await claim.append([NewRecord("worked", NOW, "x" * MAX_TEXT_BYTES)])
     assert [len(text) for text in await data_of(journal)] == [MAX_TEXT_BYTES]
 

@@ -16,24 +16,14 @@ import pytest
 from loopkit.cli import invoke as run
 from loopkit.engine.events import ENDS
 from loopkit.journal.journal import open_journal
+from tests.support import CommandLine
+from tests.test_cli import HUMAN
 
-MACHINE = """
-loopkit: 1
-name: NAME
-limits: {revisions: 1}
-states:
-  note: {render: "A note. {{ feedback }}", next: look}
-  look: {run: [sh, -c, "echo looked >> looks"], next: ask}
-  ask:
-    human: Go on?
-    choices: [yes, again, no]
-    transitions:
-      - {guard: choice == "yes", target: done}
-      - {guard: choice == "again", revise: note, feedback: "{{ comment }}"}
-      - {target: stopped}
-  done: {final: success, result: note}
-  stopped: {final: failure}
-"""
+pytestmark = pytest.mark.usefixtures("own_folder")
+LOOKING = """next: look}
+  look: {run: [sh, -c, "echo looked >> looks"], next: ask}"""
+MACHINE = HUMAN.replace("loopkit: 1", "loopkit: 1\nname: NAME").replace("next: ask}", LOOKING, 1)
+MACHINE = MACHINE.replace("{final: success}", "{final: success, result: note}")
 JOURNAL = Path(".loopkit/journal.db")
 
 READS: Sequence[Sequence[str]] = (
@@ -50,12 +40,6 @@ WRITES: Sequence[Sequence[str]] = (
     ("cancel", "RUN"),
 )
 COMMANDS = (*READS, *WRITES)
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
 
 
 @pytest.fixture
@@ -94,11 +78,10 @@ def place_of(kind: str) -> int:
     return int(row[0])
 
 
-def told_of(argv: Sequence[str], name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def told_of(argv: Sequence[str], name: str, cli: CommandLine) -> tuple[int, str]:
     """The exit code of a command and what it says to stderr."""
-    capsys.readouterr()
-    code = run([name if word == "RUN" else word for word in argv])
-    return code, capsys.readouterr().err
+    code, told = cli.ends(*(name if word == "RUN" else word for word in argv))
+    return code, told.err
 
 
 def cut(kind: str) -> None:
@@ -197,14 +180,14 @@ UNSEEN_IN_LOGS = [name for name in DAMAGES if "definition" in name or "machine" 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_command_tells_a_damaged_run_with_its_place_and_a_remedy(
-    waiting: str, damage: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, damage: str, cli: CommandLine
 ) -> None:
     hurt, place = DAMAGES[damage]
     hurt()
     before = stored()
     for argv in COMMANDS:
         is_unseen = "logs" in argv and damage in UNSEEN_IN_LOGS
-        code, told = told_of(argv, waiting, capsys)
+        code, told = told_of(argv, waiting, cli)
         if is_unseen:
             assert (code, told) == (0, ""), (argv, told)
             continue
@@ -218,21 +201,19 @@ def test_every_command_tells_a_damaged_run_with_its_place_and_a_remedy(
 
 
 def test_a_run_that_lost_its_question_is_suspended_with_a_remedy(
-    waiting: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, cli: CommandLine
 ) -> None:
     """Each record that is left follows from those before it."""
     assert change("DELETE FROM records WHERE type = 'waiting'")
-    code, told = told_of(("resume", "RUN"), waiting, capsys)
+    code, told = told_of(("resume", "RUN"), waiting, cli)
     assert code == 4
     assert "`ask` is active and has no work to do" in told
     assert RESTORE in told
 
 
-def listed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, str], str]:
+def listed(cli: CommandLine, *argv: str) -> tuple[int, dict[str, str], str]:
     """The exit code of `runs ls`, what it says of each run, and what it says to stderr."""
-    capsys.readouterr()
-    code = run(["runs", "ls", *argv])
-    told = capsys.readouterr()
+    code, told = cli.ends("runs", "ls", *argv)
     rows = [line.split() for line in told.out.splitlines()[1:]]
     return code, {name: " ".join(row) for name, *row in rows}, told.err
 
@@ -247,21 +228,19 @@ ROWS = {
 
 
 @pytest.mark.parametrize("damage", ROWS)
-def test_a_damaged_run_is_told_in_its_row_and_hides_no_other(
-    damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_run_is_told_in_its_row_and_hides_no_other(damage: str, cli: CommandLine) -> None:
     hurt = started("hurt")
     DAMAGES[damage][0]()
     sound = started("sound")
-    code, rows, told = listed(capsys)
+    code, rows, told = listed(cli)
     assert code == 4
     assert list(rows) == [sound, hurt]
     assert rows[sound].startswith("waiting ask ")
     assert rows[hurt].startswith(ROWS[damage])
     assert told.startswith(f"error: run {hurt!r} is damaged: ")
     assert (told.count("\n"), RESTORE in told) == (1, True)
-    assert listed(capsys, "--machine", "sound") == (0, {sound: rows[sound]}, "")
-    assert told_of(("answer", "RUN", "yes"), sound, capsys)[0] == 0
+    assert listed(cli, "--machine", "sound") == (0, {sound: rows[sound]}, "")
+    assert told_of(("answer", "RUN", "yes"), sound, cli)[0] == 0
 
 
 async def not_ended() -> list[str]:
@@ -272,9 +251,7 @@ async def not_ended() -> list[str]:
     return [row.run for row in rows]
 
 
-def test_a_page_that_holds_something_else_hides_no_run_beside_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_page_that_holds_something_else_hides_no_run_beside_it(cli: CommandLine) -> None:
     names = [started(f"m{number}") for number in range(12)]
     with closing(sqlite3.connect(JOURNAL)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -283,7 +260,7 @@ def test_a_page_that_holds_something_else_hides_no_run_beside_it(
     page = content.index(f'"run":"{names[5]}"'.encode()) // size
     content[page * size : (page + 1) * size] = b"\xff" * size
     JOURNAL.write_bytes(content)
-    code, rows, told = listed(capsys)
+    code, rows, told = listed(cli)
     hurt = [name for name, row in rows.items() if row.startswith("damaged")]
     assert code == 4
     assert sorted(rows) == sorted(names)
@@ -291,13 +268,13 @@ def test_a_page_that_holds_something_else_hides_no_run_beside_it(
     assert sorted(line.split("'")[1] for line in told.splitlines()) == sorted(hurt)
     assert asyncio.run(not_ended()) == names[::-1]
     for argv in COMMANDS:
-        code, told = told_of(argv, hurt[0], capsys)
+        code, told = told_of(argv, hurt[0], cli)
         assert (code, RESTORE in told or "restore it from a copy" in told) == (4, True), argv
 
 
 @pytest.mark.parametrize("column", ["run", "machine", "definition", "created_at"])
 def test_a_run_whose_row_holds_something_else_hides_none_beside_it(
-    waiting: str, column: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, column: str, cli: CommandLine
 ) -> None:
     sound = started("sound")
     with closing(sqlite3.connect(JOURNAL, isolation_level=None)) as db:
@@ -310,52 +287,50 @@ def test_a_run_whose_row_holds_something_else_hides_none_beside_it(
         db.execute(f"UPDATE runs SET {column} = NULL WHERE run = ?", [waiting])
         db.execute("PRAGMA writable_schema = ON")
         db.execute(redefine, [sql])
-    code, rows, told = listed(capsys)
+    code, rows, told = listed(cli)
     assert (code, rows[sound][:12]) == (4, "waiting ask ")
     assert re.match(r"error: run .* is damaged: row 1 of the runs is not what was", told)
 
 
 @pytest.mark.parametrize("way", ["$.nothing", "$.text"])
 def test_a_record_of_a_newer_version_is_refused_by_its_number_whether_it_would_fit_or_not(
-    waiting: str, way: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, way: str, cli: CommandLine
 ) -> None:
     place = place_of("waiting")
     keyed("waiting", "version", 7)()
     change("UPDATE records SET data = json_remove(data, ?) WHERE type = 'waiting'", way)
     newer = f"record {place} has version 7, this loopkit reads version 1"
     for argv in COMMANDS:
-        code, told = told_of(argv, waiting, capsys)
+        code, told = told_of(argv, waiting, cli)
         assert code == 4
         assert told.startswith(f"error: run {waiting!r} is of another version of loopkit: {newer};")
         assert "upgrade" in told
-    code, rows, told = listed(capsys)
+    code, rows, told = listed(cli)
     assert (code, newer in told) == (4, True)
     assert rows[waiting].startswith("unreadable record")
 
 
 def test_a_type_of_record_that_came_with_a_newer_version_is_refused_by_its_number(
-    waiting: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, cli: CommandLine
 ) -> None:
     keyed("decided", "version", 2)()
     renamed("decided", "divined")()
-    code, told = told_of(("runs", "show", "RUN"), waiting, capsys)
+    code, told = told_of(("runs", "show", "RUN"), waiting, cli)
     assert (code, "has version 2, this loopkit reads version 1" in told) == (4, True)
 
 
-def test_keys_that_a_version_did_not_have_are_passed_over(
-    waiting: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_that_a_version_did_not_have_are_passed_over(waiting: str, cli: CommandLine) -> None:
     assert change("UPDATE records SET data = json_set(data, '$.added', json('{\"a\": [1]}'))")
     keyed("replied", "usage.added", 1)()
     keyed("waiting", "choices[0].added", "x")()
     for argv in READS:
-        assert told_of(argv, waiting, capsys)[0] == 0, argv
-    assert told_of(("answer", "RUN", "yes"), waiting, capsys)[0] == 0
-    assert listed(capsys)[1][waiting].startswith("finished done")
+        assert told_of(argv, waiting, cli)[0] == 0, argv
+    assert told_of(("answer", "RUN", "yes"), waiting, cli)[0] == 0
+    assert listed(cli)[1][waiting].startswith("finished done")
 
 
 def test_a_definition_that_another_version_wrote_is_told_as_that(
-    waiting: str, capsys: pytest.CaptureFixture[str]
+    waiting: str, cli: CommandLine
 ) -> None:
     with closing(sqlite3.connect(JOURNAL)) as db:
         text = str(db.execute("SELECT text FROM definitions").fetchone()[0])
@@ -366,7 +341,7 @@ def test_a_definition_that_another_version_wrote_is_told_as_that(
     change("UPDATE definitions SET text = ?, digest = ?", other, digest)
     keyed("started", "definition", digest)()
     for argv in COMMANDS:
-        code, told = told_of(argv, waiting, capsys)
+        code, told = told_of(argv, waiting, cli)
         if "logs" not in argv and "record" not in argv:
             assert code == 4, argv
             assert f"run {waiting!r} is of another version of loopkit: its definition" in told

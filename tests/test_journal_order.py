@@ -22,11 +22,6 @@ DUMP = ROOT / "tests/data/journal_0_1.sql"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / ".loopkit"
-
-
-@pytest.fixture
 async def journal(folder: Path) -> AsyncIterator[Journal]:
     journal = open_journal(folder)
     yield journal

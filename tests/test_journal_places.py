@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.support import CommandLine
 
 MACHINE = """
 loopkit: 1
@@ -79,7 +80,7 @@ PLACES: dict[Callable[[], None], str] = {
     no_database: "the file is not a SQLite database",
     half_a_page: "the file is damaged",
     other_tables: "is the database of another program",
-    newer_tables: "written by a newer loopkit (tables of version 7, this one knows 2)",
+    newer_tables: "by a newer loopkit (tables of version 7, this one knows 2); upgrade",
     folder_for_the_database: "there is a folder where a file is needed",
     file_for_the_folder: "there is a file where a folder is needed",
     link_to_nowhere: "there is a file where a folder is needed",
@@ -88,14 +89,12 @@ PLACES: dict[Callable[[], None], str] = {
 
 @pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
 def test_what_is_no_journal_is_told_by_every_command_and_left_as_it_is(
-    make: Callable[[], None], capsys: pytest.CaptureFixture[str]
+    make: Callable[[], None], cli: CommandLine
 ) -> None:
     make()
     before = JOURNAL.read_bytes() if JOURNAL.is_file() else b""
     for argv in COMMANDS:
-        capsys.readouterr()
-        code = run(list(argv))
-        told = capsys.readouterr()
+        code, told = cli.ends(*argv)
         assert (code, told.out, told.err.count("\n")) == (4, "", 1), (argv, told.err)
         assert told.err.startswith("error: the journal "), argv
         assert PLACES[make] in told.err, argv
@@ -104,42 +103,37 @@ def test_what_is_no_journal_is_told_by_every_command_and_left_as_it_is(
 
 
 def test_looking_for_runs_makes_no_folder_that_would_get_those_of_projects_below(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     STATE.rmdir()
     STATE.parent.rmdir()
     assert [run(["runs", "ls"]), run(["stats"])] == [0, 0]
     for argv in (*COMMANDS[1:-1], ("runs", "rm", "m-1"), ("report", "m-1", "-o", "m.md")):
-        capsys.readouterr()
-        assert run(list(argv)) == 2, argv
-        assert "there is no run `m-1`" in capsys.readouterr().err, argv
+        assert "there is no run `m-1`" in cli(2, *argv).err, argv
     assert not STATE.parent.exists()
 
 
-def test_an_empty_file_is_a_journal_without_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_file_is_a_journal_without_runs(cli: CommandLine) -> None:
     JOURNAL.touch()
-    assert run(["runs", "ls"]) == 0
-    assert capsys.readouterr().err == "no runs yet\n"
+    assert cli(0, "runs", "ls").err == "no runs yet\n"
     for argv in COMMANDS[1:-1]:
-        assert run(list(argv)) == 2, argv
-        assert "there is no run `m-1`" in capsys.readouterr().err, argv
+        assert "there is no run `m-1`" in cli(2, *argv).err, argv
     assert run(["run", "machine.yaml"]) == 0
 
 
-def test_a_table_that_is_gone_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_is_gone_is_told(cli: CommandLine) -> None:
     assert run(["run", "machine.yaml"]) == 0
     with closing(sqlite3.connect(JOURNAL)) as db:
         name = db.execute("SELECT run FROM runs").fetchone()[0]
         db.execute("DROP TABLE records")
     for argv in COMMANDS:
-        capsys.readouterr()
-        assert run([name if word == "m-1" else word for word in argv]) == 4, argv
-        assert "the file is damaged (no such table: " in capsys.readouterr().err, argv
+        told = cli(4, *(name if word == "m-1" else word for word in argv)).err
+        assert "the file is damaged (no such table: " in told, argv
 
 
 @pytest.mark.parametrize("name", ["locks", ".gitignore", ".gitignore.draft", "journal.db-wal"])
 def test_something_else_in_the_place_of_a_file_beside_the_journal_is_no_bug(
-    name: str, capsys: pytest.CaptureFixture[str]
+    name: str, cli: CommandLine
 ) -> None:
     assert run(["run", "machine.yaml"]) == 0
     place = STATE / name
@@ -149,7 +143,6 @@ def test_something_else_in_the_place_of_a_file_beside_the_journal_is_no_bug(
     else:
         place.unlink(missing_ok=True)
         place.mkdir()
-    capsys.readouterr()
-    ended = {run(list(argv)) for argv in COMMANDS}
-    assert ended <= {0, 2, 4}
-    assert "Traceback" not in capsys.readouterr().err
+    for code, told in (cli.ends(*argv) for argv in COMMANDS):
+        assert code in {0, 2, 4}
+        assert "Traceback" not in told.err

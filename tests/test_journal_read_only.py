@@ -16,22 +16,11 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.support import CommandLine
+from tests.test_cli import HUMAN
 from tests.warm import Process, ran, ran_loopkit
 
-MACHINE = """
-loopkit: 1
-name: m
-states:
-  note: {render: "A note.", next: ask}
-  ask:
-    human: Go on?
-    choices: [yes, no]
-    transitions:
-      - {guard: choice == "yes", target: done}
-      - {target: stopped}
-  done: {final: success}
-  stopped: {final: failure}
-"""
+MACHINE = HUMAN.replace("loopkit: 1", "loopkit: 1\nname: m")
 CHILD = """
 import contextlib, io, json, os, sys
 from loopkit.cli import invoke
@@ -121,14 +110,13 @@ def contents() -> dict[str, bytes]:
 
 
 def test_what_reads_a_journal_that_cannot_be_written_says_the_same(
-    under: list[str], capsys: pytest.CaptureFixture[str]
+    under: list[str], cli: CommandLine
 ) -> None:
     assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
     name = only_run()
     expected = []
     for argv in reads(name):
-        capsys.readouterr()
-        code, out, err = run(argv), *capsys.readouterr()
+        code, (out, err) = cli.ends(*argv)
         expected.append((code, without_age(out), err))
     before = contents()
     found = [(code, without_age(out), err) for code, out, err in commanded(under, *reads(name))]
@@ -138,16 +126,11 @@ def test_what_reads_a_journal_that_cannot_be_written_says_the_same(
 
 
 def test_what_would_write_to_such_a_journal_says_why_not_and_how_it_could(
-    under: list[str], capsys: pytest.CaptureFixture[str]
+    under: list[str], cli: CommandLine
 ) -> None:
     assert run(["run", "machine.yaml", "--output", "quiet"]) == 5
     name = only_run()
-    writes = [
-        ["answer", name, "yes"],
-        ["resume", name],
-        ["cancel", name],
-        ["run", "machine.yaml"],
-    ]
+    writes = [["answer", name, "yes"], ["resume", name], ["cancel", name], ["run", "machine.yaml"]]
     for (code, out, err), argv in zip(commanded(under, *writes), writes, strict=True):
         assert (code, out) == (4, ""), argv
         assert err.startswith("error: the journal "), argv

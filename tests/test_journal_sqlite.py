@@ -15,9 +15,9 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +37,8 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import CLAIMED, NewRecord
 from tests.commits import Row, types_of, watched
 from tests.created import created
-from tests.test_journal import NOW, ROOT, data_of, worked
+from tests.test_journal import NOW, ROOT, data_of, opened, worked
 from tests.waiting import LONG_S
-
-
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Journal]:
-    journal = open_journal(folder, clock=lambda: NOW)
-    try:
-        yield journal
-    finally:
-        await journal.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / ".loopkit"
-
 
 # The file, its folder and its neighbours
 
@@ -245,21 +230,21 @@ async def test_appends_of_several_runs_in_one_turn_are_one_commit(folder: Path) 
             assert seen == ["before"] * 3 + ["after"] * 3
 
 
+async def take_turns(turns: list[int]) -> None:
+    while True:
+        turns.append(len(turns))
+        await asyncio.sleep(0)
+
+
 async def test_a_run_alone_waits_for_no_turn_of_the_event_loop_and_yet_lets_it_go_on(
     folder: Path,
 ) -> None:
     turns: list[int] = []
-
-    async def take_turns() -> None:
-        while True:
-            turns.append(len(turns))
-            await asyncio.sleep(0)
-
     async with opened(folder) as journal:
         for run in ("earlier", "another"):
             await (await created(journal, run)).release()
         claim = await created(journal)
-        others = asyncio.ensure_future(take_turns())
+        others = asyncio.ensure_future(take_turns(turns))
         during: list[int] = []
         async with asyncio.timeout(LONG_S):
             while 0 not in during or sum(during) <= 5:
@@ -273,16 +258,10 @@ async def test_how_long_a_commit_takes_does_not_change_when_the_next_one_is_made
     folder: Path,
 ) -> None:
     turns: list[int] = []
-
-    async def take_turns() -> None:
-        while True:
-            turns.append(len(turns))
-            await asyncio.sleep(0)
-
     with watched(lambda _moment, _rows: time.sleep(0.02)):
         async with opened(folder) as journal:
             claim = await created(journal)
-            others = asyncio.ensure_future(take_turns())
+            others = asyncio.ensure_future(take_turns(turns))
             await asyncio.sleep(0)
             before = len(turns)
             for number in range(5):
@@ -599,44 +578,11 @@ def unusable_message(folder: Path) -> str:
     return str(fault.value)
 
 
-def test_a_file_where_the_folder_belongs_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    assert "there is a file where a folder is needed" in unusable_message(file)
-    assert "there is a file where a folder is needed" in unusable_message(file / "state")
-
-
-def test_a_folder_where_the_database_belongs_is_reported(folder: Path) -> None:
-    (folder / "journal.db").mkdir(parents=True)
-    assert "there is a folder where a file is needed" in unusable_message(folder)
-
-
-def test_a_path_that_cannot_be_one_is_reported() -> None:
+def test_a_path_that_cannot_be_one_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told = unusable_message(tmp_path / "file/state")
+    assert "there is a file where a folder is needed" in told
     assert "cannot be a folder" in unusable_message(Path("a\0b"))
-
-
-def test_a_file_that_is_no_database_is_reported_and_left_alone(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "journal.db").write_text("Dear diary, " * 1000)
-    assert "the file is not a SQLite database" in unusable_message(folder)
-    assert (folder / "journal.db").read_text() == "Dear diary, " * 1000
-
-
-def test_the_database_of_another_program_is_reported_and_left_alone(folder: Path) -> None:
-    folder.mkdir()
-    with database(folder) as db:
-        db.execute("CREATE TABLE bookmarks (url TEXT)")
-    before = (folder / "journal.db").read_bytes()
-    assert "is the database of another program" in unusable_message(folder)
-    assert (folder / "journal.db").read_bytes() == before
-
-
-async def test_a_journal_of_a_newer_version_is_refused(folder: Path) -> None:
-    async with opened(folder) as journal:
-        await created(journal)
-    with database(folder) as db:
-        db.execute("PRAGMA user_version = 7")
-    assert "tables of version 7, this one knows 2); upgrade loopkit" in unusable_message(folder)
 
 
 async def test_a_damaged_file_is_reported_and_never_a_traceback(tmp_path: Path) -> None:

@@ -15,45 +15,41 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 
 DUMP = ROOT / "tests/data/journal_0_1.sql"
 LETTER = "Dear Sir, thank you.\n"
 
 
 @pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def runs(own_folder: Path) -> dict[str, str]:
     """The ids of the stored runs, by their machines."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-    with closing(sqlite3.connect(tmp_path / ".loopkit/journal.db")) as db:
+    with closing(sqlite3.connect(own_folder / ".loopkit/journal.db")) as db:
         db.executescript(DUMP.read_text(encoding="utf-8"))
         return dict(db.execute("SELECT machine, run FROM runs").fetchall())
 
 
-def test_a_stored_run_that_waits_takes_its_answer(
-    runs: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stored_run_that_waits_takes_its_answer(runs: dict[str, str], cli: CommandLine) -> None:
     assert run(["answer", runs["letters"], "again", "--comment", "Thank more."]) == 5
-    assert run(["answer", runs["letters"], "send", "--output", "quiet"]) == 0
-    assert capsys.readouterr().out.endswith("Dear Sir, thank you so much.\n")
+    told = cli(0, "answer", runs["letters"], "send", "--output", "quiet").out
+    assert told.endswith("Dear Sir, thank you so much.\n")
 
 
 def test_a_stored_run_that_was_suspended_goes_on_under_a_higher_limit(
-    runs: dict[str, str], capsys: pytest.CaptureFixture[str]
+    runs: dict[str, str], cli: CommandLine
 ) -> None:
     name = runs["short_letters"]
     assert run(["resume", name, "--set", "limits.agent_calls=4"]) == 5
-    capsys.readouterr()
-    assert run(["answer", name, "send"]) == 0
-    told = capsys.readouterr()
+    told = cli(0, "answer", name, "send")
     assert (told.out, f"{name}: 4 calls" in told.err) == (LETTER, True)
 
 
 def test_a_stored_call_in_doubt_is_made_again_where_the_machine_says_so(
-    runs: dict[str, str], capsys: pytest.CaptureFixture[str]
+    runs: dict[str, str], cli: CommandLine
 ) -> None:
-    assert run(["resume", runs["lost_letters"], "--output", "jsonl"]) == 0
-    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    events = [
+        json.loads(line)
+        for line in cli(0, "resume", runs["lost_letters"], "--output", "jsonl").out.splitlines()
+    ]
     assert "in_doubt" in [event["type"] for event in events]
     assert events[-1]["usage"]["agent_calls"] == 2

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from loopkit.cli import invoke as run
 from loopkit.language.json_schema import schema_faults, schema_problem
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.json_schema.validation import errors
-from tests.support import Desk, scenario
+from tests.support import CommandLine, Desk, scenario
 
 NODE = {"properties": {"inner": {"items": {"$ref": "#/$defs/node"}}}}
 TREE = {"$defs": {"node": NODE}, "$ref": "#/$defs/node"}
@@ -250,7 +247,6 @@ def test_what_is_wrong_with_a_schema_is_told_with_the_way_to_it(
     schema: Any, path: tuple[str, ...], message: str
 ) -> None:
     problem = schema_problem(schema)
-    assert problem is not None
     assert problem.path == path
     assert message in problem.message
 
@@ -405,8 +401,8 @@ def replies(value: object) -> str:
     return scenario(agents={"writer": [{"data": {"x": value}}] * 3})
 
 
-def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(tmp_path: Path) -> None:
-    played = Desk(tmp_path).play(machine(rule=BACKTRACKING), replies(LONG_LINE), {"x": ""})
+def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(desk: Desk) -> None:
+    played = desk.play(machine(rule=BACKTRACKING), replies(LONG_LINE), {"x": ""})
     assert played.route == ["draft", "check", "unjudged"]
     [report] = played.reports
     assert (report.verdict, report.error_class, report.findings) == ("incomplete", "fatal", ())
@@ -414,68 +410,35 @@ def test_a_rule_that_runs_out_of_time_has_no_verdict_and_costs_no_revision(tmp_p
 
 
 def test_an_answer_that_cannot_be_held_against_its_schema_is_not_its_authors_fault(
-    tmp_path: Path,
+    durable: Desk,
 ) -> None:
-    desk = Desk(tmp_path, in_memory=False)
-    played = desk.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
-    assert played.state.suspended is not None
+    played = durable.play(machine(schema=BACKTRACKING), replies(LONG_LINE), {"x": ""})
     assert "could not be checked against its schema" in played.state.suspended.message
     assert len(played.asked("writer")) == 1
-    again = desk.resume(played.state.run)
+    again = durable.resume(played.state.run)
     assert again.asked("writer") == []
 
 
-def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_input_that_cannot_be_judged_is_a_mistake_of_the_call(cli: CommandLine) -> None:
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
     Path("s.yaml").write_text(replies(""))
     call = ["run", "m.yaml", "--script", "s.yaml"]
-    assert run([*call, "--set", f"x={LONG_LINE}"]) == 2
-    assert "took longer than" in capsys.readouterr().err
-    assert run([*call, "--set-json", "x=" + "[" * 5000 + "]" * 5000]) == 2
-    assert "nested more than" in capsys.readouterr().err
+    assert "took longer than" in cli(2, *call, "--set", f"x={LONG_LINE}").err
+    assert "nested more than" in cli(2, *call, "--set-json", "x=" + "[" * 5000 + "]" * 5000).err
 
 
-def test_a_case_whose_input_cannot_be_judged_fails_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("own_folder")
+def test_a_case_whose_input_cannot_be_judged_fails_in_place(cli: CommandLine) -> None:
     Path("m.yaml").write_text(machine(input=BACKTRACKING))
     case = {"input": {"x": LONG_LINE}, "expect": {"outcome": "done"}}
     Path("m.scenario.yaml").write_text(
         json.dumps({"scenario": 1, "machine": "m.yaml", "cases": {"one": case}})
     )
-    assert run(["test", "m.scenario.yaml"]) == 2
-    assert "took longer than" in capsys.readouterr().out
+    assert "took longer than" in cli(2, "test", "m.scenario.yaml").out
 
 
 # The network
-
-
-@pytest.fixture
-def served() -> Iterator[tuple[str, list[str]]]:
-    """The address of a schema on a server of this machine, and what was asked of that."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"type": "object"}')
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/x.json", asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 CONNECTIONS: list[object] = []
@@ -486,13 +449,10 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
         CONNECTIONS.append(arguments)
 
 
-def test_nothing_is_ever_fetched(
-    served: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    address, asked = served
+@pytest.mark.usefixtures("own_folder")
+def test_nothing_is_ever_fetched() -> None:
     sys.addaudithook(_hook)
-    schema = {"type": "string", "$ref": address}
+    schema = {"type": "string", "$ref": "http://127.0.0.1:80/x.json"}
     assert schema_problem(schema) is not None
     with pytest.raises(NotJudged, match="leads nowhere"):
         schema_faults({}, schema)
@@ -501,8 +461,8 @@ def test_nothing_is_ever_fetched(
         Path("s.yaml").write_text(replies(""))
         assert run(["check", "m.yaml"]) == 1
         assert run(["run", "m.yaml", "--script", "s.yaml", "--set", "x="]) == 2
-    assert asked == []
     assert not CONNECTIONS
     # The hook does hear of connections.
-    socket.create_connection(("127.0.0.1", int(address.split(":")[2].split("/")[0]))).close()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
     assert CONNECTIONS

@@ -250,7 +250,6 @@ def test_whatever_leaves_a_doubt_is_misread_with_the_reason(text, reason):
 )  # fmt: skip
 def test_a_fail_without_an_error_can_be_kept_in_the_judges_own_words(text, words):
     last_resort = misread(text).last_resort
-    assert last_resort is not None
     assert last_resort.verdict == "fail"
     [own] = last_resort.findings
     assert (own.message, own.blocking, own.identified) == (words, True, False)

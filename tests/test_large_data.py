@@ -48,6 +48,10 @@ def nodes(ids: list[Any], step: int = 0) -> dict[str, Any]:
 
 GRAPH = {"acyclic": {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}}
 NAMES = [f"n{number}" for number in range(MANY)]
+TANGLE = {
+    "nodes": [{"id": "30000", "needs": ["0"]}]
+    + [{"id": str(n), "needs": [str(n + 1), str(n // 2)]} for n in range(30_000)]
+}
 UNKNOWN = {
     "nodes": [{"id": "n" + "y" * 90 + str(n), "needs": ["x" + "y" * 90]} for n in range(MANY)]
 }
@@ -58,6 +62,7 @@ UNKNOWN = {
     [
         (lambda: judged(GRAPH, nodes([n * sys.hash_info.modulus for n in range(40_000)])), 0),
         (lambda: judged(GRAPH, nodes(NAMES, 1)), 1),
+        (lambda: judged(GRAPH, TANGLE), 1),
         (lambda: judged(GRAPH, UNKNOWN), 50),
         (lambda: judged({"require": "id in known", "each": "nodes[]"}, nodes(NAMES),
                         known=NAMES), 0),
@@ -66,7 +71,7 @@ UNKNOWN = {
         (lambda: judged({"lookup": {"path": "nodes[].id", "in": "known"}}, nodes(NAMES),
                         known=["m" + "y" * 5_000] * 2_000), 50),
     ],
-    ids=["colliding", "ring", "unknown", "known", "none", "looked up"],
+    ids=["colliding", "ring", "tangle", "unknown", "known", "none", "looked up"],
 )  # fmt: skip
 def test_a_rule_goes_through_large_data_once(judge: Callable[[], Answer], findings: int) -> None:
     answer = within(DEADLINE_S, judge)

@@ -16,7 +16,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import EVENTS, Event
 from loopkit.observability import observers
 from loopkit.observability.logs import AREAS, FIELDS, LEVELS, STANDARD, JsonLines
-from tests.support import ROOT, Desk, scenario
+from tests.support import ROOT, CommandLine, Desk, scenario
 from tests.test_event_lines import PARENT, TASK
 
 MACHINE = """
@@ -61,9 +61,7 @@ class Kept(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+def _here(own_folder: Path) -> None:
     Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
 
 
@@ -187,11 +185,10 @@ def test_the_records_of_a_resumed_run_and_of_children_have_their_own_place(kept:
 
 
 def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
-    kept: Kept, tmp_path: Path
+    kept: Kept, durable: Desk
 ) -> None:
-    desk = Desk(tmp_path, in_memory=False)
     told = scenario(agents={"writer": ["Monday."]})
-    run = desk.abort(MACHINE, told, {"topic": "herons"}).state.run
+    run = durable.abort(MACHINE, told, {"topic": "herons"}).state.run
     loopkit.resume(run)
     [lost] = kept.fields("in_doubt")
     assert (lost["agent"], lost["state"], lost["call"]) == (
@@ -201,7 +198,7 @@ def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
     )
 
 
-def test_nobody_watches_a_run_where_nobody_asked_for_logs(capsys: pytest.CaptureFixture[str]):
+def test_nobody_watches_a_run_where_nobody_asked_for_logs(cli: CommandLine) -> None:
     # pytest itself has handlers at the root, which `loopkit` does not pass records on to here.
     logger = logging.getLogger("loopkit")
     logger.propagate = False
@@ -217,7 +214,7 @@ def test_nobody_watches_a_run_where_nobody_asked_for_logs(capsys: pytest.Capture
         loopkit.run("machine.yaml", {"topic": "x"}, agents=writer(ConnectionError(), "Monday."))
     finally:
         logger.propagate = True
-    assert capsys.readouterr() == ("", "")
+    assert cli.said() == ("", "")
 
 
 def test_json_lines_are_whole_whatever_a_record_holds() -> None:
@@ -272,7 +269,7 @@ RUN_PLAN = [
 
 
 def test_loopkit_log_names_a_file_to_which_every_record_is_added_as_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "run.log")
     assert invoke(RUN_PLAN) == 0
@@ -281,28 +278,23 @@ def test_loopkit_log_names_a_file_to_which_every_record_is_added_as_json(
     assert {"level", "time", "logger", "message", "run", "state"} <= once[0].keys()
     assert invoke(RUN_PLAN) == 0
     assert len(Path("run.log").read_text().splitlines()) == 2 * len(once)
-    told = capsys.readouterr()
+    told = cli.said()
     assert told.out.startswith("# Quote line breaks")
     assert told.err == ""
     assert logging.getLogger("loopkit").level == logging.NOTSET
 
 
 def test_a_log_file_that_cannot_be_opened_is_told_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "no/run.log")
-    assert invoke(RUN_PLAN) == 2
-    assert capsys.readouterr() == (
-        "",
-        "error: LOOPKIT_LOG: no/run.log: No such file or directory\n",
-    )
+    assert cli(2, *RUN_PLAN) == ("", "error: LOOPKIT_LOG: no/run.log: No such file or directory\n")
 
 
 def test_a_log_file_that_is_full_is_told_once_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("LOOPKIT_LOG", "/dev/full")
-    assert invoke(RUN_PLAN) == 0
-    told = capsys.readouterr()
+    told = cli(0, *RUN_PLAN)
     assert told.out.startswith("# Quote line breaks")
     assert told.err == "LOOPKIT_LOG: `/dev/full` can't be written; the log ends here\n"
