@@ -1,8 +1,7 @@
-"""The runs of a journal as a server shows them; each is read once while it stays the same.
+"""The runs of a journal as a server shows them, and their pages.
 
-The pages of runs; each is made once for as long as its run stays the same.
-
-They are made in a separate thread, so the page of a long run does not delay other runs.
+Each is read, and its page made, once for as long as the run stays the same. Pages are made in a
+separate thread, so that of a long run does not delay other runs.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -166,9 +165,8 @@ class ShownRuns:
         return None if open_children(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
-        begun: Mapping[str, Mapping[str, object]] = state.children
-        for name in begun:
-            for child in state.children[name].values():
+        for children in state.children.values():
+            for child in children.values():
                 for row in await self.stored.journal.runs(run=child.started.child):
                     yield child.started.key, await self.summary(row)
 
@@ -227,8 +225,9 @@ class RunPages:
                 return kept.page
             state, history, steps = kept.state, kept.history, kept.steps.steps
             engine = await self._engine(state)
-            facts = await read_facts(self._stored, state, history, engine, time.time())
-            page = RunPage(facts, steps)
+            page = RunPage(
+                await read_facts(self._stored, state, history, engine, time.time()), steps
+            )
             is_still = not page.is_live and state.suspended is None and not open_children(state)
             kept.page = page if is_still else None
             return page
