@@ -1,8 +1,7 @@
-"""The model of a diagram, for all formats: nodes and arrows, their texts and order.
+"""The model of a diagram, for all formats: nodes and arrows, their texts, order and marks.
 
-Marks on a diagram: the parts of a machine that its cases cover.
-
-The texts of a diagram: what a state does, when an edge is taken and how often.
+Texts say what a state does, when an edge is taken and how often. Marks are the parts of a machine
+that its cases cover.
 """
 
 from __future__ import annotations
@@ -64,6 +63,12 @@ class Drawing:
     is_marked: bool = False
     """Whether it shows the coverage of cases."""
 
+    @property
+    def subject(self) -> str:
+        """What it is of, in words."""
+        run = f"run {self.run} of " if self.run else ""
+        return f"The {run}machine {self.machine}"
+
 
 Mark = Literal["covered", "missed", "impossible"]
 
@@ -86,6 +91,14 @@ class Node:
     """Whether cases cover it, if that is marked."""
     inner: Drawing | None = None
     """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """Its texts, with what a run or cases add."""
+        visited = [f"visited {self.visits}×"] if self.visits else []
+        here = [f"the run is {self.here} here"] if self.here else []
+        marked = [OF_STATES[self.mark]] if self.mark in OF_STATES else []
+        return (*self.texts, *visited, *here, *marked)
 
 
 def drawing(
@@ -237,8 +250,10 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
             yield _clip("by " + ", ".join(named))
             yield from _judges(machine, state)
-        case AgentState() if tools := _tools(machine, name):
-            yield _clip("may call " + ", ".join(tools))
+        case AgentState():
+            agents = machine.agents_at(name)
+            if tools := dict.fromkeys(tool for agent in agents for tool in agent.callable_tools):
+                yield _clip("may call " + ", ".join(tools))
         case RenderState(fallback=True) | CommandState(fallback=True):
             yield "fallback"
         case EachState() if state.parallel > 1:
@@ -247,12 +262,6 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             yield _clip(", ".join(state.choices))
             if state.timeout is not None and state.otherwise is not None:
                 yield _clip(f"after {_duration(state.timeout)}: {state.otherwise}")
-
-
-def _tools(machine: Machine, name: str) -> list[str]:
-    """The tools that the agents of a state may call."""
-    agents = machine.agents_at(name)
-    return list(dict.fromkeys(tool for agent in agents for tool in agent.callable_tools))
 
 
 def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
