@@ -1,6 +1,6 @@
 """Driving a run from the command line: signals, progress, the person, the exit code.
 
-Signals to a running drive: the first finishes the step, the second ends the process.
+The first signal finishes the step, the second ends the process.
 """
 
 from __future__ import annotations
@@ -37,25 +37,6 @@ from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 
 
-def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--output` and `--notify`."""
-    output = click.option(
-        "--output",
-        type=click.Choice(OUTPUTS),
-        default="auto",
-        help="auto: progress, live at a terminal; plain: progress as lines; "
-        "jsonl: events on stdout; quiet: the result, and why a run stops before.",
-    )
-    notify = click.option(
-        "--notify",
-        callback=_argv,
-        metavar="'COMMAND LINE'",
-        help="Start this program when the run waits, fails or ends, with the outcome as JSON on "
-        "its stdin, instead of the machine's notifier.",
-    )
-    return output(notify(function))
-
-
 def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[str, ...]:
     if written is None:
         return ()
@@ -66,6 +47,20 @@ def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[s
     if not argv:
         raise terminal.Stop(terminal.USAGE, "error: `--notify` names no program")
     return argv
+
+
+driving_options = terminal.with_options(
+    click.option(
+        "--output", type=click.Choice(OUTPUTS), default="auto",
+        help="auto: progress, live at a terminal; plain: progress as lines; "
+        "jsonl: events on stdout; quiet: the result, and why a run stops before.",
+    ),
+    click.option(
+        "--notify", callback=_argv, metavar="'COMMAND LINE'",
+        help="Start this program when the run waits, fails or ends, with the outcome as JSON on "
+        "its stdin, instead of the machine's notifier.",
+    ),
+)  # fmt: skip
 
 
 def drive(
@@ -275,8 +270,6 @@ def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
 """The message after the first signal to a running drive."""
-
-
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
 """The message after the first signal to a run with children, which may be many."""
 

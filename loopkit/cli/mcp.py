@@ -1,12 +1,7 @@
-"""`loopkit mcp`, and its command `validators`.
+"""`loopkit mcp`: serves machines or validators as tools, and lists the tools of other servers.
 
-`loopkit mcp machines`.
-
-`loopkit mcp tools`.
-
-Servers of MCP on standard input and output, which are the client's.
-
-Serving tools of MCP over HTTP, where runs go on when a client is gone.
+On standard input and output, which are the client's, there is one client. Over HTTP there are many,
+and runs go on when a client is gone.
 """
 
 from __future__ import annotations
@@ -26,12 +21,13 @@ from click.core import ParameterSource
 from loopkit.app import App
 from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption
-from loopkit.cli.inputs import input_options, inputs_without_defaults
+from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.serve import GIVE_IT, STOPPING, Token, listening_at, listening_options, read_token
 from loopkit.cli.terminal import (
     ERROR,
     OK,
+    PATH,
     SIGINT,
     SIGTERM,
     USAGE,
@@ -55,20 +51,19 @@ from loopkit.serving.tools.machines import MachineToolbox
 from loopkit.serving.tools.validators import Choice, ValidatorToolbox, choose
 from loopkit.text import one_line, printable
 
+PORT = 8422
+
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml", "loopkit mcp machines machines"))
 def mcp_command() -> None:
     """Serve machines to coding programs over MCP, and look at the servers of a machine."""
 
 
-PORT = 8422
-
-
-@click.command(
+@mcp_command.command(
     short_help="Serve machines as tools that run them.",
     epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
 )
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
+@click.argument("paths", nargs=-1, type=PATH, metavar="[FOLDER|MACHINE]...")
 @click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
 @click.option(
     "--viewer", default="", metavar="URL", help="Where `loopkit serve` shows the runs to people."
@@ -117,14 +112,11 @@ def machines(
     return interruption.code if over_http else OK
 
 
-mcp_command.add_command(machines)
-
-
-@click.command(
+@mcp_command.command(
     short_help="List what the MCP servers of MACHINE offer.",
     epilog=examples("loopkit mcp tools planner.yaml files"),
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:
     """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
@@ -142,14 +134,11 @@ def tools(machine: Path, server: str | None) -> int:
     return ERROR if failed else OK
 
 
-mcp_command.add_command(tools)
-
-
 @mcp_command.command(
     short_help="Serve the validators of MACHINE as tools.",
     epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"),
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @input_options
 @click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")
 def validators(
@@ -167,7 +156,7 @@ def validators(
     refuse_streams([str(machine), input_file or "", *files])
     with report_errors():
         loaded = load_checked(machine)
-        fixed = inputs_without_defaults(loaded.machine, input_file, sets, set_json)
+        fixed = read_inputs(loaded.machine, input_file, sets, set_json, "given")
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         choice = choose(known, fixed, judges=judges)
         serve = stdio_server()

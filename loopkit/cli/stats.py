@@ -12,7 +12,7 @@ import click
 from loopkit.cli import terminal
 from loopkit.cli.files import write
 from loopkit.cli.stored_runs import run_argument, with_runs
-from loopkit.cli.terminal import echo_wrapped, examples
+from loopkit.cli.terminal import FILE, echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.records import History
@@ -44,11 +44,7 @@ Read = RunStats | RunUnreadable
 )
 @click.option("--defects", is_flag=True, help="Print a row for each defect.")
 @click.option(
-    "--plot",
-    "drawing",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.svg",
-    help="Also draw yield and cost over time.",
+    "--plot", "drawing", type=FILE, metavar="FILE.svg", help="Also draw yield and cost over time."
 )
 def stats_command(
     run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None

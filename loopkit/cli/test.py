@@ -1,29 +1,24 @@
-"""`loopkit test`.
-
-Coverage for `loopkit test`: options, table, JSON, and the failure where it is too low.
-"""
+"""`loopkit test`, with the coverage of its cases: table, JSON, and the failure where it is low."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from loopkit.cli import terminal
 from loopkit.cli.files import write
-from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
+from loopkit.cli.terminal import FAILURE, FILE, OK, PATH, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
 from loopkit.testing import (
     SUFFIX,
     CaseResult,
-    Coverage,
     Machines,
     NotAnExpression,
     Selection,
@@ -56,30 +51,6 @@ class Tested:
         return [result for result in self.results if not result.passed]
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def coverage_options(command: F) -> F:
-    """The options of a command that plays cases."""
-    for option in (
-        click.option(
-            "--fail-under", "least", metavar="N", callback=_percent,
-            help="Exit with 1 if coverage is below N %; also prints the table.",
-        ),
-        click.option(
-            "--coverage-json", "coverage_file", metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Write the coverage as JSON, with the cases that cover each goal.",
-        ),
-        click.option(
-            "--coverage", is_flag=True,
-            help="Print which states, transitions and caps are covered, and the way to the others.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
 def _percent(_context: click.Context, _option: click.Parameter, text: str | None) -> object:
     """The number exactly as it is written, so that 99.9 of 1,000 goals is 999."""
     if text is None:
@@ -95,16 +66,31 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 @click.command(epilog=examples("loopkit test machines --coverage"))
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=PATH)
 @click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
 @click.option(
     "--junitxml",
     "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Also write the results as JUnit XML.",
 )
-@coverage_options
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Print which states, transitions and caps are covered, and the way to the others.",
+)
+@click.option(
+    "--coverage-json",
+    "coverage_file",
+    metavar="FILE",
+    type=FILE,
+    help="Write the coverage as JSON, with the cases that cover each goal.",
+)
+@click.option(
+    "--fail-under", "least", metavar="N", callback=_percent,
+    help="Exit with 1 if coverage is below N %; also prints the table.",
+)  # fmt: skip
 def test_command(
     paths: tuple[Path, ...],
     expression: str,
@@ -120,7 +106,14 @@ def test_command(
     """
     wanted = Wanted(coverage, coverage_file, least)
     tally = wanted.tally()
-    files, is_selected = _files(paths or (Path(),)), _selection(expression)
+    files = scenario_files(paths or (Path(),))
+    if not files:
+        named = " ".join(f"`{path}`" for path in paths or (Path(),))
+        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
+    try:
+        is_selected = selection(expression)
+    except NotAnExpression as error:
+        raise Stop(USAGE, f"error: -k {error}") from error
     tested = _test_files(files, is_selected, tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
@@ -131,21 +124,6 @@ def test_command(
     if tested.broken:
         return USAGE
     return FAILURE if tested.failed or not is_enough else OK
-
-
-def _files(paths: Iterable[Path]) -> list[Path]:
-    files = scenario_files(paths)
-    if not files:
-        named = " ".join(f"`{path}`" for path in paths)
-        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
-    return files
-
-
-def _selection(expression: str) -> Selection:
-    try:
-        return selection(expression)
-    except NotAnExpression as error:
-        raise Stop(USAGE, f"error: -k {error}") from error
 
 
 def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
@@ -212,13 +190,20 @@ class Wanted:
         """Print the coverage asked for; False if less is covered than required."""
         coverage = tally.coverage()
         if self.file is not None:
-            _write(self.file, coverage)
+            text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
+            write(self.file, text.encode())
         if (self.table or self.least is not None) and coverage.machines:
             click.echo(f"\n{coverage_text(coverage)}\n")
-        missing = self.least is not None and coverage.count.percent < self.least
-        if missing:
-            terminal.say(_too_little(coverage, self.least))
-        return not missing
+        if self.least is None or coverage.count.percent >= self.least:
+            return True
+        count = coverage.count
+        missing = plural(count.total - count.covered, "goal")
+        verb = "is" if missing.startswith("1 ") else "are"
+        terminal.say(
+            f"{percent(count.percent)} % are covered, less than {float(self.least):g} %; "
+            f"{missing} of {count.total} {verb} missed"
+        )
+        return False
 
 
 def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
@@ -234,19 +219,3 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
     named = " and ".join(f"`{path}`" for path in paths)
     message = f"no case of {named} tests {loaded.source.document.file}"
     raise Stop(USAGE, f"error: {message}; it has to name it by `machine:`")
-
-
-def _write(file: Path, coverage: Coverage) -> None:
-    text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
-    write(file, text.encode())
-
-
-def _too_little(coverage: Coverage, least: Fraction | None) -> str:
-    assert least is not None
-    count = coverage.count
-    missing = plural(count.total - count.covered, "goal")
-    verb = "is" if missing.startswith("1 ") else "are"
-    return (
-        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
-        f"{missing} of {count.total} {verb} missed"
-    )
