@@ -13,7 +13,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.files import read_stdin, read_text
+from loopkit.cli.files import PATH, read_stdin, read_text
 from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.machine import (
     amounts,
@@ -25,7 +25,7 @@ from loopkit.cli.machine import (
 )
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import OK, PATH, USAGE, Stop, examples, report_errors, say
+from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind

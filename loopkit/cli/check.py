@@ -11,7 +11,7 @@ import click
 
 from loopkit.checks import check
 from loopkit.cli import terminal
-from loopkit.cli.terminal import PATH, USAGE, Stop, columns_of, examples, fit_to_terminal
+from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
@@ -22,7 +22,7 @@ STDIN = "<stdin>"
 
 
 @click.command(epilog=examples("loopkit check plan.yaml", "loopkit check --strict machines"))
-@click.argument("paths", nargs=-1, required=True, type=PATH)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="The output format."
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import PATH, write
 from loopkit.cli.machine import load_checked
-from loopkit.cli.terminal import PATH, examples
+from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState
 from loopkit.language.machine import Machine
 from loopkit.machine.graph import Graph

@@ -11,8 +11,9 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
+from loopkit.cli.files import PATH
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import FAILURE, OK, PATH, USAGE, Stop, examples, with_options
+from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples, with_options
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
 from loopkit.testing.playing import FamilyRun, family_of

@@ -17,18 +17,9 @@ from urllib.parse import urlsplit
 import click
 
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import read_text
+from loopkit.cli.files import PATH, read_text
 from loopkit.cli.machine import load_checked
-from loopkit.cli.terminal import (
-    ERROR,
-    PATH,
-    USAGE,
-    Stop,
-    examples,
-    report_errors,
-    say,
-    with_options,
-)
+from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
 from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (

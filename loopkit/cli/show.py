@@ -9,9 +9,9 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import PATH, write
 from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.cli.terminal import PATH, echo_wrapped, examples
+from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine

@@ -10,9 +10,9 @@ from typing import Protocol
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
-from loopkit.cli.terminal import FILE, echo_wrapped, examples
+from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.records import History

@@ -13,7 +13,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
@@ -21,8 +20,6 @@ import click
 if TYPE_CHECKING:
     from loopkit.document.problems import Problem
 
-PATH = click.Path(path_type=Path)
-FILE = click.Path(path_type=Path, dir_okay=False)
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
