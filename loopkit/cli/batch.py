@@ -38,7 +38,6 @@ from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy, RunUnreadable
 from loopkit.journal.files import state_folder
-from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
@@ -761,19 +760,14 @@ def shared_files(machine: Machine) -> Iterator[SharedFile]:
         if state.child is not None:
             yield SharedFile(name, "")
             continue
-        if all(map(_is_apart, machine.workspaces_at(name))):
+        # Each line may have a folder or a tree of its own.
+        places = machine.workspaces_at(name)
+        if all(one and (one.isolate != "none" or _is_of_line(one.path)) for one in places):
             continue
         output = state.output_at(name)
         file = output.file if output is not None and output.file else ""
         if not file or not _is_of_line(file):
             yield SharedFile(name, file)
-
-
-def _is_apart(workspace: Workspace | None) -> bool:
-    """Whether each line has a folder or a tree of its own."""
-    if workspace is None:
-        return False
-    return workspace.isolate != "none" or _is_of_line(workspace.path)
 
 
 def _is_of_line(path: str) -> bool:

@@ -95,7 +95,9 @@ async def _drive(
             await _begin(app, watcher, active.state)
         with watcher.running():
             while True:
-                _watch(interruption, active, person, watcher)
+                told = FAMILY if active.program.children else FIRST
+                go_on = f"resume with: {resume_line(active.state.run)}"
+                interruption.watch(active, go_on, told, watcher=watcher, person=person)
                 await app.drive(active)
                 if person is None or not await _is_answered(app, active, person):
                     break
@@ -133,17 +135,6 @@ async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
     for child in open_children(state):
         if await app.journal.has(child.started.child):
             await _begin(app, watcher, await app.state_of(child.started.child))
-
-
-def _watch(
-    interruption: Interruption,
-    active: ActiveRun,
-    person: PersonAtTerminal | None,
-    watcher: Watcher,
-) -> None:
-    told = FAMILY if active.program.children else FIRST
-    go_on = f"resume with: {resume_line(active.state.run)}"
-    interruption.watch(active, go_on, told, watcher=watcher, person=person)
 
 
 async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) -> bool:
@@ -201,7 +192,9 @@ class Ended(NamedTuple):
 def _end(ended: Ended, output: str, interruption: Interruption) -> int:
     state = ended.state
     if output == "jsonl":
-        click.echo(json.dumps(_result(ended), ensure_ascii=False))
+        result = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
+        line = {"type": "result", **result, "exit": exit_code(state)}
+        click.echo(json.dumps(line, ensure_ascii=False))
     else:
         _print_result(state)
     if output == "quiet" and (stop := state.suspended):
@@ -229,23 +222,14 @@ def exit_code(state: RunState) -> int:
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
-def _result(ended: Ended) -> dict[str, Any]:
-    result = {**outcome_of(ended.state, ended.asked), "usage": ended.usage.plain()}
-    return {"type": "result", **result, "exit": exit_code(ended.state)}
-
-
 def _print_result(state: RunState) -> None:
     result = state.finished.result if state.finished else {}
-    if len(result) == 1 and isinstance(text := next(iter(result.values())), str):
-        _print_text(text)
-    elif result:
-        value = next(iter(result.values())) if len(result) == 1 else result
-        _print_text(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _print_text(text: str) -> None:
-    """The text as it is; without what could drive a terminal, where it goes to one."""
-    # A closed stream is None.
+    if not result:
+        return
+    value = next(iter(result.values())) if len(result) == 1 else result
+    is_text = isinstance(value, str)
+    text = str(value) if is_text else json.dumps(value, indent=2, ensure_ascii=False)
+    # As it is; but without what could drive a terminal, where it goes to one. A closed one is None.
     is_seen = sys.stdout is not None and sys.stdout.isatty()
     shown = printable(text) if is_seen else text
     # With `color` click leaves escape sequences in a file or pipe, where they are data.

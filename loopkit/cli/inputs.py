@@ -71,7 +71,7 @@ def inputs_from_options(
         file = value[1:] if value.startswith("@") else ""
         if value.startswith("@"):
             value = read_stdin() if file == "-" else read_text(Path(file))
-        _put(given, path, _as_type(value, datatype.at(path), file))
+        _put(given, path, as_type(value, datatype.at(path), file))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -96,7 +96,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
     return key.strip().removeprefix("input.").split("."), value
 
 
-def _as_type(text: str, datatype: DataType | None, file: str = "") -> object:
+def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text from the command line as its field's type; else unchanged for `conform` to report."""
     if datatype is None or datatype.scalar == "str":
         return text

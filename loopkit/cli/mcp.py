@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
@@ -24,7 +24,14 @@ from loopkit.cli.driving import Interruption
 from loopkit.cli.files import PATH
 from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
-from loopkit.cli.serve import GIVE_IT, STOPPING, Token, listening_at, listening_options, read_token
+from loopkit.cli.serve import (
+    GIVE_IT,
+    STOPPING,
+    Listening,
+    listening_at,
+    listening_options,
+    read_token,
+)
 from loopkit.cli.terminal import (
     ERROR,
     OK,
@@ -40,7 +47,6 @@ from loopkit.document.problems import did_you_mean
 from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.drive.servers import Servers
 from loopkit.journal.files import state_folder
-from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
 from loopkit.outside.processes import GROUPS
@@ -48,7 +54,7 @@ from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Appointments, Host
 from loopkit.serving.tools.arguments import Toolbox
 from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.validators import Choice, ValidatorToolbox, choose
+from loopkit.serving.tools.validators import ValidatorToolbox, choose
 from loopkit.text import one_line, printable
 
 PORT = 8422
@@ -85,7 +91,9 @@ def machines(
     server, each with its token, and runs go on when a client is gone.
     """
     if over_http:
-        place = Place.from_options(host, port, urls, token_file)
+        token = read_token(token_file)
+        if token.is_secret:
+            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
     else:
         refuse_place()
         refuse_streams(map(str, paths))
@@ -99,6 +107,7 @@ def machines(
                     driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
                 )
                 if over_http:
+                    place = listening_at(host, port, urls, token, has_pages=False)
                     await serve_at(place, driving, toolbox, interruption)
                     return
                 serving = await _Serving(driving).go_on(stdio_server(), toolbox, interruption)
@@ -160,16 +169,25 @@ def validators(
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         choice = choose(known, fixed, judges=judges)
         serve = stdio_server()
-        _tell(machine, choice)
+        for name, reason in choice.left_out.items():
+            say(f"`{name}` is not offered: {reason}")
+        if not choice.tools:
+            raise Stop(USAGE, f"error: {machine} has no validator to offer")
+        say_serving(tool.validator.name for tool in choice.tools)
         _leave_at_signals()
-        asyncio.run(_serve(serve, loaded, choice))
+
+        async def judge() -> None:
+            async with App.open(None) as app:
+                redact = redactor(os.environ, loaded.machine.key_names)
+                await serve(ValidatorToolbox(app, choice.tools, redact))
+
+        asyncio.run(judge())
     return OK
 
 
-async def _serve(serve: Serve, loaded: Loaded, choice: Choice) -> None:
-    async with App.open(None) as app:
-        redact = redactor(os.environ, loaded.machine.key_names)
-        await serve(ValidatorToolbox(app, choice.tools, redact))
+def say_serving(names: Iterable[str]) -> None:
+    named = ", ".join(f"`{name}`" for name in names)
+    say(f"serving {named} over MCP until standard input ends")
 
 
 def _leave_at_signals() -> None:
@@ -179,15 +197,6 @@ def _leave_at_signals() -> None:
     """
     for number, code in ((signal.SIGINT, SIGINT), (signal.SIGTERM, SIGTERM)):
         signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
-
-
-def _tell(machine: Path, choice: Choice) -> None:
-    for name, reason in choice.left_out.items():
-        say(f"`{name}` is not offered: {reason}")
-    if not choice.tools:
-        raise Stop(USAGE, f"error: {machine} has no validator to offer")
-    names = ", ".join(f"`{tool.validator.name}`" for tool in choice.tools)
-    say(f"serving {names} over MCP until standard input ends")
 
 
 class _Serving:
@@ -202,8 +211,7 @@ class _Serving:
         self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
     ) -> asyncio.Future[None]:
         """Serve until the end; the task that served, which may still wait for standard input."""
-        names = ", ".join(f"`{name}`" for name in self._host.machines)
-        say(f"serving {names} over MCP until standard input ends")
+        say_serving(self._host.machines)
         interruption.watch(self, "the runs can be resumed", STOPPING)
         serving = asyncio.ensure_future(serve(toolbox))
         stopped = asyncio.ensure_future(self._stopped.wait())
@@ -279,26 +287,6 @@ def refuse_streams(named: Iterable[str]) -> None:
 OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "--token-file"}
 
 
-@dataclass(frozen=True)
-class Place:
-    """The address given on the command line, and the token."""
-
-    host: str
-    port: int
-    urls: Sequence[str]
-    token: Token
-
-    @classmethod
-    def from_options(
-        cls, host: str, port: int, urls: Sequence[str], token_file: Path | None
-    ) -> Place:
-        """Raises Stop where no client could know the token."""
-        token = read_token(token_file)
-        if token.is_secret:
-            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
-        return cls(host, port, urls, token)
-
-
 def refuse_place() -> None:
     """Raise Stop where options of a server over HTTP are given without `--http`."""
     context = click.get_current_context()
@@ -308,16 +296,17 @@ def refuse_place() -> None:
 
 
 async def serve_at(
-    place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption
+    place: AbstractContextManager[Listening],
+    host: Host,
+    toolbox: MachineToolbox,
+    interruption: Interruption,
 ) -> None:
     """Serve until a signal comes; raises Stop where that cannot begin."""
     try:
         from loopkit.serving.mcp import PATH, StreamableServer
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error
-    with listening_at(
-        place.host, place.port, place.urls, place.token, has_pages=False
-    ) as listening:
+    with place as listening:
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()

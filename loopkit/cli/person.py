@@ -20,6 +20,7 @@ import click
 
 from loopkit.agents.port import NotRunnable
 from loopkit.cli.files import read_text
+from loopkit.cli.inputs import as_type
 from loopkit.cli.terminal import USAGE, Stop, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits
@@ -31,7 +32,6 @@ from loopkit.language.datatypes.datatype import DataType, describe_type, misfit
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
-from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.review import choice_lines, review
 
 WAKING_BYTES = 4096
@@ -182,7 +182,7 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
         while said := ask(f"{name} ({describe_type(field)}): ") or field.required:
-            value = "" if said is True else _as_type(str(said), field)
+            value = "" if said is True else as_type(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
                 answers[name] = value
@@ -193,13 +193,6 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
                 fault = misfit(value, field) or f"does not fit: {fault}"
             click.echo(f"  `{name}` {printable(fault)}", err=True)
     return answers
-
-
-def _as_type(said: str, field: DataType) -> object:
-    if field.scalar == "str":
-        return said
-    value = parse_json(said)
-    return said if isinstance(value, NoJson) else value
 
 
 def _edit(question: Waiting, ask: Ask) -> str | None:

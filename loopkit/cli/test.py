@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -19,10 +19,10 @@ from loopkit.language.load import Loaded
 from loopkit.testing import (
     SUFFIX,
     CaseResult,
+    Coverage,
     Machines,
     NotAnExpression,
     Selection,
-    Suite,
     Tally,
     coverage_data,
     coverage_text,
@@ -104,8 +104,8 @@ def test_command(
     A path may be a folder, whose `*.scenario.yaml` files are all run; the default is the current
     folder.
     """
-    wanted = Wanted(coverage, coverage_file, least)
-    tally = wanted.tally()
+    is_table = coverage or least is not None
+    tally = Tally() if is_table or coverage_file is not None else None
     files = scenario_files(paths or (Path(),))
     if not files:
         named = " ".join(f"`{path}`" for path in paths or (Path(),))
@@ -119,7 +119,15 @@ def test_command(
         write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
-    is_enough = tally is None or wanted.is_enough(tally)
+    is_enough = True
+    if tally is not None:
+        covered = tally.coverage()
+        if coverage_file is not None:
+            data = json.dumps(coverage_data(covered), indent=2, ensure_ascii=False)
+            write(coverage_file, f"{data}\n".encode())
+        if is_table and covered.machines:
+            click.echo(f"\n{coverage_text(covered)}\n")
+        is_enough = least is None or _is_enough(covered, least)
     terminal.say(_summary(tested))
     if tested.broken:
         return USAGE
@@ -135,19 +143,13 @@ def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | No
             tested.broken[str(file)] = terminal.render_problems(found.problems)
             echo_wrapped([f"{file}: can't be used\n\n{tested.broken[str(file)]}\n"])
             continue
-        for result in _play_cases(suite, is_selected, tally):
-            tested.results.append(result)
-            _tell(result)
+        for name in suite.names:
+            if is_selected(f"{suite.path.name} {name}"):
+                note = () if tally is None else (partial(tally.add, suite, name),)
+                result = run_case(suite, name, *note)
+                tested.results.append(result)
+                _tell(result)
     return tested
-
-
-def _play_cases(suite: Suite, is_selected: Selection, tally: Tally | None) -> Iterator[CaseResult]:
-    for name in suite.names:
-        if is_selected(f"{suite.path.name} {name}"):
-            if tally is None:
-                yield run_case(suite, name)
-            else:
-                yield run_case(suite, name, partial(tally.add, suite, name))
 
 
 def _tell(result: CaseResult) -> None:
@@ -171,39 +173,18 @@ def _summary(tested: Tested) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The coverage options of a command."""
-
-    table: bool
-    file: Path | None
-    """For the JSON."""
-    least: Fraction | None
-    """In percent of all goals."""
-
-    def tally(self) -> Tally | None:
-        """The tally of played cases, if one is needed."""
-        is_wanted = self.table or self.file is not None or self.least is not None
-        return Tally() if is_wanted else None
-
-    def is_enough(self, tally: Tally) -> bool:
-        """Print the coverage asked for; False if less is covered than required."""
-        coverage = tally.coverage()
-        if self.file is not None:
-            text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
-            write(self.file, text.encode())
-        if (self.table or self.least is not None) and coverage.machines:
-            click.echo(f"\n{coverage_text(coverage)}\n")
-        if self.least is None or coverage.count.percent >= self.least:
-            return True
-        count = coverage.count
-        missing = plural(count.total - count.covered, "goal")
-        verb = "is" if missing.startswith("1 ") else "are"
-        terminal.say(
-            f"{percent(count.percent)} % are covered, less than {float(self.least):g} %; "
-            f"{missing} of {count.total} {verb} missed"
-        )
-        return False
+def _is_enough(coverage: Coverage, least: Fraction) -> bool:
+    """Whether so many percent of all goals are covered; says so if not."""
+    count = coverage.count
+    if count.percent >= least:
+        return True
+    missing = plural(count.total - count.covered, "goal")
+    verb = "is" if missing.startswith("1 ") else "are"
+    terminal.say(
+        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
+        f"{missing} of {count.total} {verb} missed"
+    )
+    return False
 
 
 def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:

@@ -206,10 +206,10 @@ class Host:
             hear(run, stored)
 
 
-def bug_text(bug: Exception) -> str:
-    """The text to print about a bug that has stopped a run."""
+def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
+    """The text to print about a bug, which has stopped a run or a request."""
     trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; the run can be resumed\n{trace}"
+    return f"internal error, a bug in loopkit; {follows}\n{trace}"
 
 
 POLL_S = 1.0

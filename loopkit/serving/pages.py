@@ -33,7 +33,7 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.reading import STATUSES, as_offered_machine
+from loopkit.serving.http.reading import STATUSES, as_offered_machine, version_in
 from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
@@ -123,12 +123,9 @@ async def show_call(call: Call) -> Response:
 
 async def show_version(call: Call) -> Response:
     shown = await page_of(call)
-    name, number = call.path["artifact"], call.path["version"]
-    versions = shown.artifact(name)
-    found = versions and next((one for one in versions.all if str(one.number) == number), None)
-    if not found:
-        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
-    names = {"page": shown, "versions": versions, "kept": found, "most": MOST_ALONE}
+    versions = shown.artifact(call.path["artifact"])
+    kept = version_in(call, versions.all if versions is not None else ())
+    names = {"page": shown, "versions": versions, "kept": kept, "most": MOST_ALONE}
     return await page(call, "version.html", names)
 
 

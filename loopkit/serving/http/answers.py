@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, Unknown
 from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.following import FollowedRecord, Follower
+from loopkit.serving.host import bug_text
 from loopkit.serving.http.library import (
     ClientDisconnect,
     EventSourceResponse,
@@ -156,8 +156,7 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
     """A handler that reports a bug with `say`, and tells the client no detail of it."""
 
     async def tell_bug(request: Request, bug: Exception) -> Response:
-        trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-        say(f"internal error, a bug in loopkit; the server goes on\n{trace}")
+        say(bug_text(bug, "the server goes on"))
         return _error(
             request, 500, "internal error: this is a bug in loopkit; its server printed it"
         )

@@ -186,7 +186,10 @@ class MachineToolbox:
         """The request of a run; an interrupted run is continued first."""
         run = await self._outside.run_in(arguments)
         before = await self._length(run)
-        if await self._is_interrupted(root_of(run)):
+        state = await self._host.app.state_of(root_of(run))
+        [row] = await self._host.app.journal.runs(run=state.run)
+        is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
+        if is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted":
             await self._host.go_on(run)
         return await self._lead(run, before, call)
 
@@ -212,13 +215,6 @@ class MachineToolbox:
         answer = await standing(self._host.app, run, self._pages)
         may_ask = call.caller.may_be_asked and "request" not in answer
         return (await self._form(root) if may_ask else None) or answer
-
-    async def _is_interrupted(self, root: str) -> bool:
-        """Whether a run was interrupted, so that it only has to be continued."""
-        state = await self._host.app.state_of(root)
-        [row] = await self._host.app.journal.runs(run=root)
-        is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
-        return is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted"
 
     async def _length(self, run: str) -> int:
         """The number of events of the root of a run; raises CallRefused if it is not served."""

@@ -133,7 +133,7 @@ def _drawing(
     return Drawing(
         machine=graph.machine.label,
         nodes=tuple(nodes),
-        arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
+        arrows=tuple(_arrows(graph, way.route, marked)),
         run=run.run if run else None,
         is_marked=marks is not None,
     )
@@ -150,14 +150,6 @@ class Marks:
     def on(self, edges: Sequence[Edge]) -> tuple[str, ...]:
         """The notes on edges that are one arrow; covered ones have none."""
         return (*_notes(self.edges, edges, OF_EDGES), *_notes(self.caps, edges, OF_CAPS))
-
-
-@dataclass(frozen=True, slots=True)
-class _Marking:
-    """The data for the texts that a run or cases add to arrows."""
-
-    route: Sequence[str]
-    marks: Marks
 
 
 def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[Node]:
@@ -182,35 +174,36 @@ def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
     return replace(node, inner=_drawing(Graph(child), None, None, drawn))
 
 
-def _arrows(graph: Graph, marking: _Marking) -> Iterator[Arrow]:
+def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]:
     yield Arrow(None, graph.machine.start)
     for name in graph.states:
         for edge in graph.on(name, "done"):
-            yield _arrow(name, [edge], edge_texts(graph, edge), marking)
-        yield from _error_arrows(graph, name, marking)
+            yield _arrow(name, [edge], edge_texts(graph, edge), route, marks)
+        # Errors that lead forward to one state are one arrow; a revise edge has its own budget.
+        alike: dict[str, list[Edge]] = {}
+        for event in ERROR_EVENTS:
+            for edge in graph.on(name, event):
+                alike.setdefault(edge.id if edge.back else edge.target, []).append(edge)
+        for edges in alike.values():
+            yield _arrow(name, edges, error_texts(graph, edges), route, marks)
     if limits := [edge for edge in graph.edges if edge.event == "limit"]:
         # Drawn once, because every agent, run and validate state has this edge.
-        taken_in = [f"in {edge.source}" for edge in limits if edge.id in marking.route]
-        yield _arrow(LIMIT, limits, ("at most once", *taken_in), marking)
+        taken_in = [f"in {edge.source}" for edge in limits if edge.id in route]
+        yield _arrow(LIMIT, limits, ("at most once", *taken_in), route, marks)
     for name in graph.machine.finals:
         yield Arrow(name, None)
 
 
-def _error_arrows(graph: Graph, name: str, marking: _Marking) -> Iterator[Arrow]:
-    # Errors that lead forward to one state are one arrow; a revise edge has its own budget.
-    alike: dict[str, list[Edge]] = {}
-    for event in ERROR_EVENTS:
-        for edge in graph.on(name, event):
-            alike.setdefault(edge.id if edge.back else edge.target, []).append(edge)
-    for edges in alike.values():
-        yield _arrow(name, edges, error_texts(graph, edges), marking)
-
-
-def _arrow(source: str, edges: Sequence[Edge], texts: tuple[str, ...], marking: _Marking) -> Arrow:
+def _arrow(
+    source: str,
+    edges: Sequence[Edge],
+    texts: tuple[str, ...],
+    route: Sequence[str],
+    marks: Marks,
+) -> Arrow:
     ids = tuple(edge.id for edge in edges)
-    taken = sum(edge in ids for edge in marking.route)
-    marks, is_back = marking.marks.on(edges), edges[0].back
-    return Arrow(source, edges[0].target, texts, ids, taken, marks, is_back)
+    taken = sum(edge in ids for edge in route)
+    return Arrow(source, edges[0].target, texts, ids, taken, marks.on(edges), edges[0].back)
 
 
 OF_STATES: Mapping[Mark | None, str] = {"missed": "not covered", "impossible": "no run comes here"}

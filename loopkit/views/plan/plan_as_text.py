@@ -23,7 +23,8 @@ LONGEST_PROMPT = 4_000
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
     """The whole plan, for a person to read before a run costs anything."""
-    known = (_head(plan), calls_and_cost(plan), typical_cost(plan), _expectation(plan.bounds))
+    calls = [*figures(plan), "", *_notes(plan)]
+    known = (_head(plan), calls, typical_cost(plan), _expectation(plan.bounds))
     return _paragraphs(*known, *_work(plan, inputs))
 
 
@@ -174,19 +175,11 @@ def _prompts(plan: Plan) -> Iterator[str]:
             yield f"First prompt of {asking.place}:\n{body}{more}"
 
 
-_ROUNDS = "fallback, re-ask and answer that calls a tool"
 Row = tuple[str, str, str, str]
 
 
-def calls_and_cost(plan: Plan) -> Iterator[str]:
-    """The minimum and maximum of calls and cost, by state and by agent, with notes."""
-    yield from figures(plan)
-    yield ""
-    yield from _notes(plan)
-
-
 def figures(plan: Plan) -> Iterator[str]:
-    """The minimum and maximum of calls and cost, without notes."""
+    """The minimum and maximum of calls and cost, by state and by agent, without notes."""
     yield from columns(list(_rows(plan)), "<>>>")
 
 
@@ -279,7 +272,9 @@ def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Ite
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    rounds = "fallback and re-ask" if plan.bounds.tool_calls is None else _ROUNDS
+    rounds = "fallback and re-ask"
+    if plan.bounds.tool_calls is not None:
+        rounds = "fallback, re-ask and answer that calls a tool"
     yield (
         "Agent runs are authors and judges at work; the most calls include every retry, "
         f"{rounds}. A resume renews the tries, and a killed process adds one for each "
