@@ -76,17 +76,13 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
     help="Also write the results as JUnit XML.",
 )
 @click.option(
-    "--coverage",
-    is_flag=True,
+    "--coverage", is_flag=True,
     help="Print which states, transitions and caps are covered, and the way to the others.",
-)
+)  # fmt: skip
 @click.option(
-    "--coverage-json",
-    "coverage_file",
-    metavar="FILE",
-    type=FILE,
+    "--coverage-json", "coverage_file", metavar="FILE", type=FILE,
     help="Write the coverage as JSON, with the cases that cover each goal.",
-)
+)  # fmt: skip
 @click.option(
     "--fail-under", "least", metavar="N", callback=_percent,
     help="Exit with 1 if coverage is below N %; also prints the table.",
