@@ -1,10 +1,6 @@
-"""`loopkit answer`, and what it has in common with `loopkit reply`.
+"""`loopkit answer` and `reply`, which give a run what it waits for; `resume`; and `cancel`.
 
-`loopkit cancel`.
-
-`loopkit reply`.
-
-`loopkit resume`.
+An answer and a delivery are posted and driven on in the same way.
 """
 
 from __future__ import annotations
@@ -16,21 +12,20 @@ from typing import Any
 import click
 
 from loopkit.app import App
-from loopkit.cli import terminal
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.files import read_stdin, read_text
+from loopkit.cli.files import PATH, read_stdin, read_text
 from loopkit.cli.inputs import inputs_from_options
 from loopkit.cli.machine import (
     amounts,
     by_agent,
     load_checked,
+    max_cost_option,
     model_options,
     options_by_agent,
-    usd,
 )
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import OK, examples, say
+from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
@@ -54,9 +49,7 @@ from loopkit.views.hints import BLANK, question_hints
 @click.argument("choice")
 @click.option("--comment", default="", help="What should change, or the reason.")
 @click.option("--form", multiple=True, metavar="K=V", help="A field of the question's form.")
-@click.option(
-    "--edit", type=click.Path(path_type=Path), help="A file with your version of the artifact."
-)
+@click.option("--edit", type=PATH, help="A file with your version of the artifact.")
 @beside_options
 @click.option("--by", default="person", metavar="NAME", help="Who answers, for the record.")
 @click.option("--again", is_flag=True, help="Give a new question the same answer as the last.")
@@ -88,7 +81,7 @@ def answer_command(
     """
     if BLANK in (comment, *(field.partition("=")[2] for field in form)):
         message = f"error: `{BLANK}` stands for your own words: put them there"
-        raise terminal.Stop(terminal.USAGE, message)
+        raise Stop(USAGE, message)
     answer = HumanAnswer(
         choice=choice,
         comment=comment,
@@ -115,7 +108,7 @@ async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
     if asked and not taken:
         raise AnswerRefused(f"no open question has a choice `{choice}`")
     if remaining := len(asked) - len(taken):
-        terminal.say(f"still open: {plural(remaining, 'question')} without a choice `{choice}`")
+        say(f"still open: {plural(remaining, 'question')} without a choice `{choice}`")
     return [one.state.run for one in taken] or [run]
 
 
@@ -153,16 +146,16 @@ def give_and_drive(
             raise AnswerRefused(f"{twice}; {help_}") from twice
 
     if not with_app(post):
-        terminal.say(f"the same {kind.name} was given before")
+        say(f"the same {kind.name} was given before")
         if with_runs(lambda stored: stored.is_over(root_of(run))):
-            return terminal.OK
+            return OK
     output, notifier = driving
     try:
         return drive(output, lambda app: app.resume(run), notifier)
-    except terminal.Stop as stop:
+    except Stop as stop:
         if isinstance(busy := stop.__cause__, RunBusy):
-            terminal.say(f"{busy}; it takes the {kind.name} after the step in hand")
-            return terminal.OK
+            say(f"{busy}; it takes the {kind.name} after the step in hand")
+            return OK
         raise
 
 
@@ -213,16 +206,12 @@ def reply_command(
     """
 
     async def give(app: App) -> list[tuple[str, AnyAnswer]]:
-        delivery = Delivery(text=_text(file), by=by)
-        return [(await run_asking(app, run, DELIVERY), delivery)]
+        text = None
+        if file is not None:
+            text = read_stdin() if file == STDIN else read_text(Path(file))
+        return [(await run_asking(app, run, DELIVERY), Delivery(text=text, by=by))]
 
     return give_and_drive(run, DELIVERY, give, (output, notify), again=again)
-
-
-def _text(file: str | None) -> str | None:
-    if file == STDIN:
-        return read_stdin()
-    return None if file is None else read_text(Path(file))
 
 
 @click.command(
@@ -233,7 +222,7 @@ def _text(file: str | None) -> str | None:
 @run_argument()
 @click.option(
     "--machine",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Continue with the current contents of this machine file.",
 )
@@ -245,13 +234,7 @@ def _text(file: str | None) -> str | None:
     metavar="AGENT.KEY=VALUE",
     help="Set one of an agent's `params`; null removes it.",
 )
-@click.option(
-    "--max-cost",
-    type=float,
-    callback=usd,
-    metavar="USD",
-    help="The new cost limit of the whole run.",
-)
+@max_cost_option("The new cost limit of the whole run.")
 @click.option(
     "--set", "sets", multiple=True, metavar="limits.K=V", help="Set a limit of the whole run."
 )
@@ -272,7 +255,7 @@ def resume_command(
     Completed calls are not made again. An id can be shortened.
     """
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
-    with terminal.report_errors():
+    with report_errors():
         mend = Mend(
             None if machine is None else load_checked(machine),
             by_agent("--model", models),
@@ -282,10 +265,8 @@ def resume_command(
 
     async def start(app: App) -> ActiveRun:
         if machine is None and (changed := await app.machine_file_if_changed(run)) is not None:
-            terminal.say(
-                f"note: {note_of_change(changed)}; to continue with the file: "
-                f"{resume_line(run, '--machine', str(changed))}"
-            )
+            line = resume_line(run, "--machine", str(changed))
+            say(f"note: {note_of_change(changed)}; to continue with the file: {line}")
         return await app.resume(run, limits, mend)
 
     return drive(output, start, notify)

@@ -1,16 +1,8 @@
-"""`loopkit run --batch`: a machine for every line of a file.
+"""`loopkit run --batch`: a machine for every line of a file, a JSON object with a run's inputs.
 
-Driving a batch: so many lines at a time, each as a run of its own.
-
-The texts about a batch: one line while it runs, and a few when it stops.
-
-The lines of a batch: each a JSON object with the inputs of one run.
-
-Warnings, before a run starts, about secrets that the run would store.
-
-The results of a batch: a line of JSON for each run that ended, the first one first.
-
-Shared files: what lines of a batch that run at the same time would write over.
+So many lines run at a time, each as a run of its own. The result of each that ended is a line of
+JSON. What is wrong with the lines, with files that they would write over and with secrets that they
+would store is said before anything is spent.
 """
 
 from __future__ import annotations
@@ -23,7 +15,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +27,8 @@ from loopkit.agents.players import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
-from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say
+from loopkit.cli.files import PATH
+from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
@@ -45,7 +38,6 @@ from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy, RunUnreadable
 from loopkit.journal.files import state_folder
-from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
@@ -67,28 +59,24 @@ PARALLEL = 4
 OWN_FOLDER = "give each line a folder of its own with `workspace: {path: 'work/{{ input.NAME }}'}`"
 
 
-def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--batch`, `--parallel`, `--key` and `-o`."""
-    for option in (
-        click.option(
-            "-o", "results", type=click.Path(path_type=Path), metavar="FILE",
-            help="With --batch: the file for results, one JSON object per line. Default: stdout.",
-        ),
-        click.option(
-            "--key", default="", metavar="PATH",
-            help="With --batch: the input that identifies a line. Default: its number.",
-        ),
-        click.option(
-            "--parallel", type=click.IntRange(1, 1000), metavar="N",
-            help=f"With --batch: how many lines to run at the same time. Default: {PARALLEL}.",
-        ),
-        click.option(
-            "--batch", type=click.Path(path_type=Path), metavar="FILE",
-            help="Run MACHINE for each line of this file, a JSON object with inputs.",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+batch_options = with_options(
+    click.option(
+        "--batch", type=PATH, metavar="FILE",
+        help="Run MACHINE for each line of this file, a JSON object with inputs.",
+    ),
+    click.option(
+        "--parallel", type=click.IntRange(1, 1000), metavar="N",
+        help=f"With --batch: how many lines to run at the same time. Default: {PARALLEL}.",
+    ),
+    click.option(
+        "--key", default="", metavar="PATH",
+        help="With --batch: the input that identifies a line. Default: its number.",
+    ),
+    click.option(
+        "-o", "results", type=PATH, metavar="FILE",
+        help="With --batch: the file for results, one JSON object per line. Default: stdout.",
+    ),
+)  # fmt: skip
 
 
 def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
@@ -155,11 +143,9 @@ def run_batch(
 ) -> int:
     """Run the unfinished lines of a batch; the exit code."""
     if not batch.inputs.is_file():
-        what = (
-            "is not a regular file, but has to be read twice"
-            if batch.inputs.exists()
-            else "is not there"
-        )
+        what = "is not there"
+        if batch.inputs.exists():
+            what = "is not a regular file, but has to be read twice"
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
     if batch.key and (fault := key_fault(loaded.machine, batch.key)):
         raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
@@ -232,7 +218,7 @@ def _refuse_shared_files(machine: Machine) -> None:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
         told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
-        terminal.say(fit_to_terminal(told, sys.stderr))
+        terminal.say(told)
 
 
 def _code(driver: BatchDriver) -> int:
@@ -451,7 +437,7 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
     here = done - tally.before - tally.refused
     if here > 0 and elapsed_s >= 1:
         rate = here / elapsed_s
-        parts.append(_rate(rate))
+        parts.append(f"{rate:,.0f}/s" if rate >= 2 else f"{rate * MINUTE_S:,.0f}/min")
         if left := tally.lines - done:
             parts.append(f"{duration(left / rate)} left")
     return " · ".join(parts)
@@ -478,31 +464,19 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
 
 def _lines(tally: Tally) -> list[str]:
     """The number of lines, and their results."""
-    count = f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"
-    return [count, *_outcomes(tally), *_count_stopped(tally)]
+    told = [f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"]
+    told += [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
+    told += [f"{tally.refused:,} refused"] if tally.refused else []
+    if waiting := tally.stopped[WAITING]:
+        told.append(f"{waiting:,} waiting for a person")
+    if suspended := tally.stopped.total() - waiting:
+        reasons = ", ".join(sorted(reason for reason in tally.stopped if reason != WAITING))
+        told.append(f"{suspended:,} suspended ({reasons})")
+    return told
 
 
 def _done(tally: Tally) -> int:
     return tally.ended.total() + tally.refused
-
-
-def _outcomes(tally: Tally) -> list[str]:
-    told = [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
-    return told + ([f"{tally.refused:,} refused"] if tally.refused else [])
-
-
-def _count_stopped(tally: Tally) -> list[str]:
-    counts: list[str] = []
-    if waiting := tally.stopped[WAITING]:
-        counts.append(f"{waiting:,} waiting for a person")
-    if suspended := tally.stopped.total() - waiting:
-        reasons = ", ".join(sorted(reason for reason in tally.stopped if reason != WAITING))
-        counts.append(f"{suspended:,} suspended ({reasons})")
-    return counts
-
-
-def _rate(a_second: float) -> str:
-    return f"{a_second:,.0f}/s" if a_second >= 2 else f"{a_second * MINUTE_S:,.0f}/min"
 
 
 READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -757,18 +731,14 @@ def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]
             # Its run has ended, so that it is written again from the journal.
             os.ftruncate(stream.fileno(), stream.tell() - len(raw))
             break
-        result = _result(path, number, raw)
+        try:
+            result = read_record(Result, raw)
+        except (ValueError, RecursionError) as error:
+            raise _unfit(path, number, "is not the result of a batch") from error
         if not result.run.startswith(f"{batch}-"):
             raise _unfit(path, number, "is the result of another batch")
         known[result.run] = result
     return known
-
-
-def _result(path: Path, number: int, raw: bytes) -> Result:
-    try:
-        return read_record(Result, raw)
-    except (ValueError, RecursionError) as error:
-        raise _unfit(path, number, "is not the result of a batch") from error
 
 
 def _unfit(path: Path, number: int, what: str) -> UnfitResults:
@@ -790,19 +760,14 @@ def shared_files(machine: Machine) -> Iterator[SharedFile]:
         if state.child is not None:
             yield SharedFile(name, "")
             continue
-        if all(map(_is_apart, machine.workspaces_at(name))):
+        # Each line may have a folder or a tree of its own.
+        places = machine.workspaces_at(name)
+        if all(one and (one.isolate != "none" or _is_of_line(one.path)) for one in places):
             continue
         output = state.output_at(name)
         file = output.file if output is not None and output.file else ""
         if not file or not _is_of_line(file):
             yield SharedFile(name, file)
-
-
-def _is_apart(workspace: Workspace | None) -> bool:
-    """Whether each line has a folder or a tree of its own."""
-    if workspace is None:
-        return False
-    return workspace.isolate != "none" or _is_of_line(workspace.path)
 
 
 def _is_of_line(path: str) -> bool:

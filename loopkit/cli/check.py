@@ -1,7 +1,4 @@
-"""`loopkit check`.
-
-The machine files that a command line means: named ones, and those below folders.
-"""
+"""`loopkit check`, and the machine files that a command line means: named ones, or in folders."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from loopkit.cli import terminal
 from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
-from loopkit.language.load import Loaded, load, load_text
+from loopkit.language.load import load, load_text
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
 
@@ -57,20 +54,18 @@ def _examine(files: Iterable[Path], skipped: int) -> Examined:
 
 def _problems(path: Path, texts: dict[str, str]) -> list[Problem]:
     try:
-        return check(_from_stdin(texts) if _is_stdin(path) else load(path))
+        if not _is_stdin(path):
+            return check(load(path))
+        # Its text is kept, since it can't be read again.
+        content = sys.stdin.buffer.read() if sys.stdin is not None else b""
+        texts[STDIN] = decode(content, STDIN)
+        return check(load_text(texts[STDIN], STDIN, Path.cwd()))
     except ProblemsFound as found:
         return list(found.problems)
 
 
 def _is_stdin(path: Path) -> bool:
     return str(path) == "-"
-
-
-def _from_stdin(texts: dict[str, str]) -> Loaded:
-    """The machine of standard input, whose text is kept, since it can't be read again."""
-    content = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    texts[STDIN] = decode(content, STDIN)
-    return load_text(texts[STDIN], STDIN, Path.cwd())
 
 
 def _summary(examined: Examined, failures: int, strict: bool) -> str:

@@ -8,15 +8,14 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import PATH, write
 from loopkit.cli.machine import load_checked
 from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState
-from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.machine.graph import Graph
 from loopkit.views.diagram import FORMATS
-from loopkit.views.diagram.model import Drawing, Marks, drawing
+from loopkit.views.diagram.model import Drawing, drawing
 
 
 @click.command(
@@ -26,22 +25,20 @@ from loopkit.views.diagram.model import Drawing, Marks, drawing
         "loopkit diagram --run plan-1f09ab",
     )
 )
-@click.argument("machine", required=False, type=click.Path(path_type=Path))
+@click.argument("machine", required=False, type=PATH)
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
-    show_default=True, help="A diagram language, or a picture.",
+    show_default=True, help="A diagram language, or a picture."
 )  # fmt: skip
+@click.option("-o", "out", type=PATH, help="Write to this file instead of stdout.")
 @click.option(
-    "-o", "out", type=click.Path(path_type=Path), help="Write to this file instead of stdout."
-)
-@click.option(
-    "--check", "committed", type=click.Path(path_type=Path),
-    help="Write nothing; exit with 1 if this file is out of date.",
+    "--check", "committed", type=PATH,
+    help="Write nothing; exit with 1 if this file is out of date."
 )  # fmt: skip
 @click.option("--run", metavar="RUN", help="Draw the machine of a run, and mark its path.")
 @click.option(
-    "--cases", metavar="PATH", multiple=True, type=click.Path(path_type=Path),
-    help="Mark what the cases of this scenario file or folder do not cover.",
+    "--cases", metavar="PATH", multiple=True, type=PATH,
+    help="Mark what the cases of this scenario file or folder do not cover."
 )  # fmt: skip
 def diagram_command(
     machine: Path | None,
@@ -77,19 +74,16 @@ def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Dra
     loaded = load_checked(path) if path else None
     if run is None:
         assert loaded is not None
-        return drawing(Graph(loaded.machine), marks=_marks(loaded, cases))
+        marks = None
+        if cases:
+            from loopkit.cli.test import marks_of
+
+            marks = marks_of(loaded, cases)
+        return drawing(Graph(loaded.machine), marks=marks)
     machine, state, status = _load_run(run)
     if loaded is not None and loaded.digest != state.definition:
         terminal.say(f"note: {path} is not what run {run} goes by; that is drawn")
     return drawing(Graph(machine), state, status=status)
-
-
-def _marks(loaded: Loaded, cases: tuple[Path, ...]) -> Marks | None:
-    if not cases:
-        return None
-    from loopkit.cli.test import marks_of
-
-    return marks_of(loaded, cases)
 
 
 def _load_run(run: str) -> tuple[Machine, RunState, str]:

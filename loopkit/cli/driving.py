@@ -1,6 +1,6 @@
 """Driving a run from the command line: signals, progress, the person, the exit code.
 
-Signals to a running drive: the first finishes the step, the second ends the process.
+The first signal finishes the step, the second ends the process.
 """
 
 from __future__ import annotations
@@ -37,25 +37,6 @@ from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 
 
-def driving_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--output` and `--notify`."""
-    output = click.option(
-        "--output",
-        type=click.Choice(OUTPUTS),
-        default="auto",
-        help="auto: progress, live at a terminal; plain: progress as lines; "
-        "jsonl: events on stdout; quiet: the result, and why a run stops before.",
-    )
-    notify = click.option(
-        "--notify",
-        callback=_argv,
-        metavar="'COMMAND LINE'",
-        help="Start this program when the run waits, fails or ends, with the outcome as JSON on "
-        "its stdin, instead of the machine's notifier.",
-    )
-    return output(notify(function))
-
-
 def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[str, ...]:
     if written is None:
         return ()
@@ -66,6 +47,20 @@ def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[s
     if not argv:
         raise terminal.Stop(terminal.USAGE, "error: `--notify` names no program")
     return argv
+
+
+driving_options = terminal.with_options(
+    click.option(
+        "--output", type=click.Choice(OUTPUTS), default="auto",
+        help="auto: progress, live at a terminal; plain: progress as lines; "
+        "jsonl: events on stdout; quiet: the result, and why a run stops before.",
+    ),
+    click.option(
+        "--notify", callback=_argv, metavar="'COMMAND LINE'",
+        help="Start this program when the run waits, fails or ends, with the outcome as JSON on "
+        "its stdin, instead of the machine's notifier.",
+    ),
+)  # fmt: skip
 
 
 def drive(
@@ -100,7 +95,9 @@ async def _drive(
             await _begin(app, watcher, active.state)
         with watcher.running():
             while True:
-                _watch(interruption, active, person, watcher)
+                told = FAMILY if active.program.children else FIRST
+                go_on = f"resume with: {resume_line(active.state.run)}"
+                interruption.watch(active, go_on, told, watcher=watcher, person=person)
                 await app.drive(active)
                 if person is None or not await _is_answered(app, active, person):
                     break
@@ -138,17 +135,6 @@ async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
     for child in open_children(state):
         if await app.journal.has(child.started.child):
             await _begin(app, watcher, await app.state_of(child.started.child))
-
-
-def _watch(
-    interruption: Interruption,
-    active: ActiveRun,
-    person: PersonAtTerminal | None,
-    watcher: Watcher,
-) -> None:
-    told = FAMILY if active.program.children else FIRST
-    go_on = f"resume with: {resume_line(active.state.run)}"
-    interruption.watch(active, go_on, told, watcher=watcher, person=person)
 
 
 async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) -> bool:
@@ -206,7 +192,9 @@ class Ended(NamedTuple):
 def _end(ended: Ended, output: str, interruption: Interruption) -> int:
     state = ended.state
     if output == "jsonl":
-        click.echo(json.dumps(_result(ended), ensure_ascii=False))
+        result = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
+        line = {"type": "result", **result, "exit": exit_code(state)}
+        click.echo(json.dumps(line, ensure_ascii=False))
     else:
         _print_result(state)
     if output == "quiet" and (stop := state.suspended):
@@ -234,23 +222,14 @@ def exit_code(state: RunState) -> int:
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
-def _result(ended: Ended) -> dict[str, Any]:
-    result = {**outcome_of(ended.state, ended.asked), "usage": ended.usage.plain()}
-    return {"type": "result", **result, "exit": exit_code(ended.state)}
-
-
 def _print_result(state: RunState) -> None:
     result = state.finished.result if state.finished else {}
-    if len(result) == 1 and isinstance(text := next(iter(result.values())), str):
-        _print_text(text)
-    elif result:
-        value = next(iter(result.values())) if len(result) == 1 else result
-        _print_text(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _print_text(text: str) -> None:
-    """The text as it is; without what could drive a terminal, where it goes to one."""
-    # A closed stream is None.
+    if not result:
+        return
+    value = next(iter(result.values())) if len(result) == 1 else result
+    is_text = isinstance(value, str)
+    text = str(value) if is_text else json.dumps(value, indent=2, ensure_ascii=False)
+    # As it is; but without what could drive a terminal, where it goes to one. A closed one is None.
     is_seen = sys.stdout is not None and sys.stdout.isatty()
     shown = printable(text) if is_seen else text
     # With `color` click leaves escape sequences in a file or pipe, where they are data.
@@ -275,8 +254,6 @@ def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
 """The message after the first signal to a running drive."""
-
-
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
 """The message after the first signal to a run with children, which may be many."""
 

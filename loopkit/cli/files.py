@@ -8,9 +8,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import click
+
 from loopkit.cli.terminal import USAGE, Stop
 from loopkit.document.writing import NotWritable, replace_file
 
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""
 

@@ -2,86 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from loopkit.cli.files import read_stdin, read_text
-from loopkit.cli.terminal import USAGE, Stop
+from loopkit.cli.terminal import USAGE, Stop, with_options
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
-from loopkit.language.input_faults import InputFault, InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
 
-_option = click.option
 YAML = (".yaml", ".yml")
-
-
-def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`-i`, `--set` and `--set-json`."""
-    for option in (
-        _option(
-            "--set-json", "set_json", multiple=True, metavar="K=JSON", help="One input, as JSON."
-        ),
-        _option(
-            "--set",
-            "sets",
-            multiple=True,
-            metavar="K=V",
-            help="One input. K=@FILE reads it from a file.",
-        ),
-        _option(
-            "-i", "--input", "input_file", metavar="FILE|-", help="A YAML or JSON file with inputs."
-        ),
-    ):
-        function = option(function)
-    return function
+input_options = with_options(
+    click.option(
+        "-i", "--input", "input_file", metavar="FILE|-", help="A YAML or JSON file with inputs."
+    ),
+    click.option(
+        "--set", "sets", multiple=True, metavar="K=V",
+        help="One input. K=@FILE reads it from a file.",
+    ),
+    click.option(
+        "--set-json", "set_json", multiple=True, metavar="K=JSON", help="One input, as JSON."
+    ),
+)  # fmt: skip
+Filled = Literal["complete", "defaults", "given"]
+"""How much of an input is filled in: all that a run needs, what has a default, or nothing."""
 
 
 def read_inputs(
-    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
-) -> dict[str, Any]:
-    """The complete input of a run, defaults included; raises Stop with everything that is wrong."""
-    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
-    return _fill(complete_input, machine, given)
-
-
-def partial_inputs(
-    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
-) -> dict[str, Any]:
-    """The given inputs with defaults; none is required; raises Stop."""
-    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
-    return _fill(partial_input, machine, given)
-
-
-def inputs_without_defaults(
-    machine: Machine, input_file: str | None, sets: Iterable[str], set_json: Iterable[str]
-) -> dict[str, Any]:
-    """The given inputs without the defaults of others; raises Stop."""
-    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
-    filled = _fill(partial_input, machine, given)
-    return {name: filled[name] for name in given}
-
-
-def _fill(
-    fill: Callable[[Machine, dict[str, Any]], dict[str, Any]],
     machine: Machine,
-    given: dict[str, Any],
+    input_file: str | None,
+    sets: Iterable[str],
+    set_json: Iterable[str],
+    filled: Filled = "complete",
 ) -> dict[str, Any]:
+    """The input of a run from these options; raises Stop with everything that is wrong."""
+    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
     try:
-        return fill(machine, given)
+        if filled == "complete":
+            return complete_input(machine, given)
+        inputs = partial_input(machine, given)
     except InvalidInput as error:
-        lines = (f"error: {fault.message}{_remedy(fault)}" for fault in error.faults)
+        lines = []
+        for fault in error.faults:
+            remedy = f"; add `--set {fault.missing}=…`" if fault.missing else ""
+            lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
-
-
-def _remedy(fault: InputFault) -> str:
-    return f"; add `--set {fault.missing}=…`" if fault.missing else ""
+    return inputs if filled == "defaults" else {name: inputs[name] for name in given}
 
 
 def inputs_from_options(
@@ -95,9 +68,10 @@ def inputs_from_options(
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
-        is_file = value.startswith("@")
-        text = _text_of(value[1:]) if is_file else value
-        _put(given, path, _as_type(text, datatype.at(path), value[1:] if is_file else ""))
+        file = value[1:] if value.startswith("@") else ""
+        if value.startswith("@"):
+            value = read_stdin() if file == "-" else read_text(Path(file))
+        _put(given, path, as_type(value, datatype.at(path), file))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -122,11 +96,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
     return key.strip().removeprefix("input.").split("."), value
 
 
-def _text_of(name: str) -> str:
-    return read_stdin() if name == "-" else read_text(Path(name))
-
-
-def _as_type(text: str, datatype: DataType | None, file: str = "") -> object:
+def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text from the command line as its field's type; else unchanged for `conform` to report."""
     if datatype is None or datatype.scalar == "str":
         return text

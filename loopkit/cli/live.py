@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from loopkit.cli.watching import ERASE, Watcher
-from loopkit.drive.active import Listener
+from loopkit.cli.watching import ERASE, PlainLines
 from loopkit.drive.stored_runs import Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
-from loopkit.views.console import FamilyProgress, Line, LineTone
+from loopkit.views.console import Line, LineTone
 from loopkit.views.progress import fit
 
 TICK_S = 0.25
@@ -39,24 +37,18 @@ LEAST_ROOM = 20
 """Columns; where a text has less, the terminal may break it."""
 
 
-class LiveLines(Watcher):
+class LiveLines(PlainLines):
     """Lines that scroll, above one that is drawn again and again."""
 
     erased = f"{BROKEN}{ERASE}"
 
     def __init__(self, terminal: TextIO) -> None:
+        super().__init__()
         self._terminal = terminal
         self._console = Console(file=terminal, force_terminal=True, highlight=False)
-        self._progress = FamilyProgress()
         self._drawn = ""
         self._is_live = False
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    def listeners_of(self, run: str) -> Sequence[Listener]:
-        return [partial(self.tell, run)]
-
-    def begin(self, run: str, events: Iterable[Stored]) -> None:
-        self._progress.begin(run, events)
 
     def tell(self, run: str, stored: Stored) -> None:
         """Show an event, and the progress of the family after it."""

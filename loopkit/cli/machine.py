@@ -1,6 +1,6 @@
 """Machine files for commands: loaded and checked, with the warnings printed.
 
-`--model`, `--price`, `--param`: options that change agents.
+Options change their agents (`--model`, `--price`, `--param`) and their limit for the cost.
 """
 
 from __future__ import annotations
@@ -16,18 +16,11 @@ from loopkit.checks import check
 from loopkit.checks.limits import NO_CALL_FITS, check_tight_limits
 from loopkit.checks.subject import Subject
 from loopkit.cli.files import read_stdin
-from loopkit.cli.terminal import USAGE, Stop, render_problems, say
+from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options
 from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load, load_text, with_machine
 from loopkit.language.machine import Machine
 from loopkit.text.json_text import NoJson, parse_json
-
-
-def load_from(path: Path) -> Loaded:
-    """The machine of a file, or of standard input for `-`; raises ProblemsFound."""
-    if str(path) == "-":
-        return load_text(read_stdin(), "<stdin>", Path.cwd())
-    return load(path)
 
 
 def load_checked(path: Path) -> Loaded:
@@ -66,8 +59,9 @@ def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:
 
 
 def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
-    """A machine without errors, and its warnings."""
-    loaded = load_from(path)
+    """A machine without errors, of a file or for `-` of standard input, and its warnings."""
+    is_stdin = str(path) == "-"
+    loaded = load_text(read_stdin(), "<stdin>", Path.cwd()) if is_stdin else load(path)
     problems = check(loaded)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
@@ -81,30 +75,27 @@ def _tell(warnings: Iterable[Problem]) -> None:
         say(render_problems(problems) + "\n")
 
 
-def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--model` and `--price`."""
-    model = click.option(
-        "--model",
-        "models",
-        multiple=True,
-        metavar="AGENT=MODEL",
+model_options = with_options(
+    click.option(
+        "--model", "models", multiple=True, metavar="AGENT=MODEL",
         help="Use another model for an agent.",
-    )
-    price = click.option(
-        "--price",
-        "prices",
-        multiple=True,
-        metavar="AGENT=USD",
+    ),
+    click.option(
+        "--price", "prices", multiple=True, metavar="AGENT=USD",
         help="The price per million tokens.",
-    )
-    return model(price(function))
+    ),
+)  # fmt: skip
 
 
-def usd(_context: click.Context, _option: click.Parameter, amount: float | None) -> float | None:
-    """An amount that can be a limit: NaN would be one that nothing reaches."""
-    if amount is not None and not 0 <= amount < inf:
-        raise click.BadParameter("write US dollars, 0 or more")
-    return amount
+def max_cost_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--max-cost`; NaN would be a limit that nothing reaches."""
+
+    def usd(_: click.Context, __: click.Parameter, amount: float | None) -> float | None:
+        if amount is not None and not 0 <= amount < inf:
+            raise click.BadParameter("write US dollars, 0 or more")
+        return amount
+
+    return click.option("--max-cost", type=float, callback=usd, metavar="USD", help=about)
 
 
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:

@@ -1,12 +1,7 @@
-"""`loopkit mcp`, and its command `validators`.
+"""`loopkit mcp`: serves machines or validators as tools, and lists the tools of other servers.
 
-`loopkit mcp machines`.
-
-`loopkit mcp tools`.
-
-Servers of MCP on standard input and output, which are the client's.
-
-Serving tools of MCP over HTTP, where runs go on when a client is gone.
+On standard input and output, which are the client's, there is one client. Over HTTP there are many,
+and runs go on when a client is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
@@ -26,9 +21,17 @@ from click.core import ParameterSource
 from loopkit.app import App
 from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption
-from loopkit.cli.inputs import input_options, inputs_without_defaults
+from loopkit.cli.files import PATH
+from loopkit.cli.inputs import input_options, read_inputs
 from loopkit.cli.machine import load_checked
-from loopkit.cli.serve import GIVE_IT, STOPPING, Token, listening_at, listening_options, read_token
+from loopkit.cli.serve import (
+    GIVE_IT,
+    STOPPING,
+    Listening,
+    listening_at,
+    listening_options,
+    read_token,
+)
 from loopkit.cli.terminal import (
     ERROR,
     OK,
@@ -44,7 +47,6 @@ from loopkit.document.problems import did_you_mean
 from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.drive.servers import Servers
 from loopkit.journal.files import state_folder
-from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
 from loopkit.outside.processes import GROUPS
@@ -52,8 +54,10 @@ from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Appointments, Host
 from loopkit.serving.tools.arguments import Toolbox
 from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.validators import Choice, ValidatorToolbox, choose
+from loopkit.serving.tools.validators import ValidatorToolbox, choose
 from loopkit.text import one_line, printable
+
+PORT = 8422
 
 
 @click.group(epilog=examples("loopkit mcp validators plan.yaml", "loopkit mcp machines machines"))
@@ -61,14 +65,11 @@ def mcp_command() -> None:
     """Serve machines to coding programs over MCP, and look at the servers of a machine."""
 
 
-PORT = 8422
-
-
-@click.command(
+@mcp_command.command(
     short_help="Serve machines as tools that run them.",
     epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
 )
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER|MACHINE]...")
+@click.argument("paths", nargs=-1, type=PATH, metavar="[FOLDER|MACHINE]...")
 @click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
 @click.option(
     "--viewer", default="", metavar="URL", help="Where `loopkit serve` shows the runs to people."
@@ -90,7 +91,9 @@ def machines(
     server, each with its token, and runs go on when a client is gone.
     """
     if over_http:
-        place = Place.from_options(host, port, urls, token_file)
+        token = read_token(token_file)
+        if token.is_secret:
+            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
     else:
         refuse_place()
         refuse_streams(map(str, paths))
@@ -104,6 +107,7 @@ def machines(
                     driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
                 )
                 if over_http:
+                    place = listening_at(host, port, urls, token, has_pages=False)
                     await serve_at(place, driving, toolbox, interruption)
                     return
                 serving = await _Serving(driving).go_on(stdio_server(), toolbox, interruption)
@@ -117,14 +121,11 @@ def machines(
     return interruption.code if over_http else OK
 
 
-mcp_command.add_command(machines)
-
-
-@click.command(
+@mcp_command.command(
     short_help="List what the MCP servers of MACHINE offer.",
     epilog=examples("loopkit mcp tools planner.yaml files"),
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:
     """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
@@ -142,14 +143,11 @@ def tools(machine: Path, server: str | None) -> int:
     return ERROR if failed else OK
 
 
-mcp_command.add_command(tools)
-
-
 @mcp_command.command(
     short_help="Serve the validators of MACHINE as tools.",
     epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"),
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @input_options
 @click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")
 def validators(
@@ -167,20 +165,29 @@ def validators(
     refuse_streams([str(machine), input_file or "", *files])
     with report_errors():
         loaded = load_checked(machine)
-        fixed = inputs_without_defaults(loaded.machine, input_file, sets, set_json)
+        fixed = read_inputs(loaded.machine, input_file, sets, set_json, "given")
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         choice = choose(known, fixed, judges=judges)
         serve = stdio_server()
-        _tell(machine, choice)
+        for name, reason in choice.left_out.items():
+            say(f"`{name}` is not offered: {reason}")
+        if not choice.tools:
+            raise Stop(USAGE, f"error: {machine} has no validator to offer")
+        say_serving(tool.validator.name for tool in choice.tools)
         _leave_at_signals()
-        asyncio.run(_serve(serve, loaded, choice))
+
+        async def judge() -> None:
+            async with App.open(None) as app:
+                redact = redactor(os.environ, loaded.machine.key_names)
+                await serve(ValidatorToolbox(app, choice.tools, redact))
+
+        asyncio.run(judge())
     return OK
 
 
-async def _serve(serve: Serve, loaded: Loaded, choice: Choice) -> None:
-    async with App.open(None) as app:
-        redact = redactor(os.environ, loaded.machine.key_names)
-        await serve(ValidatorToolbox(app, choice.tools, redact))
+def say_serving(names: Iterable[str]) -> None:
+    named = ", ".join(f"`{name}`" for name in names)
+    say(f"serving {named} over MCP until standard input ends")
 
 
 def _leave_at_signals() -> None:
@@ -190,15 +197,6 @@ def _leave_at_signals() -> None:
     """
     for number, code in ((signal.SIGINT, SIGINT), (signal.SIGTERM, SIGTERM)):
         signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
-
-
-def _tell(machine: Path, choice: Choice) -> None:
-    for name, reason in choice.left_out.items():
-        say(f"`{name}` is not offered: {reason}")
-    if not choice.tools:
-        raise Stop(USAGE, f"error: {machine} has no validator to offer")
-    names = ", ".join(f"`{tool.validator.name}`" for tool in choice.tools)
-    say(f"serving {names} over MCP until standard input ends")
 
 
 class _Serving:
@@ -213,8 +211,7 @@ class _Serving:
         self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
     ) -> asyncio.Future[None]:
         """Serve until the end; the task that served, which may still wait for standard input."""
-        names = ", ".join(f"`{name}`" for name in self._host.machines)
-        say(f"serving {names} over MCP until standard input ends")
+        say_serving(self._host.machines)
         interruption.watch(self, "the runs can be resumed", STOPPING)
         serving = asyncio.ensure_future(serve(toolbox))
         stopped = asyncio.ensure_future(self._stopped.wait())
@@ -290,26 +287,6 @@ def refuse_streams(named: Iterable[str]) -> None:
 OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "--token-file"}
 
 
-@dataclass(frozen=True)
-class Place:
-    """The address given on the command line, and the token."""
-
-    host: str
-    port: int
-    urls: Sequence[str]
-    token: Token
-
-    @classmethod
-    def from_options(
-        cls, host: str, port: int, urls: Sequence[str], token_file: Path | None
-    ) -> Place:
-        """Raises Stop where no client could know the token."""
-        token = read_token(token_file)
-        if token.is_secret:
-            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
-        return cls(host, port, urls, token)
-
-
 def refuse_place() -> None:
     """Raise Stop where options of a server over HTTP are given without `--http`."""
     context = click.get_current_context()
@@ -319,16 +296,17 @@ def refuse_place() -> None:
 
 
 async def serve_at(
-    place: Place, host: Host, toolbox: MachineToolbox, interruption: Interruption
+    place: AbstractContextManager[Listening],
+    host: Host,
+    toolbox: MachineToolbox,
+    interruption: Interruption,
 ) -> None:
     """Serve until a signal comes; raises Stop where that cannot begin."""
     try:
         from loopkit.serving.mcp import PATH, StreamableServer
     except ImportError as error:
         raise Stop(USAGE, f"error: {error}") from error
-    with listening_at(
-        place.host, place.port, place.urls, place.token, has_pages=False
-    ) as listening:
+    with place as listening:
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()

@@ -1,6 +1,6 @@
 """The person at the terminal: sees the review of a question, and answers it.
 
-The limits that `--set limits.K=V` names.
+What applies beside the choice, `--origin` and `--set limits.K=V`, is read as on a command line.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO
 
 import click
 
 from loopkit.agents.port import NotRunnable
 from loopkit.cli.files import read_text
-from loopkit.cli.terminal import USAGE, Stop, say
+from loopkit.cli.inputs import as_type
+from loopkit.cli.terminal import USAGE, Stop, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits
 from loopkit.engine.events import Waiting
@@ -31,26 +32,22 @@ from loopkit.language.datatypes.datatype import DataType, describe_type, misfit
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema import schema_faults
 from loopkit.text import printable
-from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.review import choice_lines, review
 
 WAKING_BYTES = 4096
 """More than the bytes of the signals that can have come, each of which leaves one."""
 Ask = Callable[[str], str]
 """Asks for a line and waits for it."""
-Command = TypeVar("Command", bound=Callable[..., Any])
-_OPTIONS = (
+beside_options = with_options(
     click.option(
-        "--origin",
-        "origins",
-        multiple=True,
-        metavar="FINDING=STATE",
+        "--origin", "origins", multiple=True, metavar="FINDING=STATE",
         help="The state that has to fix a finding of the last report.",
     ),
     click.option(
         "--set", "sets", multiple=True, metavar="limits.K=V", help="Raise the total of revisions."
     ),
-)
+)  # fmt: skip
+"""The options of an answer that apply before its choice is made."""
 _ASKED_NEXT = "type the choice alone: a comment and everything else are asked for next"
 
 
@@ -185,27 +182,17 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
         while said := ask(f"{name} ({describe_type(field)}): ") or field.required:
-            value = "" if said is True else _as_type(str(said), field)
+            value = "" if said is True else as_type(str(said), field)
             faults = schema_faults(value, field.schema) if value != "" else [("", "is needed")]
             if not faults:
                 answers[name] = value
                 break
-            click.echo(f"  `{name}` {printable(_fault(value, field, faults[0]))}", err=True)
+            fault = faults[0][1]
+            if value != "":
+                # In the words of its type, if there are any.
+                fault = misfit(value, field) or f"does not fit: {fault}"
+            click.echo(f"  `{name}` {printable(fault)}", err=True)
     return answers
-
-
-def _fault(value: object, field: DataType, fault: tuple[str, str]) -> str:
-    """The mistake in a field, in the words of its type if there are any."""
-    if value == "":
-        return fault[1]
-    return misfit(value, field) or f"does not fit: {fault[1]}"
-
-
-def _as_type(said: str, field: DataType) -> object:
-    if field.scalar == "str":
-        return said
-    value = parse_json(said)
-    return said if isinstance(value, NoJson) else value
 
 
 def _edit(question: Waiting, ask: Ask) -> str | None:
@@ -226,7 +213,11 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     click.echo(prompt, nl=False, err=True)
     # Not read at once: a Ctrl-C that comes right before would be noticed only after the line.
     awaited: list[TextIO | socket] = [sys.stdin] if woken is None else [sys.stdin, woken]
-    while sys.stdin not in (readable := select.select(awaited, [], [], _seconds_until(until))[0]):
+    while True:
+        left_s = None if until is None else max(0.0, until - time.time())
+        readable = select.select(awaited, [], [], left_s)[0]
+        if sys.stdin in readable:
+            break
         if not readable:
             raise Expired
         if woken is not None:
@@ -235,16 +226,6 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     if not line:
         raise EOFError
     return line.strip()
-
-
-def _seconds_until(until: float | None) -> float | None:
-    """Seconds until a moment."""
-    return None if until is None else max(0.0, until - time.time())
-
-
-def beside_options(command: Command) -> Command:
-    """The options of an answer that apply before its choice is made."""
-    return reduce(lambda done, option: option(done), reversed(_OPTIONS), command)
 
 
 class Words(NamedTuple):

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import input_options, partial_inputs
-from loopkit.cli.machine import load_changed, model_options, usd, with_cost_limit
+from loopkit.cli.files import PATH
+from loopkit.cli.inputs import input_options, read_inputs
+from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import plan_text
@@ -20,12 +21,10 @@ from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
 @click.command(
     epilog=examples("loopkit plan plan.yaml --set max_revisions=3 --assume validate.valid=0.6")
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @input_options
 @model_options
-@click.option(
-    "--max-cost", type=float, callback=usd, metavar="USD", help="The cost limit of the run."
-)
+@max_cost_option("The cost limit of the run.")
 @click.option(
     "--answer-tokens",
     type=click.IntRange(min=1),
@@ -60,7 +59,7 @@ def plan_command(
     with terminal.report_errors():
         loaded = load_changed(machine, models, prices, max_cost)
         definition = with_cost_limit(loaded.machine, max_cost)
-        inputs = partial_inputs(definition, input_file, sets, set_json)
+        inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
         try:
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
+from loopkit.cli.files import PATH
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples
+from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples, with_options
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
 from loopkit.testing.playing import FamilyRun, family_of
 from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
 
-
-def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--record` and `--as`."""
-    named = click.option("--as", "as_case", metavar="NAME", help="The name of the recorded case.")
-    file = click.option(
-        "--record",
-        "record_file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+record_options = with_options(
+    click.option(
+        "--record", "record_file", type=PATH, metavar="FILE",
         help="Write a scenario that replays the run offline.",
-    )
-    return file(named(function))
+    ),
+    click.option("--as", "as_case", metavar="NAME", help="The name of the recorded case."),
+)  # fmt: skip
 
 
 @dataclass
@@ -68,11 +63,9 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
     epilog=examples("loopkit runs record plan-1f09ab plan.scenario.yaml --as approved"),
 )
 @run_argument()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--as", "as_case", metavar="NAME", help="The name of the case.")
-@click.option(
-    "--machine", type=click.Path(path_type=Path), help="The machine file, if it has moved."
-)
+@click.option("--machine", type=PATH, help="The machine file, if it has moved.")
 def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
     with terminal.report_errors(), _refuse_unrecordable():

@@ -1,9 +1,4 @@
-"""`loopkit run`.
-
-`--script` and `--case`: the scenario that plays a run.
-
-`loopkit validate`.
-"""
+"""`loopkit run`, and `loopkit validate`; a scenario plays both with `--script` and `--case`."""
 
 from __future__ import annotations
 
@@ -17,7 +12,6 @@ import click
 
 from loopkit.agents.players import refuse_misnamed
 from loopkit.app import App, Script
-from loopkit.cli import terminal
 from loopkit.cli.batch import (
     PARALLEL,
     Batch,
@@ -28,11 +22,20 @@ from loopkit.cli.batch import (
     warn_of_secrets,
 )
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.files import read_text
-from loopkit.cli.inputs import input_options, inputs_from_options, partial_inputs, read_inputs
-from loopkit.cli.machine import load_changed, load_checked, model_options, usd
+from loopkit.cli.files import PATH, read_text
+from loopkit.cli.inputs import input_options, inputs_from_options, read_inputs
+from loopkit.cli.machine import load_changed, load_checked, max_cost_option, model_options
 from loopkit.cli.record import record_options, recorder
-from loopkit.cli.terminal import ERROR, FAILURE, OK, USAGE, Stop, examples, report_errors
+from loopkit.cli.terminal import (
+    ERROR,
+    FAILURE,
+    OK,
+    USAGE,
+    Stop,
+    examples,
+    report_errors,
+    with_options,
+)
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
@@ -44,15 +47,12 @@ from loopkit.views.review import report_lines
 
 def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--script` and `--case`, for a command in which a scenario plays these."""
-    script = click.option(
-        "--script",
-        type=click.Path(path_type=Path),
-        help=f"Simulate {played} with this scenario.",
+    return with_options(
+        click.option("--script", type=PATH, help=f"Simulate {played} with this scenario."),
+        click.option(
+            "--case", metavar="NAME", help="The case to use, if the scenario has several."
+        ),
     )
-    case = click.option(
-        "--case", metavar="NAME", help="The case to use, if the scenario has several."
-    )
-    return lambda function: script(case(function))
 
 
 @click.command(
@@ -61,17 +61,11 @@ def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., 
         "loopkit run plan.yaml --batch issues.jsonl --parallel 20 -o plans.jsonl",
     )
 )
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @input_options
 @script_options("agents, commands and people")
 @model_options
-@click.option(
-    "--max-cost",
-    type=float,
-    callback=usd,
-    metavar="USD",
-    help="The cost limit of this run, or of all runs of a batch.",
-)
+@max_cost_option("The cost limit of this run, or of all runs of a batch.")
 @batch_options
 @record_options
 @driving_options
@@ -101,7 +95,7 @@ def run_command(
     """
     if batch is None:
         refuse_without_batch(parallel, key, results)
-    with terminal.report_errors():
+    with report_errors():
         loaded = load_changed(machine, models, prices, max_cost)
         played = load_script(script, case)
         if played is not None:
@@ -138,9 +132,9 @@ def load_script(script: Path | None, case: str | None) -> Script | None:
 
 
 @click.command(epilog=examples("loopkit validate plan.yaml structure draft.md"))
-@click.argument("machine", type=click.Path(path_type=Path))
+@click.argument("machine", type=PATH)
 @click.argument("validator")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @input_options
 @script_options("the judges and commands")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -162,7 +156,7 @@ def validate_command(
         if validator not in known:
             hint = did_you_mean(validator, known) or "the machine has none"
             raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
-        inputs = partial_inputs(loaded.machine, input_file, sets, set_json)
+        inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
         played = load_script(script, case)
         alone = StandaloneValidator(loaded, validator)
         report = asyncio.run(_judge(alone, read_text(file), inputs, played))

@@ -1,10 +1,6 @@
 """`loopkit runs`: a command for each thing that is done with stored runs.
 
-`loopkit runs diff`: how two versions of an artifact differ.
-
-`loopkit runs logs`.
-
-`loopkit runs ls`.
+Here are `diff`, which compares two versions of an artifact, `logs` and `ls`.
 """
 
 from __future__ import annotations
@@ -30,7 +26,6 @@ from loopkit.views.console import event_line, lines
 from loopkit.views.progress import Progress
 from loopkit.views.run_data import (
     KeptVersion,
-    Row,
     diff_lines,
     rows_of,
     standing_of,
@@ -209,11 +204,9 @@ async def _children(
     listed = [row for _, rows in rows_of(await stored.state_of(run)) for row in rows]
     for child in listed[: max(limit, 0)]:
         found = await stored.journal.runs(run=child.run) if child.run else []
-        cells = await _row(stored, found[0], faults) if found else _without_run(child)
+        # One of which nothing is stored waits for its turn, or was never begun.
+        cells: tuple[str, ...] = (child.run, child.outcome or "new", "", "", "")
+        if found:
+            cells = await _row(stored, found[0], faults)
         table.append((child.place, *cells))
     return table
-
-
-def _without_run(child: Row) -> tuple[str, ...]:
-    """A child of which nothing is stored: it waits for its turn, or was never begun."""
-    return child.run, child.outcome or "new", "", "", ""

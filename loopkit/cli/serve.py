@@ -1,7 +1,4 @@
-"""`loopkit serve`.
-
-The address, names and token of a server: the same options for every server.
-"""
+"""`loopkit serve`, and the address, names and token of a server: the same options for all."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ from urllib.parse import urlsplit
 import click
 
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import read_text
+from loopkit.cli.files import PATH, read_text
 from loopkit.cli.machine import load_checked
-from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say
+from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
 from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
@@ -39,51 +36,34 @@ if TYPE_CHECKING:
     from loopkit.serving.http.site_server import SiteServer
 
 PORT = 8421
-
 HOST = "127.0.0.1"
 TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
 
 
 def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--port`, `--host`, `--url` and `--token-file`."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option(
-                "--token-file",
-                type=click.Path(path_type=Path),
-                help=f"A file with the token; without it, {TOKEN} or a new one is used.",
-            ),
-            click.option(
-                "--url",
-                "urls",
-                multiple=True,
-                metavar="URL",
-                help="Where clients reach the server, if that is elsewhere, such as at a proxy.",
-            ),
-            click.option(
-                "--host",
-                default=HOST,
-                show_default=True,
-                help="The address to listen at. At any but the loopback others can reach the "
-                "server.",
-            ),
-            click.option(
-                "--port",
-                default=port,
-                show_default=True,
-                type=click.IntRange(0, 65535),
-                help="The port; 0 takes a free one.",
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return add
+    return with_options(
+        click.option(
+            "--port", default=port, show_default=True, type=click.IntRange(0, 65535),
+            help="The port; 0 takes a free one.",
+        ),
+        click.option(
+            "--host", default=HOST, show_default=True,
+            help="The address to listen at. At any but the loopback others can reach the server.",
+        ),
+        click.option(
+            "--url", "urls", multiple=True, metavar="URL",
+            help="Where clients reach the server, if that is elsewhere, such as at a proxy.",
+        ),
+        click.option(
+            "--token-file", type=PATH,
+            help=f"A file with the token; without it, {TOKEN} or a new one is used.",
+        ),
+    )  # fmt: skip
 
 
 @click.command(epilog=examples("loopkit serve --port 0", "loopkit serve plan.yaml --answer"))
-@click.argument("machines", nargs=-1, type=click.Path(path_type=Path), metavar="[MACHINE]...")
+@click.argument("machines", nargs=-1, type=PATH, metavar="[MACHINE]...")
 @listening_options(PORT)
 @click.option("--answer", is_flag=True, help="Let runs be started, answered, resumed, cancelled.")
 def serve_command(

@@ -1,9 +1,4 @@
-"""`loopkit report`.
-
-`loopkit runs rm`.
-
-`loopkit runs show`.
-"""
+"""`loopkit report`, `loopkit runs show` and `loopkit runs rm`: one run, shown or removed."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import PATH, write
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import open_children
@@ -36,8 +31,8 @@ from loopkit.views.run_data import child_lines, rows_of, rows_to_show, summary
 )
 @run_argument()
 @click.option(
-    "-o", "out", type=click.Path(path_type=Path), required=True, metavar="FILE.html|FILE.md",
-    help="The file to write; its ending says the format.",
+    "-o", "out", type=PATH, required=True, metavar="FILE.html|FILE.md",
+    help="The file to write; its ending says the format."
 )  # fmt: skip
 def report_command(run: str, out: Path) -> int:
     """Write RUN as a page: its path, its calls, every attempt, and what was found.

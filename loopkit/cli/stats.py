@@ -10,12 +10,11 @@ from typing import Protocol
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
-from loopkit.journal.records import History
 from loopkit.text import plural
 from loopkit.views import stats
 from loopkit.views.plot import Point, plot, point_of
@@ -44,11 +43,7 @@ Read = RunStats | RunUnreadable
 )
 @click.option("--defects", is_flag=True, help="Print a row for each defect.")
 @click.option(
-    "--plot",
-    "drawing",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.svg",
-    help="Also draw yield and cost over time.",
+    "--plot", "drawing", type=FILE, metavar="FILE.svg", help="Also draw yield and cost over time."
 )
 def stats_command(
     run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None
@@ -88,7 +83,15 @@ async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
     before: int | None = None
     while found := await stored.journal.histories(machine, before=before, limit=PAGE):
         for history in found:
-            yield _read(history)
+            row = history.row
+            try:
+                if row.damage is not None:
+                    raise row.damage
+                events = [read_stored(row.run, record) for record in history.records]
+                read: Read = stats_of(row, events)
+            except RunUnreadable as fault:
+                read = fault
+            yield read
         before = found[-1].place
 
 
@@ -112,16 +115,6 @@ async def _figures_of(
                 found = fault
             if machine in (None, row.machine):
                 yield found
-
-
-def _read(history: History) -> Read:
-    row = history.row
-    try:
-        if row.damage is not None:
-            raise row.damage
-        return stats_of(row, [read_stored(row.run, record) for record in history.records])
-    except RunUnreadable as fault:
-        return fault
 
 
 class Printer(Protocol):

@@ -1,8 +1,6 @@
-"""The examples at the end of a command's help.
+"""What all commands share: options, exit codes, messages of what failed, and text for a terminal.
 
-Exit codes, and the messages of commands that failed.
-
-Text for a terminal: wrapped at words, and in colour; for a file or a pipe it stays as it is.
+That is wrapped at words, and in colour; for a file or a pipe text stays as it is.
 """
 
 from __future__ import annotations
@@ -12,14 +10,23 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from functools import reduce
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from loopkit.document.problems import Problem
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """A decorator that adds options, in the order of the help."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
 
 UNWRAPPED = "\b"
 """Click leaves the lines of a paragraph that starts so as they are."""

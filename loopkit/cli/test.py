@@ -1,22 +1,18 @@
-"""`loopkit test`.
-
-Coverage for `loopkit test`: options, table, JSON, and the failure where it is too low.
-"""
+"""`loopkit test`, with the coverage of its cases: table, JSON, and the failure where it is low."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import write
+from loopkit.cli.files import FILE, PATH, write
 from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
@@ -27,7 +23,6 @@ from loopkit.testing import (
     Machines,
     NotAnExpression,
     Selection,
-    Suite,
     Tally,
     coverage_data,
     coverage_text,
@@ -56,30 +51,6 @@ class Tested:
         return [result for result in self.results if not result.passed]
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def coverage_options(command: F) -> F:
-    """The options of a command that plays cases."""
-    for option in (
-        click.option(
-            "--fail-under", "least", metavar="N", callback=_percent,
-            help="Exit with 1 if coverage is below N %; also prints the table.",
-        ),
-        click.option(
-            "--coverage-json", "coverage_file", metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Write the coverage as JSON, with the cases that cover each goal.",
-        ),
-        click.option(
-            "--coverage", is_flag=True,
-            help="Print which states, transitions and caps are covered, and the way to the others.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
 def _percent(_context: click.Context, _option: click.Parameter, text: str | None) -> object:
     """The number exactly as it is written, so that 99.9 of 1,000 goals is 999."""
     if text is None:
@@ -95,16 +66,27 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 @click.command(epilog=examples("loopkit test machines --coverage"))
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=PATH)
 @click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
 @click.option(
     "--junitxml",
     "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Also write the results as JUnit XML.",
 )
-@coverage_options
+@click.option(
+    "--coverage", is_flag=True,
+    help="Print which states, transitions and caps are covered, and the way to the others.",
+)  # fmt: skip
+@click.option(
+    "--coverage-json", "coverage_file", metavar="FILE", type=FILE,
+    help="Write the coverage as JSON, with the cases that cover each goal.",
+)  # fmt: skip
+@click.option(
+    "--fail-under", "least", metavar="N", callback=_percent,
+    help="Exit with 1 if coverage is below N %; also prints the table.",
+)  # fmt: skip
 def test_command(
     paths: tuple[Path, ...],
     expression: str,
@@ -118,34 +100,34 @@ def test_command(
     A path may be a folder, whose `*.scenario.yaml` files are all run; the default is the current
     folder.
     """
-    wanted = Wanted(coverage, coverage_file, least)
-    tally = wanted.tally()
-    files, is_selected = _files(paths or (Path(),)), _selection(expression)
+    is_table = coverage or least is not None
+    tally = Tally() if is_table or coverage_file is not None else None
+    files = scenario_files(paths or (Path(),))
+    if not files:
+        named = " ".join(f"`{path}`" for path in paths or (Path(),))
+        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
+    try:
+        is_selected = selection(expression)
+    except NotAnExpression as error:
+        raise Stop(USAGE, f"error: -k {error}") from error
     tested = _test_files(files, is_selected, tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
         raise Stop(USAGE, f"error: `-k {expression}` names no case")
-    is_enough = tally is None or wanted.is_enough(tally)
+    is_enough = True
+    if tally is not None:
+        covered = tally.coverage()
+        if coverage_file is not None:
+            data = json.dumps(coverage_data(covered), indent=2, ensure_ascii=False)
+            write(coverage_file, f"{data}\n".encode())
+        if is_table and covered.machines:
+            click.echo(f"\n{coverage_text(covered)}\n")
+        is_enough = least is None or _is_enough(covered, least)
     terminal.say(_summary(tested))
     if tested.broken:
         return USAGE
     return FAILURE if tested.failed or not is_enough else OK
-
-
-def _files(paths: Iterable[Path]) -> list[Path]:
-    files = scenario_files(paths)
-    if not files:
-        named = " ".join(f"`{path}`" for path in paths)
-        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
-    return files
-
-
-def _selection(expression: str) -> Selection:
-    try:
-        return selection(expression)
-    except NotAnExpression as error:
-        raise Stop(USAGE, f"error: -k {error}") from error
 
 
 def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
@@ -157,19 +139,13 @@ def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | No
             tested.broken[str(file)] = terminal.render_problems(found.problems)
             echo_wrapped([f"{file}: can't be used\n\n{tested.broken[str(file)]}\n"])
             continue
-        for result in _play_cases(suite, is_selected, tally):
-            tested.results.append(result)
-            _tell(result)
+        for name in suite.names:
+            if is_selected(f"{suite.path.name} {name}"):
+                note = () if tally is None else (partial(tally.add, suite, name),)
+                result = run_case(suite, name, *note)
+                tested.results.append(result)
+                _tell(result)
     return tested
-
-
-def _play_cases(suite: Suite, is_selected: Selection, tally: Tally | None) -> Iterator[CaseResult]:
-    for name in suite.names:
-        if is_selected(f"{suite.path.name} {name}"):
-            if tally is None:
-                yield run_case(suite, name)
-            else:
-                yield run_case(suite, name, partial(tally.add, suite, name))
 
 
 def _tell(result: CaseResult) -> None:
@@ -193,32 +169,18 @@ def _summary(tested: Tested) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The coverage options of a command."""
-
-    table: bool
-    file: Path | None
-    """For the JSON."""
-    least: Fraction | None
-    """In percent of all goals."""
-
-    def tally(self) -> Tally | None:
-        """The tally of played cases, if one is needed."""
-        is_wanted = self.table or self.file is not None or self.least is not None
-        return Tally() if is_wanted else None
-
-    def is_enough(self, tally: Tally) -> bool:
-        """Print the coverage asked for; False if less is covered than required."""
-        coverage = tally.coverage()
-        if self.file is not None:
-            _write(self.file, coverage)
-        if (self.table or self.least is not None) and coverage.machines:
-            click.echo(f"\n{coverage_text(coverage)}\n")
-        missing = self.least is not None and coverage.count.percent < self.least
-        if missing:
-            terminal.say(_too_little(coverage, self.least))
-        return not missing
+def _is_enough(coverage: Coverage, least: Fraction) -> bool:
+    """Whether so many percent of all goals are covered; says so if not."""
+    count = coverage.count
+    if count.percent >= least:
+        return True
+    missing = plural(count.total - count.covered, "goal")
+    verb = "is" if missing.startswith("1 ") else "are"
+    terminal.say(
+        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
+        f"{missing} of {count.total} {verb} missed"
+    )
+    return False
 
 
 def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
@@ -234,19 +196,3 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
     named = " and ".join(f"`{path}`" for path in paths)
     message = f"no case of {named} tests {loaded.source.document.file}"
     raise Stop(USAGE, f"error: {message}; it has to name it by `machine:`")
-
-
-def _write(file: Path, coverage: Coverage) -> None:
-    text = json.dumps(coverage_data(coverage), indent=2, ensure_ascii=False) + "\n"
-    write(file, text.encode())
-
-
-def _too_little(coverage: Coverage, least: Fraction | None) -> str:
-    assert least is not None
-    count = coverage.count
-    missing = plural(count.total - count.covered, "goal")
-    verb = "is" if missing.startswith("1 ") else "are"
-    return (
-        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
-        f"{missing} of {count.total} {verb} missed"
-    )

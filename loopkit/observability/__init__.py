@@ -12,18 +12,17 @@ from loopkit.observability.otel import telemetry_of_application, telemetry_of_en
 
 def observers() -> Sequence[Observer]:
     """The observers of runs in loopkit's own commands; empty if none are requested."""
-    telemetry = telemetry_of_application() or telemetry_of_environment(os.environ)
-    return (*_logs(), *((telemetry,) if telemetry else ()))
+    return _heard(telemetry_of_application() or telemetry_of_environment(os.environ))
 
 
 def observers_within() -> Sequence[Observer]:
     """The observers of runs in another program, which configures the destinations itself."""
-    telemetry = telemetry_of_application()
-    return (*_logs(), *((telemetry,) if telemetry else ()))
+    return _heard(telemetry_of_application())
 
 
-def _logs() -> Sequence[Observer]:
-    return (LogObserver(),) if are_heard() else ()
+def _heard(telemetry: Observer | None) -> Sequence[Observer]:
+    logs = (LogObserver(),) if are_heard() else ()
+    return logs if telemetry is None else (*logs, telemetry)
 
 
 __all__ = ["JsonLines", "observers", "observers_within"]

@@ -126,7 +126,11 @@ class RunLog:
                 self._calls[event.key] = event
                 fields["call"] = event.key
             case Replied() | Failed():
-                fields |= self._of_call(event.key) | _usage(event)
+                fields |= self._of_call(event.key) | {
+                    "tokens": event.usage.tokens,
+                    "cost_usd": event.usage.cost_usd,
+                    "seconds": event.usage.time_s,
+                }
             case InDoubt() | Settled():
                 fields |= self._of_call(event.key)
             case Worked():
@@ -161,18 +165,13 @@ class _FieldsText:
         )
 
 
-def _usage(event: Replied | Failed) -> dict[str, Any]:
-    usage = event.usage
-    return {"tokens": usage.tokens, "cost_usd": usage.cost_usd, "seconds": usage.time_s}
-
-
 def _work(event: Worked) -> dict[str, Any]:
     """The artifact or report of a state, in names and numbers."""
     fields: dict[str, Any] = {}
     if (artifact := event.artifact) is not None:
         fields |= {"artifact": artifact.name, "artifact_version": artifact.version}
     if (report := event.report) is not None:
-        blocking = sum(finding.blocking for finding in report.findings)
+        blocking = len(report.blocking)
         fields |= {"artifact": report.artifact, "artifact_version": report.version}
         fields |= {"verdict": report.verdict, "found": len(report.findings), "blocking": blocking}
     return fields

@@ -98,11 +98,8 @@ class Follower:
         is_kept = kept_from is not None and kept_from <= after and self._era == self.era
         if is_kept and after.removals == known.removals and not is_last:
             return self._recent(after, family)
-        records = [
-            self._prepare(placed) for placed in await self._order.records_after(after, family)
-        ]
-        if records:
-            return records, records[-1].place
+        if placed := await self._order.records_after(after, family):
+            return [self._prepare(one) for one in placed], placed[-1].place
         # The reader had come as far before, and none of it was for this follower.
         return (), max(after, known)
 

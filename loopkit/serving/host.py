@@ -1,10 +1,8 @@
-"""A host: the runs that a server starts and continues, all in one journal.
+"""A host: the runs that a server starts and continues, and when it continues them by itself.
 
-Appointments: the moments at which a server continues runs by itself.
-
-The time of a question runs out, or a provider has said when it is worth asking again. All moments
-are in one queue, soonest first. They come from the records of the journal: those that existed when
-the server began, and those that any process writes later.
+That is when the time of a question runs out, or when a provider has said that it is worth asking
+again. All moments are in one queue, soonest first. They come from the records of the journal: those
+that existed when the server began, and those that any process writes later.
 """
 
 from __future__ import annotations
@@ -42,8 +40,6 @@ from loopkit.text.run_ids import is_child, root_of
 
 Hear = Callable[[str, Stored], None]
 """Receives each durable event of a family, with the id of its run."""
-
-
 THIS_SERVER = "this server"
 """The name of this process as the driver of a run."""
 
@@ -210,10 +206,10 @@ class Host:
             hear(run, stored)
 
 
-def bug_text(bug: Exception) -> str:
-    """The text to print about a bug that has stopped a run."""
+def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
+    """The text to print about a bug, which has stopped a run or a request."""
     trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; the run can be resumed\n{trace}"
+    return f"internal error, a bug in loopkit; {follows}\n{trace}"
 
 
 POLL_S = 1.0
@@ -295,7 +291,7 @@ class Appointments:
             for one in placed:
                 if one.record.type in STOPS:
                     with suppress(RunUnreadable):
-                        self._take_in(one.run, read_stored(one.run, one.record).event)
+                        self._add(_moment_in(one.run, read_stored(one.run, one.record).event))
             self._place = placed[-1].place
         while self._queue and self._queue[0][0] <= self._clock() and not self._stops.is_set():
             _, moment = heappop(self._queue)
@@ -317,12 +313,6 @@ class Appointments:
             return POLL_S
         return min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
 
-    def _take_in(self, run: str, event: Event) -> None:
-        if isinstance(event, Waiting) and event.expires_at is not None:
-            self._add(Moment(event.expires_at, run, event.question))
-        elif isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
-            self._add(Moment(event.resume_at, run, ""))
-
     def _add(self, moment: Moment | None) -> None:
         if moment is not None:
             heappush(self._queue, (moment.at, moment))
@@ -336,8 +326,7 @@ class Appointments:
         if moment_of(await app.state_of(moment.run)) != moment:
             return
         root = root_of(moment.run)
-        rows = await app.journal.runs(run=root)
-        if any(row.is_driven for row in rows):
+        if any(row.is_driven for row in await app.journal.runs(run=root)):
             self._postpone(moment)
         elif moment.question or await self._may_resume(root):
             await self._host.go_on(root)
@@ -355,12 +344,17 @@ class Appointments:
 
 def moment_of(state: RunState) -> Moment | None:
     """The moment at which a run in this state has to be continued; None if there is none."""
-    question, suspended = state.question, state.suspended
-    if state.status == "waiting" and question is not None and question.expires_at is not None:
-        return Moment(question.expires_at, state.run, question.question)
-    if state.status == "suspended" and suspended is not None and suspended.resume_at is not None:
-        # A child continues with its parent, which is suspended with it.
-        return None if is_child(state.run) else Moment(suspended.resume_at, state.run, "")
+    if state.status == "waiting":
+        return _moment_in(state.run, state.question)
+    return _moment_in(state.run, state.suspended) if state.status == "suspended" else None
+
+
+def _moment_in(run: str, event: Event | None) -> Moment | None:
+    if isinstance(event, Waiting) and event.expires_at is not None:
+        return Moment(event.expires_at, run, event.question)
+    # A child continues with its parent, which is suspended with it.
+    if isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
+        return Moment(event.resume_at, run, "")
     return None
 
 

@@ -1,10 +1,7 @@
-"""MCP over standard input and output, with one client.
+"""Servers of MCP over a toolbox: on standard input and output with one client, and over HTTP.
 
-A server of MCP over a toolbox, for both protocols: with a handshake, and without state.
-
-A server over streamable HTTP, for both protocols of MCP, behind the gate of every server.
-
-Only messages that are strict JSON of bounded size and depth reach the MCP library.
+Both speak both protocols, with a handshake and without state. Over HTTP a server is behind the gate
+of every server, and only messages that are strict JSON of bounded size reach the MCP library.
 """
 
 from __future__ import annotations
@@ -27,10 +24,9 @@ from loopkit.serving.access import Access
 from loopkit.serving.http.answers import (
     MOST_BYTES,
     BadRequest,
-    body_of,
     bug_teller,
-    decode,
     error_answer,
+    text_of,
 )
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.library import (
@@ -163,18 +159,20 @@ async def _answer(
     teller: _Teller | None,
 ) -> Answer:
     """Call a tool; each time that the user is asked, call it again with the reply."""
-    program, reply = _program(context), _reply_in_call(called)
-    tell = teller.tell if teller is not None else None
+    about, reply = context.session.client_params, _reply_in_call(called)
+    program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
+    program = program or "a client"
+    tell, user = teller.tell if teller is not None else None, f"the user of {program}"
     while True:
-        user = f"the user of {program}"
         caller = Caller(user, _may_be_asked(context), tell, reply, program)
         result = await toolbox.call(called.name, called.arguments or {}, caller)
         if not isinstance(result, UserAsked):
             # Many clients show a model only the text.
             text = json.dumps(result, ensure_ascii=False)
             _refuse_longest(text, result)
-            content = [types.TextContent(text=text)]
-            return types.CallToolResult(content=[*content], structured_content=result)
+            return types.CallToolResult(
+                content=[types.TextContent(text=text)], structured_content=result
+            )
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(
                 message=result.message, requested_schema=dict(result.schema)
@@ -231,12 +229,6 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
         return False
     # Earlier versions know only forms, and name no kind.
     return able.elicitation.form is not None or able.elicitation.url is None
-
-
-def _program(context: ServerRequestContext[Any]) -> str:
-    about = context.session.client_params
-    name = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
-    return name or "a client"
 
 
 class _Teller:
@@ -367,17 +359,17 @@ class _Strict:
         await self._app(scope, receive, send)
 
 
-async def _message_of(request: Request) -> bytes:
-    body = await body_of(request, MOST_BYTES)
-    value = parse_json(decode(body))
+async def _message_of(request: Request) -> str:
+    body = await text_of(request, MOST_BYTES)
+    value = parse_json(body)
     if isinstance(value, NoJson):
         raise BadRequest(f"the message is not JSON: {value.reason}")
     return body
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _again(body: str, receive: Receive) -> Receive:
     """A `receive` that delivers a body again that has been read."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    first: list[Message] = [{"type": "http.request", "body": body.encode(), "more_body": False}]
 
     async def receive_again() -> Message:
         return first.pop() if first else await receive()

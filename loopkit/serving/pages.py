@@ -1,20 +1,7 @@
-"""The table of all pages.
+"""The pages of a site: its lists, runs with calls and versions, and the forms that change runs.
 
-Answers and deliveries from the page of a run; a refused form is shown again as it was typed.
-
-Style sheets and scripts of the pages; they need no token.
-
-Resuming and cancelling a run from its page.
-
-The pages that list runs, and open questions.
-
-The pages of one run: the run itself, a call of it, a version of an artifact, and its report.
-
-The page on which a run of a machine is started, with a field for each of its inputs.
-
-Forms that browsers send, and the names of the people who send them.
-
-Pages as responses: a template, filled in.
+A form that was accepted is answered with a redirect, so that a reload does not send it again; one
+that is refused is shown again as it was typed. Style sheets and scripts need no token.
 """
 
 from __future__ import annotations
@@ -38,7 +25,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
-from loopkit.serving.http.answers import BadRequest, body_of, decode, status_of
+from loopkit.serving.http.answers import BadRequest, status_of, text_of
 from loopkit.serving.http.library import (
     BaseRoute,
     HTMLResponse,
@@ -46,7 +33,7 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.reading import STATUSES, as_offered_machine
+from loopkit.serving.http.reading import STATUSES, as_offered_machine, version_in
 from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
@@ -65,102 +52,30 @@ from loopkit.views.page.fields import (
 from loopkit.views.page.rendering import asset, asset_version, render
 from loopkit.views.page.run_page import RunPage, html_report, path_of
 
-
-async def to_question(call: Call) -> Response:
-    """Answer a GET of the address of a form with a redirect to the question of the run."""
-    return to_page(call, call.path["run"], at="#h-question")
-
-
-async def give(call: Call) -> Response:
-    """Answer the question that a form was for, or deliver what was wanted."""
-    run, typed = call.path["run"], await read_form(call.request)
-    page, question = await page_of(call, run), typed.one("question")
-    asked = await run_in_page_thread(lambda: page.asked)
-    if asked is None or asked.question.question != question:
-        before = given_before(page.facts.history)[0].get(question)
-        if before is None:
-            return await _tell_late(call, typed, "This is no longer open.")
-        if _is_same(before, typed, page.facts.engine.program.machine):
-            return to_page(call, run)
-        return await _tell_late(call, typed, f"{who_gave(before)}.")
-    given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
-    if faults:
-        return await _send_back(call, typed, faults)
-    try:
-        await call.host.post(run, given, question)
-    except (AnswerRefused, NotRunnable, JournalError) as error:
-        return await _refuse(call, typed, error)
-    return to_page(call, run, given.by)
-
-
-ANSWERING: Sequence[Endpoint] = (
-    Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
-    Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),
-    Endpoint("POST", "/runs/{run}/deliver", "Deliver an artifact.", give),
-    Endpoint("GET", "/runs/{run}/deliver", "Show what is wanted.", to_question),
-)
-
-
-async def show_asset(call: Call) -> Response:
-    name = call.path["name"]
-    if name not in MEDIA:
-        raise BadRequest("there is nothing of that name", 404)
-    # The content at an address with a version never changes.
-    is_named = call.query["v"] == asset_version(name)
-    headers = {"cache-control": FOR_EVER if is_named else "no-cache"}
-    return Response(asset(name), media_type=MEDIA[name], headers=headers)
-
-
-ASSETS: Sequence[Endpoint] = (
-    Endpoint(
-        "GET", "/assets/{name}", "Send a style sheet or script.", show_asset,
-        [Parameter("v", "string", "Its version.")],
-    ),
-)  # fmt: skip
-
-
-async def resume_run(call: Call) -> Response:
-    run = call.path["run"]
-    try:
-        driver = await call.host.go_on(run)
-    except NotRunnable as error:
-        return await run_page(call, run, 409, {"told": str(error)})
-    if driver in OURS:
-        return to_page(call, run)
-    return await run_page(call, run, 409, {"told": f"The run goes on already: {driver}."})
-
-
-async def ask_whether(call: Call) -> Response:
-    if call.site.host is None:
-        raise BadRequest(ONLY_SHOWS, 403)
-    shown = await page_of(call, call.path["run"])
-    if shown.state.is_over or shown.parent:
-        return to_page(call, call.path["run"])
-    return await page(call, "cancel.html", {"page": shown})
-
-
-async def cancel_run(call: Call) -> Response:
-    run, typed = call.path["run"], await read_form(call.request)
-    try:
-        message = await call.host.cancel(run, typed.one("reason").strip())
-    except NotRunnable as error:
-        return await run_page(call, run, 409, {"told": str(error)})
-    if (await page_of(call, run)).state.is_over:
-        return to_page(call, run)
-    return await run_page(call, run, 202, {"told": message})
-
-
-async def to_run(call: Call) -> Response:
-    """Answer a GET of the address of a form with a redirect to the page of the run."""
-    return to_page(call, call.path["run"])
-
-
-ENDING: Sequence[Endpoint] = (
-    Endpoint("POST", "/runs/{run}/resume", "Go on with a run.", resume_run),
-    Endpoint("GET", "/runs/{run}/resume", "Show the run.", to_run),
-    Endpoint("POST", "/runs/{run}/cancel", "End a run.", cancel_run),
-    Endpoint("GET", "/runs/{run}/cancel", "Ask whether to end a run.", ask_whether),
-)
+LISTED = 50
+"""Runs on a page of the list."""
+MOST = 20_000
+"""Characters of a text in the page of a run."""
+MOST_ALONE = 200_000
+"""Characters of a text on a page of its own."""
+MOST_STEPS = 500
+MOST_EDITED = 100_000
+"""Characters of an artifact that is editable at once; a longer one is behind a link."""
+MOST_STARTS = 1_000
+MOST_BYTES = 20_000_000
+"""The size of a form: browsers encode many characters of an artifact as three or nine bytes."""
+MOST_FIELDS = 10_000
+FORM_TYPE = "application/x-www-form-urlencoded"
+MEDIA = {"page.css": "text/css", "site.css": "text/css", "site.js": "text/javascript"}
+FOR_EVER = "public, max-age=31536000, immutable"
+OURS = ("this server", "nobody")
+"""The drivers about whom the page of the run needs no message."""
+PREFIX = "input."
+BY = "loopkit_by"
+"""The name of the cookie with the name of the last sender."""
+REMEMBERED_S = 365 * 24 * 3600
+PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", "limits": LIMIT}
+"""The fields of the page for the parts of an answer; other parts have many or none."""
 
 
 async def show_runs(call: Call) -> Response:
@@ -196,25 +111,8 @@ async def show_waiting(call: Call) -> Response:
     return await page(call, "waiting.html", names)
 
 
-LISTS: Sequence[Endpoint] = (
-    Endpoint(
-        "GET", "/", "List runs.", show_runs,
-        [
-            Parameter("machine", "string", "Only runs of this machine."),
-            Parameter("status", "string", "Only runs of this status."),
-            Parameter("before", "string", "Only runs that were started before this one."),
-        ],
-    ),
-    Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
-)  # fmt: skip
-
-
-async def show_run(call: Call) -> Response:
-    return await run_page(call, call.path["run"])
-
-
 async def show_call(call: Call) -> Response:
-    shown = await page_of(call, call.path["run"])
+    shown = await page_of(call)
     seq = call.path["seq"]
     calls = (one for step in shown.steps.all for one in step.calls)
     found = next((one for one in calls if str(one.seq) == seq), None)
@@ -224,26 +122,170 @@ async def show_call(call: Call) -> Response:
 
 
 async def show_version(call: Call) -> Response:
-    shown = await page_of(call, call.path["run"])
-    name, number = call.path["artifact"], call.path["version"]
-    versions = shown.artifact(name)
-    found = versions and next((one for one in versions.all if str(one.number) == number), None)
-    if not found:
-        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
-    names = {"page": shown, "versions": versions, "kept": found, "most": MOST_ALONE}
+    shown = await page_of(call)
+    versions = shown.artifact(call.path["artifact"])
+    kept = version_in(call, versions.all if versions is not None else ())
+    names = {"page": shown, "versions": versions, "kept": kept, "most": MOST_ALONE}
     return await page(call, "version.html", names)
 
 
 async def show_report(call: Call) -> Response:
-    shown = await page_of(call, call.path["run"])
-    facts = replace(shown.facts, now=time.time())
+    facts = replace((await page_of(call)).facts, now=time.time())
     return HTMLResponse(await run_in_page_thread(lambda: html_report(facts)))
 
 
-RUN: Sequence[Endpoint] = (
+async def show_run(
+    call: Call, status: int = 200, names: Mapping[str, Any] | None = None
+) -> Response:
+    """The page of a run; `names` are further names for its template."""
+    place = await call.site.follower.newest()
+    shown = await page_of(call)
+    since, until = call.query.get("since"), call.query.get("until")
+    if since == shown.seq and call.query.get("known") == shown.status:
+        return Response(status_code=204)
+    steps = [step for step in shown.steps.all if until is None or step.seq < until]
+    earlier = max(len(steps) - MOST_STEPS, 0)
+    steps = steps[earlier:]
+    first = steps[0].seq if steps else 0
+    if since is not None:
+        steps = [step for step in steps if step.last > since] or steps[-1:]
+    known = {
+        "page": shown,
+        "steps": steps,
+        "earlier": earlier,
+        "first": first,
+        "until": until,
+        "since": since,
+        "most": MOST,
+        "from": place,
+        "parent": next(ancestors_of(call.path["run"]), ""),
+        **_untyped(call),
+    }
+    return await page(call, "run.html", {**known, **(names or {})}, status)
+
+
+async def show_asset(call: Call) -> Response:
+    name = call.path["name"]
+    if name not in MEDIA:
+        raise BadRequest("there is nothing of that name", 404)
+    # The content at an address with a version never changes.
+    is_named = call.query["v"] == asset_version(name)
+    headers = {"cache-control": FOR_EVER if is_named else "no-cache"}
+    return Response(asset(name), media_type=MEDIA[name], headers=headers)
+
+
+async def show_start(call: Call) -> Response:
+    return await _start_page(call, _machine(call))
+
+
+async def start_run(call: Call) -> Response:
+    loaded, typed = _machine(call), await read_form(call.request)
+    inputs, faults = read_fields(_fields(loaded), typed, PREFIX)
+    if faults:
+        return await _start_page(call, loaded, typed, faults, status=422)
+    try:
+        run = await _run_of(call, typed.one("once"), inputs)
+    except InvalidInput as error:
+        faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
+        message = "; ".join(one.message for one in error.faults if not one.missing)
+        return await _start_page(call, loaded, typed, faults, message, 422)
+    except (NotRunnable, JournalError) as error:
+        status = status_of(error) or 500
+        return await _start_page(call, loaded, typed, message=str(error), status=status)
+    return to_page(call, run)
+
+
+async def give(call: Call) -> Response:
+    """Answer the question that a form was for, or deliver what was wanted."""
+    run, typed = call.path["run"], await read_form(call.request)
+    shown, question = await page_of(call), typed.one("question")
+    asked = await run_in_page_thread(lambda: shown.asked)
+    if asked is None or asked.question.question != question:
+        before = given_before(shown.facts.history)[0].get(question)
+        if before is None:
+            return await _tell_late(call, typed, "This is no longer open.")
+        if _is_same(before, typed, shown.facts.engine.program.machine):
+            return to_page(call, run)
+        return await _tell_late(call, typed, f"{who_gave(before)}.")
+    given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
+    if faults:
+        return await _send_back(call, typed, faults)
+    try:
+        await call.host.post(run, given, question)
+    except (AnswerRefused, NotRunnable, JournalError) as error:
+        return await _refuse(call, typed, error)
+    return to_page(call, run, given.by)
+
+
+async def to_question(call: Call) -> Response:
+    """Answer a GET of the address of a form with a redirect to the question of the run."""
+    return to_page(call, call.path["run"], at="#h-question")
+
+
+async def to_run(call: Call) -> Response:
+    """Answer a GET of the address of a form with a redirect to the page of the run."""
+    return to_page(call, call.path["run"])
+
+
+async def resume_run(call: Call) -> Response:
+    run = call.path["run"]
+    try:
+        driver = await call.host.go_on(run)
+    except NotRunnable as error:
+        return await show_run(call, 409, {"told": str(error)})
+    if driver in OURS:
+        return to_page(call, run)
+    return await show_run(call, 409, {"told": f"The run goes on already: {driver}."})
+
+
+async def ask_whether(call: Call) -> Response:
+    if call.site.host is None:
+        raise BadRequest(ONLY_SHOWS, 403)
+    shown = await page_of(call)
+    if shown.state.is_over or shown.parent:
+        return await to_run(call)
+    return await page(call, "cancel.html", {"page": shown})
+
+
+async def cancel_run(call: Call) -> Response:
+    typed = await read_form(call.request)
+    try:
+        message = await call.host.cancel(call.path["run"], typed.one("reason").strip())
+    except NotRunnable as error:
+        return await show_run(call, 409, {"told": str(error)})
+    if (await page_of(call)).state.is_over:
+        return await to_run(call)
+    return await show_run(call, 202, {"told": message})
+
+
+PAGES: Sequence[Endpoint] = (
+    Endpoint(
+        "GET", "/", "List runs.", show_runs,
+        [
+            Parameter("machine", "string", "Only runs of this machine."),
+            Parameter("status", "string", "Only runs of this status."),
+            Parameter("before", "string", "Only runs that were started before this one."),
+        ],
+    ),
+    Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
+    Endpoint(
+        "GET", "/assets/{name}", "Send a style sheet or script.", show_asset,
+        [Parameter("v", "string", "Its version.")],
+    ),
+    Endpoint("GET", "/start/{machine}", "Show what a machine needs.", show_start),
+    Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
+    Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
+    Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),
+    Endpoint("POST", "/runs/{run}/deliver", "Deliver an artifact.", give),
+    Endpoint("GET", "/runs/{run}/deliver", "Show what is wanted.", to_question),
+    Endpoint("POST", "/runs/{run}/resume", "Go on with a run.", resume_run),
+    Endpoint("GET", "/runs/{run}/resume", "Show the run.", to_run),
+    Endpoint("POST", "/runs/{run}/cancel", "End a run.", cancel_run),
+    Endpoint("GET", "/runs/{run}/cancel", "Ask whether to end a run.", ask_whether),
     Endpoint("GET", "/runs/{run}/calls/{seq}", "Show a call.", show_call),
     Endpoint("GET", "/runs/{run}/versions/{artifact}/{version}", "Show a version.", show_version),
     Endpoint("GET", "/runs/{run}/report", "Write a report.", show_report),
+    # The one that takes any id comes last: ids of children have slashes in them.
     Endpoint(
         "GET", "/runs/{run}", "Show a run.", show_run,
         [
@@ -253,35 +295,6 @@ RUN: Sequence[Endpoint] = (
         ],
     ),
 )  # fmt: skip
-"""The one that takes any id comes last: ids of children have slashes in them."""
-
-
-async def show_start(call: Call) -> Response:
-    return await _page(call, _machine(call))
-
-
-async def start_run(call: Call) -> Response:
-    loaded, typed = _machine(call), await read_form(call.request)
-    inputs, faults = read_fields(_fields(loaded), typed, PREFIX)
-    if faults:
-        return await _page(call, loaded, typed, faults, status=422)
-    try:
-        run = await _run_of(call, typed.one("once"), inputs)
-    except InvalidInput as error:
-        faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
-        message = "; ".join(one.message for one in error.faults if not one.missing)
-        return await _page(call, loaded, typed, faults, message, 422)
-    except (NotRunnable, JournalError) as error:
-        return await _page(call, loaded, typed, message=str(error), status=status_of(error) or 500)
-    return to_page(call, run)
-
-
-STARTING: Sequence[Endpoint] = (
-    Endpoint("GET", "/start/{machine}", "Show what a machine needs.", show_start),
-    Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
-)
-
-PAGES: Sequence[Endpoint] = (*LISTS, *ASSETS, *STARTING, *ANSWERING, *ENDING, *RUN)
 
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
@@ -289,8 +302,25 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
     return routes(site, PAGES)
 
 
-PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", "limits": LIMIT}
-"""The fields of the page for the parts of an answer; other parts have many or none."""
+async def page_of(call: Call) -> RunPage:
+    """The page of the run of a request as data; raises JournalError."""
+    return await call.site.pages.page(call.path["run"])
+
+
+def _untyped(call: Call) -> dict[str, Any]:
+    """The names that the forms of a page need before anything is typed."""
+    return {
+        "may_answer": call.site.host is not None,
+        # The name that was last entered in this browser.
+        "by": unquote(call.request.cookies.get(BY, "")),
+        "is_edited": "edit" in call.request.query_params,
+        "most_edited": MOST_EDITED,
+        "typed": None,
+        "faults": {},
+        "told": "",
+        "late": "",
+        "lost": (),
+    }
 
 
 def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
@@ -311,93 +341,20 @@ async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
     if at == "question":
         return await _tell_late(call, typed, str(error))
     faults = {PLACES[at]: str(error)} if at in PLACES else {}
-    return await _send_back(
-        call, typed, faults, "" if faults else str(error), status_of(error) or 500
-    )
+    message = "" if faults else str(error)
+    return await _send_back(call, typed, faults, message, status_of(error) or 500)
 
 
 async def _send_back(
     call: Call, typed: Typed, faults: Faults, message: str = "", status: int = 422
 ) -> Response:
-    names = {"typed": typed, "faults": faults, "told": message}
-    return await run_page(call, call.path["run"], status, names)
+    return await show_run(call, status, {"typed": typed, "faults": faults, "told": message})
 
 
 async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
     """The page of the run, with the texts that were typed for a question that has closed."""
     names = {"late": message, "lost": list(fields_with_text(typed)), "by": typed.one("by")}
-    return await run_page(call, call.path["run"], 409, names)
-
-
-MEDIA = {"page.css": "text/css", "site.css": "text/css", "site.js": "text/javascript"}
-FOR_EVER = "public, max-age=31536000, immutable"
-
-OURS = ("this server", "nobody")
-"""The drivers about whom the page of the run needs no message."""
-
-LISTED = 50
-
-MOST = 20_000
-"""Characters of a text in the page of a run."""
-MOST_ALONE = 200_000
-"""Characters of a text on a page of its own."""
-MOST_STEPS = 500
-MOST_EDITED = 100_000
-"""Characters of an artifact that is editable at once; a longer one is behind a link."""
-
-
-async def run_page(
-    call: Call, run: str, status: int = 200, names: dict[str, Any] | None = None
-) -> Response:
-    """The page of a run; `names` are further names for its template."""
-    place = await call.site.follower.newest()
-    shown = await page_of(call, run)
-    since, until = call.query.get("since"), call.query.get("until")
-    if since == shown.seq and call.query.get("known") == shown.status:
-        return Response(status_code=204)
-    steps = [step for step in shown.steps.all if until is None or step.seq < until]
-    earlier = max(len(steps) - MOST_STEPS, 0)
-    steps = steps[earlier:]
-    first = steps[0].seq if steps else 0
-    if since is not None:
-        steps = [step for step in steps if step.last > since] or steps[-1:]
-    known = {
-        "page": shown,
-        "steps": steps,
-        "earlier": earlier,
-        "first": first,
-        "until": until,
-        "since": since,
-        "most": MOST,
-        "from": place,
-        "parent": next(ancestors_of(run), ""),
-        **answering(call),
-    }
-    return await page(call, "run.html", {**known, **(names or {})}, status)
-
-
-def answering(call: Call) -> dict[str, Any]:
-    """The names that the forms of a page need before anything is typed."""
-    return {
-        "may_answer": call.site.host is not None,
-        "by": name_from_cookie(call.request),
-        "is_edited": "edit" in call.request.query_params,
-        "most_edited": MOST_EDITED,
-        "typed": None,
-        "faults": {},
-        "told": "",
-        "late": "",
-        "lost": (),
-    }
-
-
-async def page_of(call: Call, run: str) -> RunPage:
-    """The page of a run as data; raises JournalError."""
-    return await call.site.pages.page(run)
-
-
-PREFIX = "input."
-MOST_STARTS = 1_000
+    return await show_run(call, 409, names)
 
 
 async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
@@ -427,7 +384,7 @@ def _fields(loaded: Loaded) -> Sequence[FormField]:
     return form_fields(parse_record(loaded.machine.input))
 
 
-async def _page(
+async def _start_page(
     call: Call,
     loaded: Loaded,
     typed: Typed | None = None,
@@ -447,35 +404,19 @@ async def _page(
     return await page(call, "start.html", names, status)
 
 
-MOST_BYTES = 20_000_000
-"""The size of a form: browsers encode many characters of an artifact as three or nine bytes."""
-MOST_FIELDS = 10_000
-KIND = "application/x-www-form-urlencoded"
-BY = "loopkit_by"
-"""The name of the cookie with the name of the last sender."""
-REMEMBERED_S = 365 * 24 * 3600
-
-
 async def read_form(request: Request) -> Typed:
     """The fields of a form; raises BadRequest."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != KIND:
-        raise BadRequest(f"a form has to be sent as {KIND}", 415)
-    body = decode(await body_of(request, MOST_BYTES))
+    fault = f"a form has to be sent as {FORM_TYPE}"
+    body = await text_of(request, MOST_BYTES, (FORM_TYPE, fault))
+
+    def pairs() -> dict[str, list[str]]:
+        return parse_qs(body, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+
     try:
         # Long texts take a second; other requests must not wait for that.
-        return Typed(await asyncio.to_thread(_pairs, body))
+        return Typed(await asyncio.to_thread(pairs))
     except ValueError as error:
         raise BadRequest(f"the form can't be read: {error}") from error
-
-
-def _pairs(body: str) -> dict[str, list[str]]:
-    return parse_qs(body, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
-
-
-def name_from_cookie(request: Request) -> str:
-    """The name that was last entered in this browser."""
-    return unquote(request.cookies.get(BY, ""))
 
 
 def to_page(call: Call, run: str, by: str = "", at: str = "") -> Response:

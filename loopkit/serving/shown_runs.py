@@ -1,8 +1,7 @@
-"""The runs of a journal as a server shows them; each is read once while it stays the same.
+"""The runs of a journal as a server shows them, and their pages.
 
-The pages of runs; each is made once for as long as its run stays the same.
-
-They are made in a separate thread, so the page of a long run does not delay other runs.
+Each is read, and its page made, once for as long as the run stays the same. Pages are made in a
+separate thread, so that of a long run does not delay other runs.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,6 +45,26 @@ class ListedQuestion(NamedTuple):
     """Unix time of the last event of the run that asks."""
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _LastUsed(OrderedDict[K, V]):
+    """The values that were used last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, key: K, value: V) -> V:
+        """Keep a value that is used now, and return it."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+        return value
+
+
 class ShownRuns:
     """Reads runs; the state of each is kept until its next record."""
 
@@ -57,13 +76,11 @@ class ShownRuns:
     ) -> None:
         """At most so many states and summaries are kept: those of the runs that were read last."""
         self.stored = stored
-        self._most_states = most_states
-        self._most_summaries = most_summaries
         self._asked: dict[str, tuple[tuple[float, int] | None, list[ListedQuestion]]] = {}
         """The open questions of unfinished runs, with the time and number of each last record."""
-        self._listed: OrderedDict[str, tuple[tuple[float, int, bool], RunSummary]] = OrderedDict()
+        self._listed = _LastUsed[str, tuple[tuple[float, int, bool], RunSummary]](most_summaries)
         """Summaries of runs without unfinished children, each as of its last record."""
-        self._states: OrderedDict[str, tuple[tuple[float, int], RunState]] = OrderedDict()
+        self._states = _LastUsed[str, tuple[tuple[float, int], RunState]](most_states)
 
     async def row(self, run: str) -> RunRow:
         """Raises UnknownRun and RunDamaged."""
@@ -79,12 +96,8 @@ class ShownRuns:
         known = self._states.get(row.run)
         written = row.updated_at, row.seq
         if known is None or known[0] != written:
-            state = state_after(row.run, await self.stored.events(row.run))
-            known = self._states[row.run] = written, state
-        self._states.move_to_end(row.run)
-        while len(self._states) > self._most_states:
-            self._states.popitem(last=False)
-        return known[1]
+            known = written, state_after(row.run, await self.stored.events(row.run))
+        return self._states.keep(row.run, known)[1]
 
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int
@@ -111,8 +124,7 @@ class ShownRuns:
         written = row.updated_at, row.seq, row.is_driven
         known = self._listed.get(row.run)
         if known is not None and known[0] == written:
-            self._listed.move_to_end(row.run)
-            return known[1]
+            return self._listed.keep(row.run, known)[1]
         try:
             if row.damage is not None:
                 raise row.damage
@@ -121,10 +133,7 @@ class ShownRuns:
         except RunUnreadable as fault:
             return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
         if state.is_over or not open_children(state):
-            self._listed[row.run] = written, summary
-            self._listed.move_to_end(row.run)
-            if len(self._listed) > self._most_summaries:
-                self._listed.popitem(last=False)
+            self._listed.keep(row.run, (written, summary))
         return summary
 
     async def data(self, run: str) -> RunData:
@@ -166,9 +175,8 @@ class ShownRuns:
         return None if open_children(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
-        begun: Mapping[str, Mapping[str, object]] = state.children
-        for name in begun:
-            for child in state.children[name].values():
+        for children in state.children.values():
+            for child in children.values():
                 for row in await self.stored.journal.runs(run=child.started.child):
                     yield child.started.key, await self.summary(row)
 
@@ -214,8 +222,8 @@ class RunPages:
     def __init__(self, runs: ShownRuns) -> None:
         self._runs = runs
         self._stored = runs.stored
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._engines: OrderedDict[str, Engine] = OrderedDict()
+        self._kept = _LastUsed[str, _Kept](KEPT_RUNS)
+        self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
 
     async def page(self, run: str) -> RunPage:
@@ -227,8 +235,9 @@ class RunPages:
                 return kept.page
             state, history, steps = kept.state, kept.history, kept.steps.steps
             engine = await self._engine(state)
-            facts = await read_facts(self._stored, state, history, engine, time.time())
-            page = RunPage(facts, steps)
+            page = RunPage(
+                await read_facts(self._stored, state, history, engine, time.time()), steps
+            )
             is_still = not page.is_live and state.suspended is None and not open_children(state)
             kept.page = page if is_still else None
             return page
@@ -243,20 +252,13 @@ class RunPages:
             news = await self._stored.events(run)
         if news := news[len(last) :]:
             await run_in_page_thread(lambda: kept.go_on(run, news))
-        self._kept[run] = kept
-        while len(self._kept) > KEPT_RUNS:
-            self._kept.popitem(last=False)
-        return kept
+        return self._kept.keep(run, kept)
 
     async def _engine(self, state: RunState) -> Engine:
         """The engine of a run's definition, for reading only: it drives no run."""
         digest = state.definition
-        if digest not in self._engines:
+        engine = self._engines.get(digest)
+        if engine is None:
             machine = await self._stored.machine_of(state)
-            self._engines[digest] = await run_in_page_thread(
-                lambda: Engine(Program(machine, digest))
-            )
-        self._engines.move_to_end(digest)
-        while len(self._engines) > KEPT_ENGINES:
-            self._engines.popitem(last=False)
-        return self._engines[digest]
+            engine = await run_in_page_thread(lambda: Engine(Program(machine, digest)))
+        return self._engines.keep(digest, engine)

@@ -1,8 +1,6 @@
-"""A run as lines on a console: the text of each event, live and afterwards.
+"""A run as lines on a console: the text of each event, live and afterwards, and of its children.
 
-Events as lines of JSON, the same wherever they are printed or sent.
-
-Progress of a family: a run and its children, folded from the events of all of them.
+Events as lines of JSON are the same wherever they are printed or sent.
 """
 
 from __future__ import annotations
@@ -26,16 +24,10 @@ from loopkit.engine.events import (
     Failed,
     Finished,
     Held,
-    InDoubt,
     Intended,
-    Kept,
-    Merged,
-    Refused,
     Repaired,
     Replied,
     Resumed,
-    Settled,
-    Started,
     Suspended,
     Waiting,
     Worked,
@@ -83,18 +75,17 @@ DOUBT_OUTCOMES = {
     "fail": "it counts as failed",
 }
 """By policy or choice: what happens to a call in doubt."""
-
 VERDICT_TONES: dict[str, LineTone] = {"pass": "good", "warn": "odd", "fail": "bad"}
+OF_SUCCESS: dict[bool, tuple[str, LineTone]] = {
+    True: ("success", "good"),
+    False: ("failure", "bad"),
+}
 
 
 def lines(before: Progress, stored: Stored) -> Iterator[Line]:
     """The lines about an event, given the progress before it; some events have none."""
-    lines_for = LINES.get(stored.event.type)
-    return lines_for(stored.event, before, stored.at) if lines_for else iter(())
-
-
-def _lines_for_started(event: Started, *_: object) -> Iterator[Line]:
-    yield Line(f"run {event.run}")
+    if lines_for := LINES.get(stored.event.type):
+        yield from lines_for(stored.event, before, stored.at)
 
 
 def _lines_for_baselined(event: Baselined, *_: object) -> Iterator[Line]:
@@ -145,9 +136,10 @@ def _lines_for_held(event: Held, before: Progress, at: float) -> Iterator[Line]:
 def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
     """The answer of a judge or a tool; that of an author is printed with its artifact."""
     call, cost = before.call(event.key), usage_suffix(event.usage)
-    if call is not None and call.role == "judge" and cost:
+    role = call.role if call is not None else ""
+    if call is not None and role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
-    elif call is not None and call.role == "tool":
+    elif role == "tool":
         word, tone = _tool_result(event)
         yield _row("", cost, word=word, tone=tone)
 
@@ -184,14 +176,6 @@ def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Li
     yield _row("", f"{text}{usage_suffix(event.usage)}{again}", who=who, word="failed", tone=tone)
 
 
-def _lines_for_in_doubt(event: InDoubt, *_: object) -> Iterator[Line]:
-    yield _row("", f"a call is in doubt, because its process died: {DOUBT_OUTCOMES[event.policy]}")
-
-
-def _lines_for_settled(event: Settled, *_: object) -> Iterator[Line]:
-    yield _row("", f"the call in doubt: {DOUBT_OUTCOMES[event.choice]}")
-
-
 def _lines_for_alerted(event: Alerted, *_: object) -> Iterator[Line]:
     of = f"{event.corrections} of {plural(event.works, 'work')}"
     limit = f"{event.threshold:.0%} are the limit"
@@ -210,13 +194,11 @@ def _lines_for_emitted(event: Emitted, *_: object) -> Iterator[Line]:
 
 
 def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
-    result = event.result
-    tone: LineTone = "good" if result["success"] else "bad"
     item = f"{one_line(event.key, KEY_WIDTH)}: " if event.key else ""
+    kind, tone = OF_SUCCESS[event.result["success"]]
     calls = plural(event.usage.agent_calls, "call")
-    kind = "success" if result["success"] else "failure"
     text = f" ({kind}) · {calls}{usage_suffix(event.usage)}"
-    yield _row(event.state, text, who=item, word=result["outcome"], tone=tone)
+    yield _row(event.state, text, who=item, word=event.result["outcome"], tone=tone)
 
 
 def _lines_for_suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
@@ -246,10 +228,6 @@ def _lines_for_resumed(event: Resumed, *_: object) -> Iterator[Line]:
     yield Line("resumed" + (f" with {raised}" if raised else ""))
 
 
-def _lines_for_refused(event: Refused, *_: object) -> Iterator[Line]:
-    yield Line("an answer was refused: " + one_line(event.reason))
-
-
 def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
     if (wanted := event.wanted) is not None:
         yield _row("", f"waits for `{wanted.artifact}` from outside, attempt {wanted.attempt}")
@@ -258,17 +236,9 @@ def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
 
 
 def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
-    tone: LineTone = "good" if event.success else "bad"
-    yield Line("", event.outcome, f" ({'success' if event.success else 'failure'})", tone)
+    kind, tone = OF_SUCCESS[event.success]
+    yield Line("", event.outcome, f" ({kind})", tone)
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
-
-
-def _lines_for_merged(event: Merged, *_: object) -> Iterator[Line]:
-    yield _row("", f" {plural(len(event.files), 'file')} into the workspace", word="merged")
-
-
-def _lines_for_cancelled(*_: object) -> Iterator[Line]:
-    yield Line("cancelled")
 
 
 def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
@@ -284,10 +254,6 @@ def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Lin
     elif event.artifact is not None:
         cost = usage_suffix(before.answered) if before.answered else ""
         yield _row(event.state, f"{_artifact_text(before, event)}{cost}")
-
-
-def _lines_for_kept(event: Kept, *_: object) -> Iterator[Line]:
-    yield _row(event.state, ": what it is made from is as it was", word="kept")
 
 
 def _artifact_text(before: Progress, event: Worked) -> str:
@@ -307,10 +273,8 @@ def _artifact_text(before: Progress, event: Worked) -> str:
 def _counts(findings: Sequence[Finding]) -> list[str]:
     """How many findings block, and how many do not."""
     blocking = sum(finding.blocking for finding in findings)
-    counts = [plural(blocking, "finding")] if blocking else []
-    return counts + (
-        [plural(len(findings) - blocking, "warning")] if blocking < len(findings) else []
-    )
+    counts = {"finding": blocking, "warning": len(findings) - blocking}
+    return [plural(count, noun) for noun, count in counts.items() if count]
 
 
 def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]:
@@ -320,16 +284,13 @@ def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]
     text = "".join(f" · {count}" for count in counts) + cost
     tone = VERDICT_TONES.get(report.verdict, "odd")
     yield _row(report.state, text, word=report.verdict, tone=tone)
-    yield from (_row("", _finding_text(finding)) for finding in report.findings[:MAX_LISTED])
+    for finding in report.findings[:MAX_LISTED]:
+        mark = "" if finding.status == "new" else f" ({finding.status})"
+        whose = f"{reviewers_of(finding)}{origins_of(finding)}"
+        message = one_line(RULE.sub(" ", finding.message))
+        yield _row("", f"- {weight(finding)}{message}{whose}{mark}")
     if (more := len(report.findings) - MAX_LISTED) > 0:
         yield _row("", f"- and {more} more")
-
-
-def _finding_text(finding: Finding) -> str:
-    mark = "" if finding.status == "new" else f" ({finding.status})"
-    whose = f"{reviewers_of(finding)}{origins_of(finding)}"
-    message = one_line(RULE.sub(" ", finding.message))
-    return f"- {weight(finding)}{message}{whose}{mark}"
 
 
 def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:
@@ -355,29 +316,35 @@ def _row(name: str, text: str, *, who: str = "", word: str = "", tone: LineTone 
     return Line(f"  {name:<{NAME_WIDTH}} {who}", word, text, tone)
 
 
-LINES: dict[str, Callable[[Any, Progress, float], Iterator[Line]]] = {
-    "started": _lines_for_started,
+LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
+    "started": lambda event, *_: [Line(f"run {event.run}")],
     "baselined": _lines_for_baselined,
     "held": _lines_for_held,
     "intended": _lines_for_intended,
     "replied": _lines_for_replied,
     "failed": _lines_for_failed,
-    "in_doubt": _lines_for_in_doubt,
-    "settled": _lines_for_settled,
+    "in_doubt": lambda event, *_: [
+        _row("", f"a call is in doubt, because its process died: {DOUBT_OUTCOMES[event.policy]}")
+    ],
+    "settled": lambda event, *_: [_row("", f"the call in doubt: {DOUBT_OUTCOMES[event.choice]}")],
     "child_ended": _lines_for_child_ended,
     "worked": _lines_for_worked,
-    "kept": _lines_for_kept,
+    "kept": lambda event, *_: [
+        _row(event.state, ": what it is made from is as it was", word="kept")
+    ],
     "decided": _lines_for_decided,
     "alerted": _lines_for_alerted,
     "emitted": _lines_for_emitted,
     "suspended": _lines_for_suspended,
     "repaired": _lines_for_repaired,
     "resumed": _lines_for_resumed,
-    "refused": _lines_for_refused,
+    "refused": lambda event, *_: [Line("an answer was refused: " + one_line(event.reason))],
     "waiting": _lines_for_waiting,
-    "merged": _lines_for_merged,
+    "merged": lambda event, *_: [
+        _row("", f" {plural(len(event.files), 'file')} into the workspace", word="merged")
+    ],
     "finished": _lines_for_finished,
-    "cancelled": _lines_for_cancelled,
+    "cancelled": lambda *_: [Line("cancelled")],
 }
 
 

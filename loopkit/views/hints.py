@@ -10,7 +10,6 @@ from loopkit.agents.model.pricing import near_model
 from loopkit.drive.advance import CHANGE_IT
 from loopkit.drive.stored_runs import OpenQuestion, StoredRuns
 from loopkit.engine.events import Suspended, Waiting
-from loopkit.engine.payloads import Wanted
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.machine import Machine
@@ -34,7 +33,7 @@ def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
     if stopped is None:
         return
     if stopped.reason in ("interrupted", "transient"):
-        yield _hint(_then(stopped, "resume with", "resume"), resume_line(run.run))
+        yield f"{_then(stopped, 'resume with', 'resume')}: {resume_line(run.run)}"
         return
     if stopped.remedy:
         yield from printable(stopped.remedy).splitlines()
@@ -64,12 +63,8 @@ def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
     """The commands that continue a waiting run: by an answer, or by a delivery."""
     if question.wanted is None:
         yield from answer_hints(run, question)
-    else:
-        yield from delivery_hints(run, question.wanted)
-
-
-def delivery_hints(run: str, wanted: Wanted) -> Iterator[str]:
-    """Where an artifact from outside belongs, and the command that delivers it."""
+        return
+    wanted = question.wanted
     where = f" in {printable(wanted.workspace)}" if wanted.workspace else ""
     if wanted.is_left:
         what = f"the {wanted.form} {printable(wanted.path)}{where}"
@@ -101,10 +96,10 @@ def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
 def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
     """The questions of a run's children, each with a command that answers it."""
     if not asked:
-        yield _hint("resume with", resume_line(run))
+        yield f"resume with: {resume_line(run)}"
         return
     first = asked[0]
-    yield _hint("see what is asked", f"loopkit runs show {shlex.quote(first.state.run)}")
+    yield f"see what is asked: loopkit runs show {shlex.quote(first.state.run)}"
     for place, state, question in asked[:MOST_ASKED]:
         text = one_line(question.text, QUESTION_WIDTH)
         wanted = question.wanted
@@ -112,10 +107,10 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
         yield f"{place}: {text} ({names if wanted is None else f'wants {wanted.artifact}'})"
         yield f"  {next(_answer_lines(state.run, question), '')}"
     if (more := len(asked) - MOST_ASKED) > 0:
-        yield _hint(f"and {more:,} more", f"loopkit runs ls {run}")
+        yield f"and {more:,} more: loopkit runs ls {run}"
     same = [choice.name for choice in first.question.choices if not choice.closed]
     if len(asked) > 1 and same:
-        yield _hint("one answer for all", f"loopkit answer {run} {same[0]} --all")
+        yield f"one answer for all: loopkit answer {run} {same[0]} --all"
 
 
 def _remedies(
@@ -123,14 +118,12 @@ def _remedies(
 ) -> Iterator[str]:
     for agent, model in _similar_models(run, machine):
         line = resume_line(run.run, "--model", f"{agent}={model}")
-        yield _hint(f"if you meant `{model}`", line)
+        yield f"if you meant `{model}`: {line}"
     if not stopped.remedy.endswith(CHANGE_IT):
         again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
-        again = _then(stopped, again, "ask again")
-        yield _hint(again, resume_line(run.run))
+        yield f"{_then(stopped, again, 'ask again')}: {resume_line(run.run)}"
     named = "the machine" if file is None else f"`{file}`"
-    line = resume_line(run.run, "--machine", str(file or "FILE"))
-    yield _hint(f"after correcting {named}", line)
+    yield f"after correcting {named}: {resume_line(run.run, '--machine', str(file or 'FILE'))}"
 
 
 def _then(stopped: Suspended, at_once: str, later: str) -> str:
@@ -138,11 +131,6 @@ def _then(stopped: Suspended, at_once: str, later: str) -> str:
     if stopped.resume_at is None:
         return at_once
     return f"{later} after {moment(stopped.resume_at)}"
-
-
-def _hint(when: str, line: str) -> str:
-    """The purpose of a command, and the command to paste."""
-    return f"{when}: {line}"
 
 
 def _similar_models(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:

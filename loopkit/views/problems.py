@@ -1,12 +1,8 @@
 """Problems that `check` found, for people and for programs: one writer for each format.
 
-Examined files, with their problems.
-
-Problems as SARIF 2.1.0 (OASIS), the exchange format of static analysis tools.
-
-Problems as one JSON object, for scripts. `docs/checks.md` describes it; keys are only added.
-
-Problems as workflow commands, which GitHub shows beside the lines of a change.
+The JSON object for scripts is described in `docs/checks.md`; keys are only added. SARIF 2.1.0
+(OASIS) is the exchange format of static analysis tools. GitHub shows workflow commands beside the
+lines of a change.
 """
 
 from __future__ import annotations
@@ -93,15 +89,15 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(problem: Problem, rule_index: int) -> dict[str, Any]:
-    text = problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
     result: dict[str, Any] = {
         "ruleId": problem.code,
         "ruleIndex": rule_index,
         "level": problem.severity,
-        "message": {"text": text},
+        "message": {"text": _with_help(problem)},
     }
     if problem.span is not None:
-        result["locations"] = [{**_location(problem.span), **_logical(problem.path)}]
+        names = {"logicalLocations": [{"fullyQualifiedName": problem.path}]}
+        result["locations"] = [{**_location(problem.span), **(names if problem.path else {})}]
     if problem.also:
         result["relatedLocations"] = [
             {"id": number, "message": {"text": label}, **_location(span)}
@@ -118,10 +114,6 @@ def _location(span: Span) -> dict[str, Any]:
         "endColumn": span.end_column,
     }
     return {"physicalLocation": {"artifactLocation": {"uri": _uri(span.file)}, "region": region}}
-
-
-def _logical(path: str) -> dict[str, Any]:
-    return {"logicalLocations": [{"fullyQualifiedName": path}]} if path else {}
 
 
 def _uri(file: str) -> str:
@@ -164,8 +156,12 @@ def _command(problem: Problem) -> str:
         place = {"file": span.file, "line": str(span.line), "col": str(span.column)}
         properties = {**place, **properties}
     joined = ",".join(f"{key}={_escape(value, IN_PROPERTIES)}" for key, value in properties.items())
-    text = problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
-    return f"::{COMMANDS[problem.severity]} {joined}::{_escape(text, IN_DATA)}"
+    text = _escape(_with_help(problem), IN_DATA)
+    return f"::{COMMANDS[problem.severity]} {joined}::{text}"
+
+
+def _with_help(problem: Problem) -> str:
+    return problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
 
 
 def _escape(text: str, codes: Mapping[str, str]) -> str:

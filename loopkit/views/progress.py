@@ -9,7 +9,6 @@ from typing import Any
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     ChildEnded,
-    ChildStarted,
     Decided,
     Entered,
     Failed,
@@ -17,11 +16,6 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Replied,
-    Resumed,
-    Started,
-    Suspended,
-    Waiting,
-    Worked,
 )
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
@@ -92,10 +86,6 @@ class Progress:
         return next((p.call for p in self.pending.values() if p.call and p.call.key == key), None)
 
 
-def _after_started(now: Progress, event: Started) -> Progress:
-    return replace(now, run=event.run)
-
-
 def _after_entered(now: Progress, event: Entered) -> Progress:
     return replace(
         now, state=event.state, attempt=event.attempt, pending={}, answered=None, faults=(),
@@ -158,33 +148,13 @@ def _without_call(now: Progress, key: str, usage: Usage) -> Progress:
     return replace(now, pending=pending, usage=now.usage.plus(usage))
 
 
-def _after_worked(now: Progress, event: Worked) -> Progress:
-    return replace(now, pending={}, usage=now.usage.plus(Usage(time_s=event.time_s)))
-
-
-def _after_child_started(now: Progress, event: ChildStarted) -> Progress:
-    return replace(now, items=event.of if event.key else 0)
-
-
 def _after_child_ended(now: Progress, event: ChildEnded) -> Progress:
     calls, usage = now.calls + event.usage.agent_calls, now.usage.plus(event.usage)
     return replace(now, ended=now.ended + 1, calls=calls, usage=usage)
 
 
-def _after_waiting(now: Progress, _: Waiting) -> Progress:
-    return replace(now, asks_person=True)
-
-
-def _after_suspended(now: Progress, _: Suspended) -> Progress:
-    return replace(now, pending={})
-
-
-def _after_resumed(now: Progress, _: Resumed) -> Progress:
-    return replace(now, pending={}, faults=())
-
-
 FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
-    "started": _after_started,
+    "started": lambda now, event: replace(now, run=event.run),
     "entered": _after_entered,
     "decided": _after_decided,
     "held": _after_held,
@@ -192,12 +162,14 @@ FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
     "replied": _after_replied,
     "failed": _after_failed,
     "in_doubt": _after_in_doubt,
-    "child_started": _after_child_started,
+    "child_started": lambda now, event: replace(now, items=event.of if event.key else 0),
     "child_ended": _after_child_ended,
-    "worked": _after_worked,
-    "waiting": _after_waiting,
-    "suspended": _after_suspended,
-    "resumed": _after_resumed,
+    "worked": lambda now, event: replace(
+        now, pending={}, usage=now.usage.plus(Usage(time_s=event.time_s))
+    ),
+    "waiting": lambda now, _: replace(now, asks_person=True),
+    "suspended": lambda now, _: replace(now, pending={}),
+    "resumed": lambda now, _: replace(now, pending={}, faults=()),
 }
 
 
@@ -241,21 +213,22 @@ def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str
     least = max(parts, key=lambda part: part.rank)
     if least.rank > WAIT_RANK:
         return fit([part for part in parts if part is not least], width, measure)
-    short = _shorten(least.text, measure(least.text) - beyond, measure)
+    short, room = least.text, measure(least.text) - beyond
+    while short and measure(short) >= room:
+        short = short[:-1]
+    short = f"{short.rstrip()}…"
     return SEPARATOR.join((short if part is least else part.text) + part.tail for part in parts)
-
-
-def _shorten(text: str, width: int, measure: Callable[[str], int]) -> str:
-    while text and measure(text) >= width:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
 
 
 def _wait_part(progress: Progress, now: float) -> Part:
     """What the run waits for, and how long it has waited or has still to wait."""
     waits = list(progress.pending.values())
     if len(waits) == 1:
-        return Part(_wait_text(waits[0]), WAIT_RANK, _wait_time(waits[0], now))
+        [one] = waits
+        lasting = _lasting(one.since, now)
+        if one.until is not None:
+            lasting = f"{',' if one.provider else ''} again {until(one.until - now)}"
+        return Part(_wait_text(one), WAIT_RANK, lasting)
     if waits:
         oldest = _lasting(min(pending.since for pending in waits), now)
         places = ", ".join(_judge_place(pending, now) for pending in waits)
@@ -285,13 +258,6 @@ def _judge_place(pending: Pending, now: float) -> str:
     """The name of one of several judges that are asked at once."""
     name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
     return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
-
-
-def _wait_time(pending: Pending, now: float) -> str:
-    if pending.until is None:
-        return _lasting(pending.since, now)
-    comma = "," if pending.provider else ""
-    return f"{comma} again {until(pending.until - now)}"
 
 
 def _lasting(since: float, now: float) -> str:

@@ -1,8 +1,7 @@
 """The review at a question: the artifact, its verdict, and its history.
 
-Versions of artifacts in words: the number of a version, and how the run made it.
-
-The history of an artifact: its rounds, the last change, and the path of the run.
+The history is the rounds of an artifact, its last change, how the run made this version, and the
+path of the run.
 """
 
 from __future__ import annotations
@@ -43,13 +42,10 @@ def review(engine: Engine, run: RunState) -> str:
     if question is None:
         return ""
     artifacts, report = engine.questions.contents(run)
-    parts = [
-        *_artifacts(run, artifacts),
-        *_report_with_history(run, report, engine.program.report_items),
-        *arrival_lines(engine, run),
-        *_question(question),
-    ]
-    return "\n".join(parts)
+    parts = [*_artifacts(run, artifacts)]
+    if report is not None:
+        parts += _report_with_history(run, report, engine.program.report_items)
+    return "\n".join([*parts, *arrival_lines(engine, run), *_question(question)])
 
 
 def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
@@ -65,12 +61,8 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
         yield ""
 
 
-def _report_with_history(
-    run: RunState, report: Report | None, items: ReportItems | None
-) -> Iterator[str]:
+def _report_with_history(run: RunState, report: Report, items: ReportItems | None) -> Iterator[str]:
     """A report, with the history of each finding and the verdicts on earlier attempts."""
-    if report is None:
-        return
     yield f"Verdict of {report.state}: {verdict_text(report)}{_stalling(report)}"
     names = short_ids(report.findings)
     for finding in report.findings:
@@ -177,9 +169,8 @@ def _question(question: Waiting) -> Iterator[str]:
         yield f"\nThe answer is JSON data of this schema:\n{printable(schema)}"
     yield from choice_lines(question.choices)
     if question.expires_at is not None:
-        late = (
-            f"the answer is `{question.otherwise}`" if question.otherwise else "nobody waits for it"
-        )
+        otherwise = question.otherwise
+        late = f"the answer is `{otherwise}`" if otherwise else "nobody waits for it"
         yield f"After {moment(question.expires_at)} {late}."
 
 
@@ -271,9 +262,9 @@ def origins_of(finding: Finding) -> str:
     return f" ({label}: {', '.join(finding.origins)})"
 
 
-def round_lines(run: RunState, report: Report | None) -> Iterator[str]:
+def round_lines(run: RunState, report: Report) -> Iterator[str]:
     """The verdict on each attempt that the state of a report judged, if there were several."""
-    rounds = _rounds(run, report.state) if report else []
+    rounds = list(run.rounds_at.get(report.state, ()))
     if len(rounds) < 2:
         return
     yield "Attempts judged:"
@@ -306,12 +297,12 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
 
 def resolution_lines(report: Report) -> Iterator[str]:
     """The findings that this attempt resolved, and those that were not looked for this time."""
-    if report.resolved:
-        yield "Resolved by this attempt:"
-        yield from (item(finding.message) for finding in report.resolved)
-    if report.unseen:
-        yield "Found before, and not looked for in this attempt:"
-        yield from (item(finding.message) for finding in report.unseen)
+    unseen = "Found before, and not looked for in this attempt:"
+    titled = (("Resolved by this attempt:", report.resolved), (unseen, report.unseen))
+    for title, findings in titled:
+        if findings:
+            yield title
+            yield from (item(finding.message) for finding in findings)
 
 
 def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
@@ -333,10 +324,8 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     yield f"Changed since attempt {last.attempt}:"
-    diff = list(
-        difflib.unified_diff(artifact_lines(last), artifact_lines(artifact), lineterm="", n=2)
-    )[2:]
-    yield from _first_lines(diff)
+    old, new = artifact_lines(last), artifact_lines(artifact)
+    yield from _first_lines(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
 
 
 def _folder_lines(last: Artifact, artifact: Artifact, *, is_next: bool) -> Iterator[str]:
@@ -368,14 +357,10 @@ def route_lines(graph: Graph, run: RunState) -> Iterator[str]:
 
 
 def _earlier_rounds(run: RunState, report: Report) -> list[Round]:
-    rounds = _rounds(run, report.state)
+    rounds = list(run.rounds_at.get(report.state, ()))
     own = next((i for i, r in enumerate(rounds) if r.report == report), len(rounds))
     abandoned = _attempts_given_up(run, rounds)
     return [entry for entry in rounds[:own] if entry.attempt not in abandoned]
-
-
-def _rounds(run: RunState, state: str) -> list[Round]:
-    return list(run.rounds_at.get(state, ()))
 
 
 def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:

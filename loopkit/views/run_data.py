@@ -1,10 +1,7 @@
-"""Runs as data for other programs: what an API tells of each.
+"""Runs as data for other programs, and in lines: status, usage, last report, what comes next.
 
-The summary of a run: its status, its usage, its last report, and what comes next.
-
-Versions of an artifact: all of them, the findings in each, and how two differ.
-
-The children of a run: a table in the order of their lists; a long list is cut.
+Besides: all versions of an artifact, and how two differ; and the children of a run, in the order
+of their lists, of which a long one is cut.
 """
 
 from __future__ import annotations
@@ -231,9 +228,12 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 def standing_of(state: RunState) -> str:
     """The active state of a run, or its outcome."""
-    if state.finished is None:
-        return state.state
-    return f"{state.finished.outcome} ({'success' if state.finished.success else 'failure'})"
+    finished = state.finished
+    return state.state if finished is None else _in_words(finished.outcome, finished.success)
+
+
+def _in_words(outcome: str, success: bool) -> str:
+    return f"{outcome} ({'success' if success else 'failure'})"
 
 
 def summary(
@@ -349,15 +349,11 @@ def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
     yield f"+++ {after.title}"
     old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
     yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
-    yield from _findings("Found only in", before, after)
-    yield from _findings("Found only in", after, before)
-
-
-def _findings(title: str, here: KeptVersion, there: KeptVersion) -> Iterator[str]:
-    known = {finding.id for finding in there.findings}
-    if only := [finding for finding in here.findings if finding.id not in known]:
-        yield f"{title} {here.artifact.name} {here.number}:"
-        yield from (item(finding.message) for finding in only)
+    for here, there in ((before, after), (after, before)):
+        known = {finding.id for finding in there.findings}
+        if only := [finding for finding in here.findings if finding.id not in known]:
+            yield f"Found only in {here.artifact.name} {here.number}:"
+            yield from (item(finding.message) for finding in only)
 
 
 MOST_SHOWN = 20
@@ -413,7 +409,11 @@ def child_lines(
     children = list(state.children[name].values())
     total = children[0].started.of
     if total > 1 or children[0].started.key:
-        yield f"{name}: {', '.join(_counts_by_outcome(rows, total))}"
+        counts = Counter(row.outcome or BEGUN for row in rows)
+        words = [plural(total, "item", ",")]
+        words += [f"{count:,} {outcome}" for outcome, count in counts.items()]
+        words += [f"{total - len(rows):,} not begun"] if total > len(rows) else []
+        yield f"{name}: {', '.join(words)}"
     shown = rows_to_show(rows)
     table = [_cells(row, known.get(row.run), driven) for row in shown]
     if table:
@@ -423,18 +423,9 @@ def child_lines(
         yield f"  and {len(rows) - len(shown):,} more: loopkit runs ls {state.run}"
 
 
-def _counts_by_outcome(rows: Sequence[Row], total: int) -> Iterator[str]:
-    yield plural(total, "item", ",")
-    counts = Counter(row.outcome or BEGUN for row in rows)
-    yield from (f"{count:,} {outcome}" for outcome, count in counts.items())
-    if (missing := total - len(rows)) > 0:
-        yield f"{missing:,} not begun"
-
-
 def _cells(row: Row, state: RunState | None, driven: bool) -> tuple[str, ...]:
     if row.outcome:
-        result = row.result
-        status = f"{row.outcome} ({'success' if row.success else 'failure'})"
+        result, status = row.result, _in_words(row.outcome, row.success)
         amounts = (str(result["rounds"]), str(result["calls"]), cost_of(result["cost"]))
         return row.place, status, *(amounts if row.run else ("", "", ""))
     if state is None:

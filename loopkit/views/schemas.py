@@ -1,19 +1,10 @@
 """The published JSON Schemas, made from the definition classes for editors and other tools.
 
-One message for one mistake: a schema that first decides which form is meant, then checks it.
+They are of draft-07, with the words of the docstrings, which are read from the source of a class.
 
-A validator that tries every form of an `anyOf` can only say that none fits. So `if` selects the
-form: by its JSON type, and among objects by the key that only this form has.
-
-JSON Schema of draft-07 from the classes, with the words of their docstrings.
-
-The JSON Schema of records as they are printed, with the words of their docstrings.
-
-The schema of the lines that `loopkit runs logs --jsonl` and `--output jsonl` print.
-
-Docstrings of fields, read from the source of a class.
-
-The schema of the last line of `--output jsonl`: where the run stopped, and with what.
+A schema of files gives one message for one mistake: it first decides which form is meant, then
+checks it. A validator that tries every form of an `anyOf` can only say that none fits. So `if`
+selects the form: by its JSON type, and among objects by the key that only this form has.
 """
 
 from __future__ import annotations
@@ -22,6 +13,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -44,14 +36,9 @@ STATS = (
 )
 
 
-def machine_schema() -> dict[str, Any]:
-    """The JSON Schema of machine files."""
-    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(Machine))}
-
-
-def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema of scenario files."""
-    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(Scenario))}
+def file_schema(noun: type[BaseModel]) -> Schema:
+    """The JSON Schema of the files that a class defines."""
+    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(noun))}
 
 
 def stats_schema() -> dict[str, Any]:
@@ -74,10 +61,16 @@ def event_schema() -> dict[str, Any]:
     """The JSON Schema of one printed event. Keys and types that it does not name are allowed."""
     definitions = records_of([*EVENTS.values(), Usage, Version])
     definitions["Question"] = definitions[Waiting.__name__]
-    for name, noun in EVENTS.items():
-        definitions[noun.__name__] = _with_head(name, definitions[noun.__name__])
-    definitions["Result"] = result_line()
-    named = {**{name: noun.__name__ for name, noun in EVENTS.items()}, RESULT: "Result"}
+    named = {name: noun.__name__ for name, noun in EVENTS.items()}
+    for name, definition in named.items():
+        definitions[definition] = _with_head(name, definitions[definition])
+    named[RESULT] = "Result"
+    definitions["Result"] = {
+        "description": "The last line that `--output jsonl` prints.",
+        "type": "object",
+        "properties": {key: {**kind, "description": says} for key, (kind, says) in KEYS.items()},
+        "required": list(KEYS),
+    }
     return {
         "$schema": DRAFT_07,
         "description": DESCRIPTION,
@@ -90,8 +83,8 @@ def event_schema() -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "machine": machine_schema,
-    "scenario": scenario_schema,
+    "machine": partial(file_schema, Machine),
+    "scenario": partial(file_schema, Scenario),
     "event": event_schema,
     "stats": stats_schema,
 }
@@ -144,7 +137,8 @@ class _Rewriting:
         """A chain of conditions on the type; the last form applies if none matches."""
         by_type: dict[str, list[tuple[str, Schema]]] = {}
         for tag, form in forms:
-            by_type.setdefault(self._type(form), []).append((tag, form))
+            kind = str(self._resolve(form).get("type", ""))
+            by_type.setdefault(kind, []).append((tag, form))
         kinds = sorted(by_type, key=ORDER.index)
         *ways, last = [(kind, self._one_of(kind, by_type[kind])) for kind in kinds]
         rules = last[1]
@@ -165,7 +159,10 @@ class _Rewriting:
         rest = next((form for tag, form in forms.items() if tag in FORM_WITHOUT_KEY), None)
         keyed = {KEY_OF_FORM.get(tag, tag): form for tag, form in forms.items() if form is not rest}
         # With these, an editor offers the keys in a mapping that has none of them.
-        offered = {key: {"description": self._description(form)} for key, form in keyed.items()}
+        offered = {
+            key: {"description": str(self._resolve(form).get("description", ""))}
+            for key, form in keyed.items()
+        }
         form_of_rest = rest or {"required": [next(iter(keyed))]}
         rules = self._without_key(forms, [self.of(form_of_rest), {"properties": offered}])
         for key, form in reversed(keyed.items()):
@@ -181,12 +178,6 @@ class _Rewriting:
             "then": {"allOf": rest},
             "else": {"properties": {key: {} for key in names}, "additionalProperties": False},
         }
-
-    def _type(self, form: Schema) -> str:
-        return str(self._resolve(form).get("type", ""))
-
-    def _description(self, form: Schema) -> str:
-        return str(self._resolve(form).get("description", ""))
 
     def _resolve(self, form: Schema) -> Schema:
         while "$ref" in form:
@@ -249,12 +240,10 @@ class _Generate(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
         noun = super().model_schema(schema)
+        properties = noun.get("properties", {})
         for field, described in docstrings(schema["cls"]).items():
-            if field in noun.get("properties", {}):
-                noun["properties"][field] = {
-                    **noun["properties"][field],
-                    "description": described,
-                }
+            if field in properties:
+                properties[field] = {**properties[field], "description": described}
         return {key: value for key, value in noun.items() if key != "title"}
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -428,13 +417,3 @@ KEYS: dict[str, tuple[dict[str, Any], str]] = {
     "exit": ({"type": "integer"}, "The exit code of the command."),
 }
 """By key: its type, and its description."""
-
-
-def result_line() -> dict[str, Any]:
-    """The definition of the line; it refers to those of `Question`, `Usage` and `Version`."""
-    return {
-        "description": "The last line that `--output jsonl` prints.",
-        "type": "object",
-        "properties": {key: {**kind, "description": says} for key, (kind, says) in KEYS.items()},
-        "required": list(KEYS),
-    }

@@ -1,10 +1,7 @@
-"""Sums over the runs of each machine; no run is kept in memory.
+"""Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-The figures of one run, from its events.
-
-Statistics as tables: of machines, of the states of each, and of single defects.
-
-Statistics as CSV: a row for each run, or for each defect.
+No run is kept in memory. Figures are shown as tables of machines, of their states and of defects,
+or as CSV with a row for each run or defect.
 """
 
 from __future__ import annotations
@@ -205,8 +202,9 @@ def machine_text(stats: MachineStats) -> Iterator[str]:
 
 
 def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
-    yield "  succeeded", percent(stats.succeeded, stats.finished), of(stats.succeeded, "run", stats)
-    yield "  clean", percent(stats.clean.runs, stats.finished), of(stats.clean.runs, "run", stats)
+    for name, part in (("succeeded", stats.succeeded), ("clean", stats.clean.runs)):
+        runs = f"{part:,} of {plural(stats.finished, 'finished run', ',')}"
+        yield f"  {name}", percent(part, stats.finished), runs
     rate = f"{stats.corrections:,} of {plural(stats.works, 'work', ',')}"
     yield "  correction rate", percent(stats.corrections, stats.works), rate
     caught = f"{stats.caught:,} of {plural(stats.blocking, 'defect', ',')}"
@@ -223,11 +221,6 @@ def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
         yield f"  cost, {name} run", mean, f"mean of {plural(known, 'run', ',')}{left_out}"
         lasted = NONE if group.seconds is None else duration(group.seconds)
         yield f"  time, {name} run", lasted, f"mean of {plural(group.runs, 'run', ',')}"
-
-
-def of(part: int, word: str, stats: MachineStats) -> str:
-    """`3 of 4 finished runs`."""
-    return f"{part:,} of {plural(stats.finished, f'finished {word}', ',')}"
 
 
 def percent(part: int, whole: int) -> str:
@@ -289,17 +282,13 @@ def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
     """The lines of a run: one, or one for each of its defects."""
     if of_defects:
         for defect in run.defects:
-            yield _line([run.run, run.machine, *(_of_defect(defect))])
+            values = {name: getattr(defect, name) for name in _names(Defect)}
+            values["attempts"] = attempts(defect)
+            yield _line([run.run, run.machine, *map(_cell, values.values())])
         return
     plain = {name: getattr(run, name) for name in _single()}
     plain["started"] = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     yield _line([*map(_cell, plain.values()), len(run.overrides)])
-
-
-def _of_defect(defect: Defect) -> Iterator[object]:
-    values = {name: getattr(defect, name) for name in _names(Defect)}
-    values["attempts"] = attempts(defect)
-    return map(_cell, values.values())
 
 
 def _cell(value: object) -> object:

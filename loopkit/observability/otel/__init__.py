@@ -1,8 +1,6 @@
 """OpenTelemetry: traces and metrics of runs, by the conventions for GenAI.
 
 Its libraries are imported only if the application has imported them, or a variable enables them.
-
-Notes about telemetry for whoever runs a command.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from loopkit.text import one_line
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOL = "http/protobuf"
+WIDTH = 300
 
 
 def telemetry_of_application() -> Observer | None:
@@ -37,7 +36,9 @@ def telemetry_of_environment(environment: Mapping[str, str]) -> Observer | None:
     traces, metrics = (_is_asked_for(environment, signal) for signal in ("TRACES", "METRICS"))
     if not (traces or metrics):
         return None
-    if fault := _protocol_fault(environment):
+    name = "OTEL_EXPORTER_OTLP_PROTOCOL"
+    if (protocol := environment.get(name, "").strip() or PROTOCOL) != PROTOCOL:
+        fault = f"{name} is `{protocol}`; loopkit sends {PROTOCOL} only"
         note(f"no traces or metrics are sent: {fault}")
         return None
     try:
@@ -58,15 +59,6 @@ def _is_asked_for(environment: Mapping[str, str], signal: str) -> bool:
     own = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
     is_named = any(environment.get(name, "").strip() for name in (ENDPOINT, own))
     return is_named and not is_disabled and exporter == "otlp"
-
-
-def _protocol_fault(environment: Mapping[str, str]) -> str:
-    name = "OTEL_EXPORTER_OTLP_PROTOCOL"
-    protocol = environment.get(name, "").strip() or PROTOCOL
-    return "" if protocol == PROTOCOL else f"{name} is `{protocol}`; loopkit sends {PROTOCOL} only"
-
-
-WIDTH = 300
 
 
 def note(text: str) -> None:

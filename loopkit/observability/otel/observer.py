@@ -1,14 +1,8 @@
 """The observer that makes traces and metrics of runs. A failure here does not stop the run.
 
-Contents of messages, which spans have only if a variable enables them.
-
-The spans of one run, folded from its events: each is created by the event that ends it.
-
-Spans of calls and of the works that make them: `chat`, `execute_tool`, `invoke_agent`.
-
-Happenings: the events in the span of a run, which show its route.
-
-Spans of validate states, with the verdict of each validator.
+The spans of a run are folded from its events: each is created by the event that ends it. They are
+those of the run, of calls and of the works that make them (`chat`, `execute_tool`, `invoke_agent`),
+and of validate states. Spans have contents of messages only if a variable enables them.
 """
 
 from __future__ import annotations
@@ -16,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,7 +38,7 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
-from loopkit.engine.findings import Answer, Report
+from loopkit.engine.findings import Answer
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.observability.logs import LOGGER
@@ -81,7 +75,7 @@ class TelemetryObserver:
         """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
         self._end = end
-        self._has_contents = are_asked_for(os.environ)
+        self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
         self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
         """By root. Only the listeners of their runs hold references to them."""
 
@@ -94,8 +88,13 @@ class TelemetryObserver:
         root = root_of(run)
         family = self._families.get(root)
         if family is None:
-            born = await _born(root, history) if is_child(run) else spans.born
-            family = self._families.setdefault(root, Family(born))
+            of_root = spans
+            if is_child(run):
+                # It began perhaps in another process.
+                of_root = RunSpans(root)
+                for stored in await history(root):
+                    of_root.after(stored)
+            family = self._families.setdefault(root, Family(of_root.born))
         return partial(self._take, run, family, spans, current_link())
 
     def _take(
@@ -126,22 +125,9 @@ class TelemetryObserver:
             self._end()
 
 
-async def _born(root: str, history: History) -> float:
-    """When a run began, perhaps in another process."""
-    spans = RunSpans(root)
-    for stored in await history(root):
-        spans.after(stored)
-    return spans.born
-
-
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable that other instrumentations of GenAI read as well."""
 ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
-
-
-def are_asked_for(environment: Mapping[str, str]) -> bool:
-    """Whether spans shall have contents."""
-    return environment.get(VARIABLE, "").strip().lower() in ASKED
 
 
 def request_contents(call: Intended, redact: Redact) -> Attributes:
@@ -273,16 +259,14 @@ class RunSpans:
             is_judge = work.intended.role == "judge"
             span = work_span(work, validate if is_judge else RUN_SPAN)
             if not is_judge:
-                span.attributes.update(self._attempt(entered))
+                span.attributes[names.ATTEMPT] = entered.attempt
+                if self._revision:
+                    span.attributes[names.REVISION] = self._revision
             yield self._with_place(span, entered.state, entered.visit)
         has_report = worked is not None and worked.report is not None
         if has_report or any(work.intended.role == "judge" for work in works.values()):
             span = validate_span(entered, worked, validate, start, stored.at)
             yield self._with_place(span, entered.state, entered.visit)
-
-    def _attempt(self, entered: Entered) -> Attributes:
-        revised: Attributes = {names.REVISION: self._revision} if self._revision else {}
-        return {names.ATTEMPT: entered.attempt, **revised}
 
     def _end_run(self, stored: Stored, outcome: Attributes, error: str) -> Iterator[Span]:
         for key in list(self._calls):
@@ -556,21 +540,18 @@ def validate_span(
         within=RUN_SPAN,
         start=start,
         end=end,
-        attributes=_report_attributes(report) if report is not None else {},
+        attributes={}
+        if report is None
+        else {
+            names.ARTIFACT: report.artifact,
+            names.VERSION: report.version,
+            names.VERDICT: report.verdict,
+            names.FINDINGS: len(report.findings),
+            names.BLOCKING: len(report.blocking),
+        },
         error=failed,
         events=tuple([_evaluation(answer, end) for answer in report.answers]) if report else (),
     )
-
-
-def _report_attributes(report: Report) -> Attributes:
-    blocking = sum(finding.blocking for finding in report.findings)
-    return {
-        names.ARTIFACT: report.artifact,
-        names.VERSION: report.version,
-        names.VERDICT: report.verdict,
-        names.FINDINGS: len(report.findings),
-        names.BLOCKING: blocking,
-    }
 
 
 def _evaluation(answer: Answer, at: float) -> SpanEvent:

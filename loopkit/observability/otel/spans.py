@@ -1,7 +1,4 @@
-"""Spans as data: pieces of work that have ended.
-
-Measures: what ended spans and transitions add to the metrics.
-"""
+"""Spans as data, pieces of work that have ended, and what they add to the metrics."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Answers to requests: JSON, and errors as JSON or as a page, each with its status.
+"""Answers to requests, their bodies, and streams of events.
 
-Bodies of requests: JSON of bounded size and depth that fits its record.
-
-Streams of events, as the browser's EventSource reads them.
-
-The id of each event is its place in the journal, so a client that was disconnected continues after
-the last event that it has seen. A client that does not read is disconnected, and can reconnect.
+An error is JSON or a page, with its status. A body is JSON of bounded size that fits its record.
+The id of each event of a stream is its place in the journal, so a client that was disconnected
+continues after the last event that it has seen. A client that does not read is disconnected.
 """
 
 from __future__ import annotations
@@ -13,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from loopkit.agents.port import NotRunnable
-from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.problems import ProblemsFound
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.stored_runs import read_stored
 from loopkit.engine.events import ENDS
@@ -28,6 +24,7 @@ from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, Unknown
 from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.following import FollowedRecord, Follower
+from loopkit.serving.host import bug_text
 from loopkit.serving.http.library import (
     ClientDisconnect,
     EventSourceResponse,
@@ -56,8 +53,6 @@ STATUS: dict[type[Exception], int] = {
     JournalError: 503,
 }
 """The status of each error that a request can cause; the first class that matches counts."""
-
-
 TITLES = {
     401: "You are signed out",
     403: "This is not allowed",
@@ -135,13 +130,11 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
             for fault in error.faults
         ]
     if isinstance(error, ProblemsFound):
-        return [_problem(problem) for problem in error.problems]
+        return [
+            {name: getattr(problem, name) for name in ("code", "message", "path", "help")}
+            for problem in error.problems
+        ]
     return []
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    head = {"code": problem.code, "message": problem.message, "path": problem.path}
-    return {**head, "help": problem.help}
 
 
 async def tell_http(request: Request, error: Exception) -> Response:
@@ -163,8 +156,7 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
     """A handler that reports a bug with `say`, and tells the client no detail of it."""
 
     async def tell_bug(request: Request, bug: Exception) -> Response:
-        trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-        say(f"internal error, a bug in loopkit; the server goes on\n{trace}")
+        say(bug_text(bug, "the server goes on"))
         return _error(
             request, 500, "internal error: this is a bug in loopkit; its server printed it"
         )
@@ -182,10 +174,8 @@ R = TypeVar("R", bound=Record)
 
 async def record_of(request: Request, noun: type[R]) -> R:
     """The record that a body holds; raises BadRequest."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise BadRequest("the body has to be JSON, with `Content-Type: application/json`", 415)
-    text = decode(await body_of(request, MOST_BYTES))
+    fault = "the body has to be JSON, with `Content-Type: application/json`"
+    text = await text_of(request, MOST_BYTES, ("application/json", fault))
     # Read strictly first: what readers could understand differently must not get any further.
     value = parse_json(text)
     if isinstance(value, NoJson):
@@ -196,8 +186,14 @@ async def record_of(request: Request, noun: type[R]) -> R:
         raise BadRequest(f"the body does not fit: {error}", 422) from error
 
 
-async def body_of(request: Request, most: int) -> bytes:
-    """The body of a request; raises BadRequest if it is too long or takes too long."""
+async def text_of(request: Request, most: int, only: tuple[str, str] | None = None) -> str:
+    """The body of a request; raises BadRequest if it is too long, takes too long or is no UTF-8.
+
+    `only` is the content type that it has to have, and the fault otherwise.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if only is not None and kind != only[0]:
+        raise BadRequest(only[1], 415)
     parts: list[bytes] = []
     size = 0
     try:
@@ -211,13 +207,8 @@ async def body_of(request: Request, most: int) -> bytes:
         raise BadRequest(f"the body did not come within {LONGEST_S:g} s", 408) from error
     except ClientDisconnect as error:
         raise BadRequest("the client went away") from error
-    return b"".join(parts)
-
-
-def decode(body: bytes) -> str:
-    """The text of a body; raises BadRequest if it is not UTF-8."""
     try:
-        return body.decode()
+        return b"".join(parts).decode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8: byte {error.start} is wrong") from error
 

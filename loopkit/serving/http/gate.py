@@ -1,6 +1,6 @@
-"""The gate in front of every page: it refuses what `access` refuses, and sets the headers.
+"""The gate in front of every page: it refuses what `access` refuses, sets the headers, signs in.
 
-Signing in: a page that takes the token, and links that work once.
+A browser signs in on a page that takes the token, or with a link that works once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from urllib.parse import parse_qs, quote, urlencode
 
 from loopkit.serving.access import LOGIN, Access, Refusal
-from loopkit.serving.http.answers import body_of, decode, error_answer, error_page, wants_page
+from loopkit.serving.http.answers import error_answer, error_page, text_of, wants_page
 from loopkit.serving.http.library import (
     ASGIApp,
     BaseRoute,
@@ -79,22 +79,16 @@ def _ambiguity(headers: Headers) -> Refusal | None:
 
 
 def _refusal_response(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
-    is_page = wants_page(headers)
-    is_wanted = is_page and scope["method"] == "GET" and "authorization" not in headers
-    if refusal.status == 401 and is_wanted:
+    status, message = refusal
+    is_signed_out = status == 401 and "authorization" not in headers
+    if not wants_page(headers):
+        answer = error_answer(status, message)
+    elif is_signed_out and scope["method"] == "GET":
         return RedirectResponse(_sign_in(scope), 303)
-    answer = (
-        error_page(
-            refusal.status,
-            refusal.message,
-            has_nav=False,
-            # A form that was filled in is not lost: it can be sent again after signing in.
-            is_signed_out=refusal.status == 401 and "authorization" not in headers,
-        )
-        if is_page
-        else error_answer(refusal.status, refusal.message)
-    )
-    if refusal.status == 401:
+    else:
+        # A form that was filled in is not lost: it can be sent again after signing in.
+        answer = error_page(status, message, has_nav=False, is_signed_out=is_signed_out)
+    if status == 401:
         answer.headers["www-authenticate"] = "Bearer"
     # The rest of the request is not read.
     answer.headers["connection"] = "close"
@@ -138,7 +132,7 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
         return _page(ASK, to, is_from_elsewhere=is_strange)
 
     async def take_token(request: Request) -> Response:
-        form = parse_qs(decode(await body_of(request, MOST_BYTES)))
+        form = parse_qs(await text_of(request, MOST_BYTES))
         to = _local("".join(form.get("to", ())))
         is_right = access.try_token("".join(form.get("token", ())))
         if is_right is None:

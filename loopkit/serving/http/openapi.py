@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from asyncio import to_thread
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -50,7 +50,9 @@ def document() -> dict[str, Any]:
     schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
     for taken in (each.takes for each in TABLE if each.takes is not None):
         # A request may omit keys that have a default, and may not have unknown keys.
-        schemas[taken.__name__] = _as_sent(schemas[taken.__name__])
+        schema = schemas[taken.__name__]
+        needed = [name for name, value in schema["properties"].items() if "default" not in value]
+        schemas[taken.__name__] = {**schema, "required": needed, "additionalProperties": False}
     api = {
         "openapi": "3.1.0",
         "info": {"title": "loopkit", "version": __version__, "description": ABOUT},
@@ -65,40 +67,34 @@ def document() -> dict[str, Any]:
     return resolved
 
 
-def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
-    required = [name for name, value in schema["properties"].items() if "default" not in value]
-    return {**schema, "required": required, "additionalProperties": False}
-
-
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    body = {} if endpoint.takes is None else {"requestBody": _body(endpoint.takes.__name__)}
     media = {kind: {"schema": schema} for kind, schema in endpoint.media.items()}
     if endpoint.gives is not None:
-        media["application/json"] = {"schema": {"$ref": SCHEMAS + endpoint.gives.__name__}}
+        media |= _json_of(endpoint.gives.__name__)
+    body: dict[str, Any] = {}
+    if endpoint.takes is not None:
+        content = _json_of(endpoint.takes.__name__)
+        body = {"requestBody": {"required": True, "content": content}}
     status = "201" if endpoint.name == "start_run" else "200"
-    error = {"application/json": {"schema": {"$ref": f"{SCHEMAS}Error"}}}
+    names = [part.strip("{}") for part in endpoint.path.split("/") if part.startswith("{")]
+    in_path = {"in": "path", "required": True, "schema": {"type": "string"}}
     return {
         "operationId": endpoint.name,
         "summary": endpoint.does,
-        "parameters": [*_path_parameters(endpoint.path), *map(_in_query, endpoint.query)],
+        "parameters": [
+            *({"name": name, **in_path} for name in names),
+            *map(_in_query, endpoint.query),
+        ],
         **body,
         "responses": {
             status: {"description": "Done.", "content": media},
-            "default": {"description": "Why not.", "content": error},
+            "default": {"description": "Why not.", "content": _json_of("Error")},
         },
     }
 
 
-def _body(name: str) -> dict[str, Any]:
-    schema = {"schema": {"$ref": SCHEMAS + name}}
-    return {"required": True, "content": {"application/json": schema}}
-
-
-def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
-    for part in path.split("/"):
-        if part.startswith("{"):
-            name = part.strip("{}")
-            yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+def _json_of(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": SCHEMAS + name}}}
 
 
 def _in_query(parameter: Parameter) -> dict[str, Any]:

@@ -172,18 +172,23 @@ async def list_artifacts(call: Call) -> Response:
 
 
 async def show_artifact(call: Call) -> Response:
-    name, number = call.path["artifact"], call.path["version"]
-    versions = (await _versions(call)).get(name, [])
-    found = next((one for one in versions if str(one.number) == number), None)
-    if found is None:
-        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
-    artifact = found.artifact
+    versions = (await _versions(call)).get(call.path["artifact"], [])
+    artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     return Response(
         artifact.text,
         media_type=media,
         headers={"content-security-policy": CONTENT_POLICY},
     )
+
+
+def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
+    """The version of an artifact that a path names; raises BadRequest."""
+    name, number = call.path["artifact"], call.path["version"]
+    found = next((one for one in versions if str(one.number) == number), None)
+    if found is None:
+        raise BadRequest(f"there is no version {number} of an artifact `{name}` in this run", 404)
+    return found
 
 
 async def _versions(call: Call) -> dict[str, list[KeptVersion]]:

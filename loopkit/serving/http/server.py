@@ -1,10 +1,7 @@
-"""A server of one application, from the first connection to the last; signals are its caller's.
+"""A server of one application, with its connections, and the site that its pages and API share.
 
-Connections of clients: how many there are at once, and how long each may take.
-
-If there are too many, a new one is told to come later. A connection that asks nothing is closed.
-
-A site: everything that the pages and the API of one server share.
+If there are too many connections, a new one is told to come later; one that asks nothing, or reads
+nothing, is closed. Signals are the caller's.
 """
 
 from __future__ import annotations

@@ -23,25 +23,24 @@ from loopkit.serving.http.table import routes
 
 def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
     """The application of a site. `pages` are those of a viewer, which has `/`, if there is one."""
-    known = [*STATUS, BadRequest]
+
+    async def to_api(_: Request) -> Response:
+        return RedirectResponse("/api", 303)
+
     app = Starlette(
         routes=[
             *sign_in_routes(site.access),
             *api_routes(),
             *routes(site, TABLE),
-            *(pages or [Route("/", _to_api, methods=["GET"])]),
+            *(pages or [Route("/", to_api, methods=["GET"])]),
         ],
         exception_handlers={
             HTTPException: tell_http,
             Exception: bug_teller(site.say),
-            **dict.fromkeys(known, tell_known),
+            **dict.fromkeys((*STATUS, BadRequest), tell_known),
         },
     )
     return Gate(app, site.access)
-
-
-async def _to_api(_: Request) -> Response:
-    return RedirectResponse("/api", 303)
 
 
 class SiteServer(HttpServer):

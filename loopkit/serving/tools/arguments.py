@@ -1,8 +1,7 @@
-"""Unchecked arguments of tools: a refusal names the argument that is wrong.
+"""Toolboxes: the tools that a server offers, their unchecked arguments, and their answers.
 
-Toolboxes: the tools that a server offers, and their answers.
-
-Where a run stands, as tools report it: its result, or what it waits for and what to do.
+A refusal names the argument that is wrong. The answer of a tool about a run says where it stands:
+its result, or what it waits for and what to do.
 """
 
 from __future__ import annotations
@@ -228,7 +227,15 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
             answer["result"] = finished.result
     if message := "\n".join(await _message(app, state, status, asked, pages)):
         answer["message"] = message
-    if questions := [_question(one) for one in asked if one.question.wanted is None]:
+    if questions := [
+        {
+            "run": one.state.run,
+            "text": one.question.text,
+            "choices": [choice.name for choice in one.question.choices if not choice.closed],
+        }
+        for one in asked
+        if one.question.wanted is None
+    ]:
         answer["questions"] = questions
     waits = [(one, one.question.wanted) for one in asked]
     requests = [_request(one, what) for one, what in waits if what is not None]
@@ -239,11 +246,6 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
 
 def _is_short(result: Mapping[str, Any]) -> bool:
     return len(json.dumps(result)) <= LONGEST_RESULT
-
-
-def _question(asked: OpenQuestion) -> dict[str, Any]:
-    choices = [choice.name for choice in asked.question.choices if not choice.closed]
-    return {"run": asked.state.run, "text": asked.question.text, "choices": choices}
 
 
 def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
@@ -261,12 +263,12 @@ def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
         "prompt": asked.question.text,
         "artifact": wanted.artifact,
         "form": wanted.form,
-        "deliver": _how(wanted),
+        "deliver": _how_to_deliver(wanted),
         **{name: value for name, value in optional.items() if value},
     }
 
 
-def _how(wanted: Wanted) -> str:
+def _how_to_deliver(wanted: Wanted) -> str:
     if wanted.is_left:
         how = f"put it at {wanted.path!r} in the workspace, and submit without `artifact`"
         return how + ("; or submit a text as `artifact`" if wanted.takes_text else "")
@@ -280,7 +282,9 @@ async def _message(
 ) -> list[str]:
     """What the run waits for, and what can be done about it."""
     if status == "waiting":
-        return [*_wanting(asked), *_asking(state.run, asked, pages)]
+        is_wanted = any(one.question.wanted is not None for one in asked)
+        request = ["the run waits for what `request` asks for; `submit` takes it"]
+        return [*(request if is_wanted else []), *_asking(state.run, asked, pages)]
     if status == "interrupted":
         return ["nobody drives the run now; the tool `resume` goes on with it"]
     if state.finished is not None:
@@ -294,12 +298,6 @@ async def _message(
     if status in ("running", "new"):
         return ["the run is being driven; call `status` again later"]
     return ["the run was cancelled"] if status == "cancelled" else []
-
-
-def _wanting(asked: Sequence[OpenQuestion]) -> Iterator[str]:
-    """What an outside agent has to do."""
-    if any(one.question.wanted is not None for one in asked):
-        yield "the run waits for what `request` asks for; `submit` takes it"
 
 
 def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:

@@ -1,10 +1,7 @@
 """The machines of a server as a toolbox: each tool runs one until it ends, waits or stops.
 
-Machines as tools: their arguments, and the tools that all machines share.
-
-The progress of a call that drives a run: a message for each event that the console shows.
-
-Forms in which the user of a client answers the question of a run: its choices and its fields.
+Meanwhile a client gets a message for each event that the console shows. The user of a client
+answers the question of a run in a form of its choices and its fields.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from loopkit.agents.port import NotRunnable
@@ -126,7 +124,9 @@ class MachineToolbox:
         try:
             return await asyncio.shield(answering)
         except asyncio.CancelledError:
-            self._give_up(call)
+            call.is_given_up = True
+            if call.run:
+                self._leave(call.run)
             raise
 
     def _forget(self, answering: asyncio.Task[Answer]) -> None:
@@ -134,11 +134,6 @@ class MachineToolbox:
         if not answering.cancelled():
             # Marks the exception as seen: the caller of a cancelled call does not look at it.
             answering.exception()
-
-    def _give_up(self, call: _Call) -> None:
-        call.is_given_up = True
-        if call.run:
-            self._leave(call.run)
 
     def _leave(self, run: str) -> None:
         """Let one call no longer wait for a run; the run stops if it was the last one."""
@@ -174,7 +169,10 @@ class MachineToolbox:
         await self._refuse_unserved(run)
         if name == "status":
             return await standing(self._host.app, run, self._pages)
-        return await self._resume(run, call)
+        [row] = await self._host.app.journal.runs(run=run)
+        if await self._host.go_on(run) != THIS_SERVER:
+            return await standing(self._host.app, run, self._pages)
+        return await self._drive_until_stop(run, row.seq, call)
 
     async def _refuse_unserved(self, run: str) -> None:
         """Raises CallRefused for a run of a machine that is not served."""
@@ -182,19 +180,16 @@ class MachineToolbox:
         if state.machine not in self._machines:
             raise CallRefused(f"run `{run}` is of machine `{state.machine}`, not served here")
 
-    async def _resume(self, run: str, call: _Call) -> Answer:
-        [row] = await self._host.app.journal.runs(run=run)
-        if await self._host.go_on(run) != THIS_SERVER:
-            return await standing(self._host.app, run, self._pages)
-        return await self._drive_until_stop(run, row.seq, call)
-
     # -- what is wanted from outside ---------------------------------------------------------
 
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         """The request of a run; an interrupted run is continued first."""
         run = await self._outside.run_in(arguments)
         before = await self._length(run)
-        if await self._is_interrupted(root_of(run)):
+        state = await self._host.app.state_of(root_of(run))
+        [row] = await self._host.app.journal.runs(run=state.run)
+        is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
+        if is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted":
             await self._host.go_on(run)
         return await self._lead(run, before, call)
 
@@ -220,13 +215,6 @@ class MachineToolbox:
         answer = await standing(self._host.app, run, self._pages)
         may_ask = call.caller.may_be_asked and "request" not in answer
         return (await self._form(root) if may_ask else None) or answer
-
-    async def _is_interrupted(self, root: str) -> bool:
-        """Whether a run was interrupted, so that it only has to be continued."""
-        state = await self._host.app.state_of(root)
-        [row] = await self._host.app.journal.runs(run=root)
-        is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
-        return is_stopped or status_of(state, is_driven=row.is_driven) == "interrupted"
 
     async def _length(self, run: str) -> int:
         """The number of events of the root of a run; raises CallRefused if it is not served."""
@@ -330,15 +318,15 @@ class MachineToolbox:
         return await self._drive_until_stop(root, row.seq, call)
 
 
+@dataclass(eq=False)
 class _Call:
     """A call that is being answered."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
-        self.run = ""
-        """The run that it waits for."""
-        self.is_given_up = False
-        """Whether its client has cancelled it."""
+    caller: Caller
+    run: str = ""
+    """The run that it waits for."""
+    is_given_up: bool = False
+    """Whether its client has cancelled it."""
 
 
 MOST_CONFIGURATIONS = 10_000
@@ -462,15 +450,10 @@ class RunProgress:
         if lines:
             self._told += 1
             is_end = isinstance(event, Finished) and not is_child(run)
-            part = 1 if is_end else 1 - 1 / self._told
-            self._report(len(self._asked) + part, " · ".join(lines))
-
-    def _report(self, done: float, text: str) -> None:
-        total = None
-        if self._most is not None:
+            done = len(self._asked) + (1 if is_end else 1 - 1 / self._told)
             # If limits were raised meanwhile, a run may request more.
-            total = max(self._most + 1, done)
-        self._tell(Progress(done, total, one_line(self._redact(text), WIDTH)))
+            total = None if self._most is None else max(self._most + 1, done)
+            self._tell(Progress(done, total, one_line(self._redact(" · ".join(lines)), WIDTH)))
 
 
 CHOICE = "choice"
@@ -516,16 +499,10 @@ def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAn
     filled = {name: content[name] for name in fields if content.get(name) is not None}
     # A client may send an empty text for a field that was not filled in.
     form = {name: value for name, value in filled.items() if value != "" or fields[name].required}
-    return HumanAnswer(
-        choice=_text(content.get(CHOICE)),
-        comment=_text(content.get(COMMENT)),
-        form=form,
-        by=by,
+    choice, comment = (
+        value if isinstance(value := content.get(name), str) else "" for name in (CHOICE, COMMENT)
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return HumanAnswer(choice=choice, comment=comment, form=form, by=by)
 
 
 def form_message(review: str, question: Waiting, run: str, refused: str = "") -> str:
@@ -537,8 +514,9 @@ def form_message(review: str, question: Waiting, run: str, refused: str = "") ->
         half = LONGEST_REVIEW // 2
         cut = f"\n… (all of it: `loopkit runs show {run}`)\n"
         review = review[:half] + cut + review[-half:]
-    before = f"Your answer was not taken: {refused}\n\n" if refused else ""
-    more = (
-        f"\nTo answer with an edited `{question.edit}`: `loopkit answer {run} CHOICE --edit FILE`"
-    )
-    return f"{before}{review.strip()}{more if question.edit is not None else ''}"
+    text = f"Your answer was not taken: {refused}\n\n" if refused else ""
+    text += review.strip()
+    if question.edit is not None:
+        command = f"loopkit answer {run} CHOICE --edit FILE"
+        text += f"\nTo answer with an edited `{question.edit}`: `{command}`"
+    return text

@@ -35,7 +35,6 @@ TAKEN_WITHIN_S = 45.0
 """How long `submit` waits until the process that drives the run accepts the delivery."""
 LOOK_AGAIN_S = 0.1
 """The interval at which `submit` checks that."""
-TOLD = "`request` of `next` says which"
 _SUBMITTED: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -112,10 +111,7 @@ class OutsideAgents:
         refuse_unknown(arguments, ("run",))
         if "run" in arguments:
             return text_argument(arguments, "run", "the id of a run")
-        return await self._only_run()
-
-    async def _only_run(self) -> str:
-        """The one run that waits for a delivery; raises CallRefused for none or several."""
+        # Without a name: the one run that waits for a delivery.
         app = self._host.app
         wanting: list[str] = []
         for row in await app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
@@ -170,7 +166,8 @@ class OutsideAgents:
 def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """The run and the request that `submit` names; raises CallRefused."""
     refuse_unknown(arguments, ("run", "request", "artifact"))
-    return text_argument(arguments, "run", TOLD), text_argument(arguments, "request", TOLD)
+    source = "`request` of `next` says which"
+    return text_argument(arguments, "run", source), text_argument(arguments, "request", source)
 
 
 def has_outside_agents(machine: Machine) -> bool:

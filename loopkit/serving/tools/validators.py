@@ -1,6 +1,6 @@
 """The validators of a machine as a toolbox: each judges drafts as it judges artifacts in a run.
 
-Validators as tools: their arguments, and which of a machine's validators can be served.
+Served are those that need only a draft and inputs, which are the arguments of their tools.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,6 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
-from loopkit.language.validators import Rule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.inputs import partial_input
 from loopkit.machine.scope import inputs_read, others_read
@@ -66,9 +65,11 @@ class ValidatorToolbox:
     ) -> dict[str, Any]:
         """The diagnostics of a draft; raises CallRefused if there is no verdict."""
         try:
-            return self._plain(await self._judge(name, arguments))
+            diagnostics = await self._judge(name, arguments)
         except (CallRefused, NoReport, NotRunnable, NotJudged) as error:
             raise CallRefused(self._redact(str(error))) from error
+        plain: dict[str, Any] = redact_data(diagnostics, self._redact)
+        return plain
 
     async def _judge(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         refuse_unknown_tool(name, self._tools)
@@ -79,10 +80,6 @@ class ValidatorToolbox:
         if report.verdict == "incomplete":
             raise NoReport(f"there is no verdict on the draft: {report.reason}")
         return report_diagnostics(report, tool.machine.limits.feedback_items)
-
-    def _plain(self, result: dict[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = redact_data(result, self._redact)
-        return plain
 
 
 WISH_WIDTH = 300
@@ -127,17 +124,17 @@ class ValidatorTool:
     @property
     def _description(self) -> str:
         lines = [f"Judges a draft of `{self.validator.artifact}`. What it checks for:"]
-        wishes = [wish for rule in self.validator.rules for wish in self._wishes(rule)]
+        wishes: list[str] = []
+        for rule in self.validator.rules:
+            if isinstance(rule, JudgeRule) and rule.rubric:
+                wishes += rule.rubric
+            elif rule.played:
+                wishes.append(f"the {rule.kind} `{rule.about}` accepts it")
+            else:
+                wishes.append(rule.wish(self.machine.patterns))
         lines += [f"- {one_line(wish, WISH_WIDTH)}" for wish in wishes[:WISHES]]
         lines += [f"- and {len(wishes) - WISHES} more"] if len(wishes) > WISHES else []
         return "\n".join(lines)
-
-    def _wishes(self, rule: Rule) -> Iterator[str]:
-        if isinstance(rule, JudgeRule) and rule.rubric:
-            yield from rule.rubric
-        else:
-            wish = rule.wish(self.machine.patterns)
-            yield f"the {rule.kind} `{rule.about}` accepts it" if rule.played else wish
 
     @property
     def _arguments(self) -> dict[str, Any]:

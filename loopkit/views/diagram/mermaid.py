@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from loopkit.text import one_line
-from loopkit.views.diagram.model import LIMIT, OF_STATES, TIE, Arrow, Drawing, Mark, Node, wrap
+from loopkit.views.diagram.model import LIMIT, TIE, Arrow, Drawing, Mark, Node, wrap
 
 NODE_WIDTH = 32
 ARROW_WIDTH = 26
@@ -53,14 +53,9 @@ Within = tuple[str, ...]
 
 def mermaid(drawing: Drawing) -> str:
     """The diagram, ending with a line break; the same drawing always gives the same text."""
-    return "\n".join([*_head(drawing), *(f"    {line}" for line in _body(drawing))]) + "\n"
-
-
-def _head(drawing: Drawing) -> Iterator[str]:
-    what = f"run {drawing.run} of machine" if drawing.run else "machine"
     covered = " with what its cases cover" if drawing.is_marked else ""
-    yield f"%% The {what} {drawing.machine}{covered}, drawn by `loopkit diagram`."
-    yield "stateDiagram-v2"
+    head = f"%% {drawing.subject}{covered}, drawn by `loopkit diagram`.\nstateDiagram-v2\n"
+    return head + "".join(f"    {line}\n" for line in _body(drawing))
 
 
 def _body(drawing: Drawing) -> Iterator[str]:
@@ -91,11 +86,7 @@ def _nodes(drawing: Drawing, within: Within, marked: bool) -> Iterator[tuple[Wit
 
 
 def _node(node: Node, within: Within) -> Iterator[str]:
-    name = _id(node.name, within)
-    visited = [f"visited {node.visits}×"] if node.visits else []
-    here = [f"the run is {node.here} here"] if node.here else []
-    marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
-    texts = (*node.texts, *visited, *here, *marked)
+    name, texts = _id(node.name, within), node.all_texts
     if node.inner is not None:
         # A box with an inner machine has only a title of one line.
         title = f"{node.title}: {' · '.join(texts)}".replace(TIE, " ")

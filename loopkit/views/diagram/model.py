@@ -1,8 +1,7 @@
-"""The model of a diagram, for all formats: nodes and arrows, their texts and order.
+"""The model of a diagram, for all formats: nodes and arrows, their texts, order and marks.
 
-Marks on a diagram: the parts of a machine that its cases cover.
-
-The texts of a diagram: what a state does, when an edge is taken and how often.
+Texts say what a state does, when an edge is taken and how often. Marks are the parts of a machine
+that its cases cover.
 """
 
 from __future__ import annotations
@@ -64,6 +63,12 @@ class Drawing:
     is_marked: bool = False
     """Whether it shows the coverage of cases."""
 
+    @property
+    def subject(self) -> str:
+        """What it is of, in words."""
+        run = f"run {self.run} of " if self.run else ""
+        return f"The {run}machine {self.machine}"
+
 
 Mark = Literal["covered", "missed", "impossible"]
 
@@ -86,6 +91,14 @@ class Node:
     """Whether cases cover it, if that is marked."""
     inner: Drawing | None = None
     """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """Its texts, with what a run or cases add."""
+        visited = [f"visited {self.visits}×"] if self.visits else []
+        here = [f"the run is {self.here} here"] if self.here else []
+        marked = [OF_STATES[self.mark]] if self.mark in OF_STATES else []
+        return (*self.texts, *visited, *here, *marked)
 
 
 def drawing(
@@ -120,7 +133,7 @@ def _drawing(
     return Drawing(
         machine=graph.machine.label,
         nodes=tuple(nodes),
-        arrows=tuple(_arrows(graph, _Marking(way.route, marked))),
+        arrows=tuple(_arrows(graph, way.route, marked)),
         run=run.run if run else None,
         is_marked=marks is not None,
     )
@@ -137,14 +150,6 @@ class Marks:
     def on(self, edges: Sequence[Edge]) -> tuple[str, ...]:
         """The notes on edges that are one arrow; covered ones have none."""
         return (*_notes(self.edges, edges, OF_EDGES), *_notes(self.caps, edges, OF_CAPS))
-
-
-@dataclass(frozen=True, slots=True)
-class _Marking:
-    """The data for the texts that a run or cases add to arrows."""
-
-    route: Sequence[str]
-    marks: Marks
 
 
 def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[Node]:
@@ -169,35 +174,36 @@ def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
     return replace(node, inner=_drawing(Graph(child), None, None, drawn))
 
 
-def _arrows(graph: Graph, marking: _Marking) -> Iterator[Arrow]:
+def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]:
     yield Arrow(None, graph.machine.start)
     for name in graph.states:
         for edge in graph.on(name, "done"):
-            yield _arrow(name, [edge], edge_texts(graph, edge), marking)
-        yield from _error_arrows(graph, name, marking)
+            yield _arrow(name, [edge], edge_texts(graph, edge), route, marks)
+        # Errors that lead forward to one state are one arrow; a revise edge has its own budget.
+        alike: dict[str, list[Edge]] = {}
+        for event in ERROR_EVENTS:
+            for edge in graph.on(name, event):
+                alike.setdefault(edge.id if edge.back else edge.target, []).append(edge)
+        for edges in alike.values():
+            yield _arrow(name, edges, error_texts(graph, edges), route, marks)
     if limits := [edge for edge in graph.edges if edge.event == "limit"]:
         # Drawn once, because every agent, run and validate state has this edge.
-        taken_in = [f"in {edge.source}" for edge in limits if edge.id in marking.route]
-        yield _arrow(LIMIT, limits, ("at most once", *taken_in), marking)
+        taken_in = [f"in {edge.source}" for edge in limits if edge.id in route]
+        yield _arrow(LIMIT, limits, ("at most once", *taken_in), route, marks)
     for name in graph.machine.finals:
         yield Arrow(name, None)
 
 
-def _error_arrows(graph: Graph, name: str, marking: _Marking) -> Iterator[Arrow]:
-    # Errors that lead forward to one state are one arrow; a revise edge has its own budget.
-    alike: dict[str, list[Edge]] = {}
-    for event in ERROR_EVENTS:
-        for edge in graph.on(name, event):
-            alike.setdefault(edge.id if edge.back else edge.target, []).append(edge)
-    for edges in alike.values():
-        yield _arrow(name, edges, error_texts(graph, edges), marking)
-
-
-def _arrow(source: str, edges: Sequence[Edge], texts: tuple[str, ...], marking: _Marking) -> Arrow:
+def _arrow(
+    source: str,
+    edges: Sequence[Edge],
+    texts: tuple[str, ...],
+    route: Sequence[str],
+    marks: Marks,
+) -> Arrow:
     ids = tuple(edge.id for edge in edges)
-    taken = sum(edge in ids for edge in marking.route)
-    marks, is_back = marking.marks.on(edges), edges[0].back
-    return Arrow(source, edges[0].target, texts, ids, taken, marks, is_back)
+    taken = sum(edge in ids for edge in route)
+    return Arrow(source, edges[0].target, texts, ids, taken, marks.on(edges), edges[0].back)
 
 
 OF_STATES: Mapping[Mark | None, str] = {"missed": "not covered", "impossible": "no run comes here"}
@@ -237,8 +243,10 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             named = (item if isinstance(item, str) else _rule(item) for item in state.by)
             yield _clip("by " + ", ".join(named))
             yield from _judges(machine, state)
-        case AgentState() if tools := _tools(machine, name):
-            yield _clip("may call " + ", ".join(tools))
+        case AgentState():
+            agents = machine.agents_at(name)
+            if tools := dict.fromkeys(tool for agent in agents for tool in agent.callable_tools):
+                yield _clip("may call " + ", ".join(tools))
         case RenderState(fallback=True) | CommandState(fallback=True):
             yield "fallback"
         case EachState() if state.parallel > 1:
@@ -247,12 +255,6 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             yield _clip(", ".join(state.choices))
             if state.timeout is not None and state.otherwise is not None:
                 yield _clip(f"after {_duration(state.timeout)}: {state.otherwise}")
-
-
-def _tools(machine: Machine, name: str) -> list[str]:
-    """The tools that the agents of a state may call."""
-    agents = machine.agents_at(name)
-    return list(dict.fromkeys(tool for agent in agents for tool in agent.callable_tools))
 
 
 def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:

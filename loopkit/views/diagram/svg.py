@@ -2,24 +2,15 @@
 
 It has no script and fetches nothing. Inside a page, the style sheet is that of the page.
 
-A drawing with coordinates: boxes with their lines of text, labels, and the paths of arrows.
+Text is never taken to be smaller than a browser needs it. Fonts are not measured: the widths are
+those of the widest common fonts (DejaVu, Verdana). Coordinates are in pixels, from the upper left.
 
-Arrows that lead back are reversed while layers are assigned, so that an author is above the state
-that judges it. Coordinates are in pixels, from the upper left corner.
-
-The size of text in a drawing, never less than a browser needs, whatever its font is.
-
-Fonts are not measured: the widths are those of the widest common fonts (DejaVu, Verdana).
-
-Cells in layers: the parts of a layered drawing before they have coordinates.
-
-Layers of boxes alternate with layers of labels, so that labels get space just like boxes. Arrows to
-one target share a *trunk*, one cell in each layer on the way there: lines to the same target become
-one line, and there are never more cells than targets times layers.
-
-Places for cells: an order in each layer with few crossings, then coordinates without overlaps.
-
-Both are sweeps down and up over the layers; each compares a layer with its neighbour.
+First, cells are put in layers. Arrows that lead back are reversed meanwhile, so that an author is
+above the state that judges it. Layers of boxes alternate with layers of labels, so that labels get
+space just like boxes. Arrows to one target share a *trunk*, one cell in each layer on the way
+there: lines to the same target become one line, and there are never more cells than targets times
+layers. Then cells get places: an order in each layer with few crossings, and coordinates without
+overlaps. Both are sweeps down and up over the layers; each compares a layer with its neighbour.
 """
 
 from __future__ import annotations
@@ -37,7 +28,7 @@ from math import inf
 from typing import Literal
 
 from loopkit.text import one_line, printable
-from loopkit.views.diagram.model import LIMIT, OF_STATES, Arrow, Drawing, Node, wrap
+from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node, wrap
 
 NO_XML = re.compile("[\ufffe\uffff]")
 ARROWHEAD = 7.0
@@ -60,14 +51,12 @@ def style_sheet() -> str:
 
 def _picture(drawing: Drawing, style: str) -> Iterator[str]:
     placed = layout(drawing)
-    what = f"run {drawing.run} of machine" if drawing.run else "machine"
     size = f'viewBox="0 0 {_n(placed.width)} {_n(placed.height)}"'
     size += f' width="{_n(placed.width)}" height="{_n(placed.height)}"'
-    title = _text(f"The {what} {drawing.machine}")
     marked = " of-run" if drawing.run else ""
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="diagram{marked}" {size} role="img" '
-        f'aria-label="{title}">'
+        f'aria-label="{_text(drawing.subject)}">'
     )
     if style:
         yield f"<style>\n{style}</style>"
@@ -185,7 +174,7 @@ def _text(text: str) -> str:
 
 NARROW = frozenset("iljtfrI.,:;'|!()[]{} ·-/\\\"`")
 WIDE = frozenset("mwMW@%")
-WIDTHS = {"narrow": 0.52, "usual": 0.76, "wide": 1.12}
+THIN, USUAL, BROAD = 0.52, 0.76, 1.12
 """The widths of bold letters, relative to the font size."""
 MONOSPACED = 0.615
 EAST_ASIAN, OTHER = 1.12, 0.95
@@ -211,14 +200,12 @@ class Style:
 
     def _char(self, char: str) -> float:
         if char.isascii():
-            return MONOSPACED if self.is_code else WIDTHS[_class(char)]
+            if self.is_code:
+                return MONOSPACED
+            return THIN if char in NARROW else BROAD if char in WIDE else USUAL
         if unicodedata.combining(char):
             return 0.0
         return EAST_ASIAN if unicodedata.east_asian_width(char) in "WF" else OTHER
-
-
-def _class(char: str) -> str:
-    return "narrow" if char in NARROW else "wide" if char in WIDE else "usual"
 
 
 TITLE = Style(13, 18)
@@ -313,11 +300,7 @@ def layout(drawing: Drawing) -> Layout:
 def _measured_box(node: Node) -> Box:
     """A node with its size; its coordinates are set later."""
     title = tuple(wrap(one_line(node.title, 200), COLUMNS))
-    visited = [f"visited {node.visits}×"] if node.visits else []
-    here = [f"the run is {node.here} here"] if node.here else []
-    marked = [OF_STATES[node.mark]] if node.mark in OF_STATES else []
-    texts = (*node.texts, *visited, *here, *marked)
-    lines = tuple(line for text in texts for line in wrap(text, COLUMNS))
+    lines = tuple(line for text in node.all_texts for line in wrap(text, COLUMNS))
     inner = layout(node.inner) if node.inner is not None else None
     widths = [*map(TITLE.width, title), *map(TEXT.width, lines)]
     height = TITLE.height(title) + TEXT.height(lines) + 2 * PADDING - 4
@@ -480,9 +463,8 @@ class _Coordinates:
                 points += [(x, top), (x, bottom)] if down else [(x, bottom), (x, top)]
         placed = None
         if label.width:
-            at, band = way[1].x - label.width / 2, bands[way[1].layer]
-            y = _middle(band) - label.height / 2
-            placed = Label(at, y, label.width, label.height, label.lines, label.strong)
+            y = _middle(bands[way[1].layer]) - label.height / 2
+            placed = replace(label, x=way[1].x - label.width / 2, y=y)
         return Path(arrow, tuple(points), placed, has_head=until == len(way))
 
 
@@ -508,8 +490,7 @@ def _loop(arrow: Arrow, label: Label, box: Box, aside: float) -> Path:
     y, most = middle + aside, box.height / 2 - 9
     at = middle + min(max(aside, -most), most)
     points = ((x, at - 6), (x + LOOP, y - 9), (x + LOOP, y + 9), (x, at + 6))
-    corner = (x + LOOP - 4, y - label.height / 2)
-    placed = Label(*corner, label.width, label.height, label.lines, label.strong)
+    placed = replace(label, x=x + LOOP - 4, y=y - label.height / 2)
     return Path(arrow, points, placed if label.width else None, is_loop=True)
 
 

@@ -1,12 +1,7 @@
-"""The fields of a form: the control of each on a page, and the value that is read from it.
+"""Forms: the open question of a run, or the input of a machine, as fields, and what is typed there.
 
+Each field has a control for its type, or an example of data that shows in which form to write it.
 An unchanged field keeps its value, whatever browsers do to line ends and invisible characters.
-
-An example of data, made from its type: it shows a person in which form to write it.
-
-Answers and deliveries, read from the fields of the form of a question on a page.
-
-The open question of a run as a form, with its context and every field of an answer.
 """
 
 from __future__ import annotations
@@ -15,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from loopkit.drive.answers import TOTAL_LIMIT
@@ -145,6 +141,7 @@ def _field(name: str, datatype: DataType) -> FormField:
 def _about(datatype: DataType, control: Control) -> str:
     items = datatype.items.scalar if datatype.items is not None else None
     numbers = {"int": ["whole numbers"], "num": ["numbers"]}
+    example = example_text(datatype) if control == "json" else ""
     kinds = {
         "number": [
             "a whole number" if datatype.scalar == "int" else "a number",
@@ -152,17 +149,12 @@ def _about(datatype: DataType, control: Control) -> str:
         ],
         "lines": [*numbers.get(items or "", ()), "one on each line"],
         "choices": ["any of these"],
-        "json": [_as_json(datatype)],
+        "json": ["as JSON" + (f", in the form `{example}`" if example else "")],
     }
     words = [*kinds.get(control, ()), *(["optional"] if datatype.optional else [])]
     text = ", ".join(words)
     parts = [str(datatype.schema.get("description", "")), text[:1].upper() + text[1:]]
     return one_line(" ".join(part for part in parts if part), ABOUT_WIDTH)
-
-
-def _as_json(datatype: DataType) -> str:
-    example = example_text(datatype)
-    return f"as JSON, in the form `{example}`" if example else "as JSON"
 
 
 def _needs_something(datatype: DataType, control: Control) -> bool:
@@ -251,8 +243,13 @@ def read_field(field: FormField, sent: Sequence[str]) -> object:
     elif not text.strip() and not (text and field.control in ("text", "line")):
         return _nothing(field)
     else:
-        value = _READERS[field.control](text, datatype)
-    if fault := _fault(value, datatype):
+        reader = _READERS.get(field.control)
+        value = text if reader is None else reader(text, datatype)
+    try:
+        fault = first_misfit(value, datatype)
+    except NotJudged as error:
+        fault = f"could not be checked: {error}"
+    if fault:
         raise NotFilledIn(fault)
     return value
 
@@ -269,14 +266,6 @@ def _nothing(field: FormField) -> object:
     return ""
 
 
-def _fault(value: object, datatype: DataType) -> str:
-    """What is wrong with a value, in words that say what the field takes; empty if nothing is."""
-    try:
-        return first_misfit(value, datatype)
-    except NotJudged as error:
-        return f"could not be checked: {error}"
-
-
 def _number(text: str, datatype: DataType) -> object:
     number_text = text.strip()
     try:
@@ -290,7 +279,7 @@ def _number(text: str, datatype: DataType) -> object:
     raise NotFilledIn(misfit(number_text, datatype) or "takes a number")
 
 
-def _json(text: str, _: DataType) -> object:
+def _json(text: str) -> object:
     value = parse_json(text)
     if isinstance(value, NoJson):
         raise NotFilledIn(f"is not JSON: {value.reason}")
@@ -306,27 +295,18 @@ def _lines(text: str, datatype: DataType) -> object:
     return [_number(line, items) for line in lines]
 
 
-def _bool(text: str, _: DataType) -> object:
-    return {YES: True, NO: False}.get(text, text)
-
-
-def _as_it_is(text: str, _: DataType) -> object:
-    return text
-
-
 _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
-    "choice": _as_it_is,
-    "bool": _bool,
+    "bool": lambda text, _: {YES: True, NO: False}.get(text, text),
     "number": _number,
-    "line": _as_it_is,
-    "text": _as_it_is,
     "lines": _lines,
-    "json": _json,
+    "json": lambda text, _: _json(text),
 }
+"""What reads the text of a control; that of the others is the value."""
 
 WIDTH = 250
 DEPTHS = (8, 3, 2, 1)
 """Parts are shown to the first of these depths at which the example is short enough."""
+as_json = partial(json.dumps, ensure_ascii=False)
 WORDS = {"str": "text", "int": 1, "num": 1.5, "bool": True}
 
 
@@ -343,30 +323,26 @@ def example_text(datatype: DataType) -> str:
 
 def _example(datatype: DataType, depth: int) -> str:
     if datatype.has_default and datatype.default is not None:
-        return _example_json(datatype.default)
+        return as_json(datatype.default)
     if datatype.values:
-        return _example_json(datatype.values[0])
+        return as_json(datatype.values[0])
     if datatype.scalar is not None:
         bound = datatype.maximum if datatype.minimum is None else datatype.minimum
-        return _example_json(WORDS[datatype.scalar] if bound is None else bound)
+        return as_json(WORDS[datatype.scalar] if bound is None else bound)
     if datatype.items is not None:
         return f"[{_example(datatype.items, depth - 1) if depth else '…'}]"
     if _is_open(datatype):
-        return _example_json("anything")
+        return as_json("anything")
     fields = dict(datatype.fields or {})
     if not fields and datatype.others is not None:
         fields["name"] = datatype.others
-    inner = (f"{_example_json(name)}: {_example(one, depth - 1)}" for name, one in fields.items())
+    inner = (f"{as_json(name)}: {_example(one, depth - 1)}" for name, one in fields.items())
     return f"{{{', '.join(inner) if depth else '…'}}}"
 
 
 def _is_open(datatype: DataType) -> bool:
     """Whether it may have any parts."""
     return not (datatype.items or datatype.fields or datatype.others or datatype.scalar)
-
-
-def _example_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 LONGEST_NAME = 200
@@ -443,9 +419,10 @@ def _delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
     if text is not None and not text.strip():
         faults["artifact"] = NEEDED
     elif text is not None and wanted.form == "data":
-        value = parse_json(text)
-        if isinstance(value, NoJson):
-            faults["artifact"] = f"is not JSON: {value.reason}"
+        try:
+            _json(text)
+        except NotFilledIn as error:
+            faults["artifact"] = str(error)
     return Delivery(text=text, by=read_name(typed, faults)), faults
 
 
@@ -546,7 +523,11 @@ def question_form(
     is_of_state = question.call is None and question.wanted is None
     shown, report = engine.questions.contents(run) if is_of_state else ({}, None)
     opens = any(OPENING in choice.closed for choice in question.choices)
-    origins = _origins(engine, run) if is_of_state else ()
+    origins: Sequence[str] = ()
+    if is_of_state and (last := run.last_report) is not None and last.findings:
+        known = engine.program.graph.origins
+        origins = known.of_author(last.author) if known else ()
+    edited = shown.get(question.edit or "") or run.artifacts.get(question.edit or "")
     return QuestionForm(
         run=run.run,
         question=question,
@@ -557,23 +538,12 @@ def question_form(
         findings=_findings(run, report),
         way=list(arrival_lines(engine, run)),
         fields=form_fields(parse_record(question.form)),
-        edited=_text_to_edit(run, question.edit, shown) if question.edit is not None else None,
+        edited=None if question.edit is None else _text(edited) if edited else "",
         origins=origins,
         movable=_findings(run, run.last_report) if origins else (),
         least_total=cap_of(engine.program, run, TOTAL) + 1 if opens else 0,
         lines=list(waiting_hints(run.run, question)),
     )
-
-
-def _origins(engine: Engine, run: RunState) -> Sequence[str]:
-    """The states to which an answer may assign the findings of the last report."""
-    known, report = engine.program.graph.origins, run.last_report
-    return known.of_author(report.author) if known and report and report.findings else ()
-
-
-def _text_to_edit(run: RunState, name: str, shown: Mapping[str, Artifact]) -> str:
-    artifact = shown.get(name) or run.artifacts.get(name)
-    return "" if artifact is None else _text(artifact)
 
 
 def _text(artifact: Artifact) -> str:

@@ -1,6 +1,6 @@
-"""Templates of pages. Every value in them is escaped, and stripped of control characters.
+"""Templates of pages, and what they show of a text, a moment, a change from version to version.
 
-The difference between a version of an artifact and the one before it, line by line.
+Every value in them is escaped, and stripped of control characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
@@ -110,11 +110,6 @@ def anchor(name: str) -> str:
     return NO_ID.sub("_", name)
 
 
-def in_lines(value: Any) -> str:
-    """Data as JSON on several lines."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
 def _clean(value: Any) -> Any:
     """A value for a page: text without escape sequences and bidi overrides."""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -144,9 +139,9 @@ def environment() -> Environment:
         "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
         "counted": verdict_text, "diff_text": diff_text, "duration": duration, "editable": editable,
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
-        "iso": iso, "json": in_lines,
-        "md": markdown, "moment": moment, "money": money_in_words, "origins": origins_of,
-        "plural": plural, "prose": prose, "spent": usage_text, "tone": tone_of, "weight": weight,
+        "iso": iso, "json": partial(json.dumps, indent=2, ensure_ascii=False), "md": markdown,
+        "moment": moment, "money": money_in_words, "origins": origins_of, "plural": plural,
+        "prose": prose, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return templates
 

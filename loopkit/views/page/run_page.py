@@ -1,19 +1,16 @@
 """A run as a page: everything that a page shows, in reading order.
 
-The steps of a run, folded from its events: each state that it entered, with its calls.
-
-Findings with their history: in which rounds each was new, open, back or resolved.
-
-A run as one file: HTML that needs nothing else, or Markdown.
-
-Texts share the space: those of a run with a few steps are whole, those of a long run are cut.
+Its steps are folded from its events: each state that it entered, with its calls. Its findings have
+their history: in which rounds each was new, open, back or resolved. As one file a run is HTML that
+needs nothing else, or Markdown; there texts share the space: those of a run with a few steps are
+whole, those of a long run are cut.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -211,8 +208,13 @@ class RunPage:
 
     @cached_property
     def findings(self) -> list[FindingTable]:
-        works = (step.work for step in self.steps.all if step.work is not None)
-        return finding_tables(work.report for work in works if work.report is not None)
+        """A table for each validate state and artifact with findings, in order of appearance."""
+        tables: dict[tuple[str, str], FindingTable] = {}
+        for step in self.steps.all:
+            if step.work is not None and (report := step.work.report) is not None:
+                key = report.state, report.artifact
+                tables.setdefault(key, FindingTable(*key)).take(report)
+        return [table for table in tables.values() if table.rows]
 
     @cached_property
     def asked(self) -> QuestionForm | None:
@@ -268,13 +270,12 @@ class RunPage:
 
     @property
     def children(self) -> list[ChildRows]:
-        return list(self._children())
-
-    def _children(self) -> Iterator[ChildRows]:
+        found: list[ChildRows] = []
         for name, rows in rows_of(self.state):
             shown = rows_to_show(rows)
             first = next(iter(self.state.children[name].values()))
-            yield ChildRows(name, first.started.of, shown, len(rows) - len(shown))
+            found.append(ChildRows(name, first.started.of, shown, len(rows) - len(shown)))
+        return found
 
     @property
     def parent(self) -> str:
@@ -429,7 +430,10 @@ class Steps:
             self.all[-1].take(stored)
         if event.type in NOTED:
             notes = self.all[-1].notes if self.all else self.before
-            notes += _notes(stored, progress, self.all[-1].state if self.all else "")
+            state = self.all[-1].state if self.all else ""
+            for line in lines(progress, stored):
+                text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
+                notes.append(Note(stored.at, text, line.tone))
         if self.all:
             self.all[-1].last = stored.seq
 
@@ -453,12 +457,6 @@ def steps_of(history: Iterable[Stored]) -> Steps:
     growing = GrowingSteps()
     growing.take(history)
     return growing.steps
-
-
-def _notes(stored: Stored, progress: Progress, state: str) -> Iterable[Note]:
-    for line in lines(progress, stored):
-        text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
-        yield Note(stored.at, text, line.tone)
 
 
 MOST_ROUNDS = 12
@@ -524,15 +522,6 @@ class FindingTable:
         row.cells.append(cell)
 
 
-def finding_tables(reports: Iterable[Report]) -> list[FindingTable]:
-    """A table for each validate state and artifact with findings, in order of appearance."""
-    tables: dict[tuple[str, str], FindingTable] = {}
-    for report in reports:
-        key = report.state, report.artifact
-        tables.setdefault(key, FindingTable(*key)).take(report)
-    return [table for table in tables.values() if table.rows]
-
-
 ROOM = 60_000
 """The approximate characters of all prompts and replies together."""
 LEAST, MOST = 300, 8_000
@@ -557,12 +546,8 @@ def html_report(facts: RunFacts) -> str:
     """A self-contained page: it has no script and fetches nothing."""
     page = RunPage(facts)
     style = asset("page.css")
-    names = _names(page) | {
-        "style": style,
-        "style_hash": csp_hash(style),
-        "diagram": page.diagram,
-    }
-    return render("report.html", names)
+    names = {"style": style, "style_hash": csp_hash(style), "diagram": page.diagram}
+    return render("report.html", _names(page) | names)
 
 
 def markdown_report(facts: RunFacts) -> str:

@@ -1,12 +1,9 @@
-"""A plan as text.
-
-The figures of a plan as text: the number of calls of a run, and their cost.
-"""
+"""A plan as text: the number of calls of a run and their cost, then how that comes about."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from loopkit.agents.model.pricing import missing_prices
@@ -26,42 +23,33 @@ LONGEST_PROMPT = 4_000
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
     """The whole plan, for a person to read before a run costs anything."""
-    parts = [
-        "\n".join(_head(plan)),
-        "\n".join(calls_and_cost(plan)),
-        "\n".join(typical_cost(plan)),
-        "\n".join(_expectation(plan.bounds)),
-        *_work(plan, inputs),
-    ]
-    return "\n\n".join(part for part in parts if part)
+    calls = [*figures(plan), "", *_notes(plan)]
+    known = (_head(plan), calls, typical_cost(plan), _expectation(plan.bounds))
+    return _paragraphs(*known, *_work(plan, inputs))
 
 
-def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[str]:
+def _paragraphs(*parts: Iterable[str]) -> str:
+    """Parts of some lines each, without those that are empty."""
+    return "\n\n".join(filter(None, map("\n".join, parts)))
+
+
+def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[Iterable[str]]:
     """The path with the most calls, the limits, the agents, the commands, and the child runs."""
-    yield "\n".join(_worst_path(plan.bounds))
-    yield "\n".join(_limits(plan.machine.limits, inputs))
-    yield "\n".join(_agents(plan))
-    yield "\n".join(_commands(plan))
+    yield _worst_path(plan.bounds)
+    yield _limits(plan.machine.limits, inputs)
+    yield _agents(plan)
+    yield _commands(plan)
     # The alternative agents of a state get the same prompt.
-    yield "\n\n".join(dict.fromkeys(_prompts(plan)))
+    yield from ([prompt] for prompt in dict.fromkeys(_prompts(plan)))
     by_plan: dict[int, list[str]] = {}
     for name, child in plan.children.items():
         by_plan.setdefault(id(child.plan), []).append(name)
     for names in by_plan.values():
-        yield _child(plan, names)
-
-
-def _child(plan: Plan, names: Sequence[str]) -> str:
-    """The plan of the runs that some states start."""
-    child = plan.children[names[0]].plan
-    parts = [
-        "\n".join([*_head(child), *figures(child), *unknowns(child)]),
-        "\n".join(typical_figures(child)),
-        *_work(child, {}),
-    ]
-    body = "\n\n".join(part for part in parts if part)
-    heading = "\n".join(_child_heading(plan, name) for name in names)
-    return f"{heading}\n{indent_lines(body, '  ')}"
+        # The plan of the runs that these states start.
+        inner = plan.children[names[0]].plan
+        head = [*_head(inner), *figures(inner), *unknowns(inner)]
+        body = _paragraphs(head, typical_figures(inner), *_work(inner, {}))
+        yield [*(_child_heading(plan, name) for name in names), indent_lines(body, "  ")]
 
 
 def _child_heading(plan: Plan, name: str) -> str:
@@ -112,15 +100,11 @@ def _worst_path(bounds: Bounds) -> Iterator[str]:
         return
     is_known = "" if worst.is_exact else " that is known"
     yield f"The path{is_known} with the most calls ({count(worst.known)}):"
-    yield from (f"  {line}" for line in _steps(bounds.calls.worst))
-
-
-def _steps(extreme: Extreme) -> Iterator[str]:
-    if extreme.inputs:
-        yield f"with {values_in_words(extreme.inputs)}"
-    for number, step in enumerate(extreme.way, 1):
+    if worst.inputs:
+        yield f"  with {values_in_words(worst.inputs)}"
+    for number, step in enumerate(worst.way, 1):
         facts = f" ({values_in_words(step.facts)})" if step.facts else ""
-        yield f"{number}. {step.state}{_event(step)}{facts}"
+        yield f"  {number}. {step.state}{_event(step)}{facts}"
 
 
 def _event(step: Taken) -> str:
@@ -151,22 +135,16 @@ def _agents(plan: Plan) -> Iterator[str]:
         return
     yield "Who is asked, and what one call may cost:"
     agents = plan.machine.agents
-    rows = [
-        (
-            "" if asking.fallback else f"  {asking.place}",
-            _agent(asking),
-            _who(asking, agents[asking.agent]),
-            "nothing" if asking.call_usd == 0 else usd(asking.call_usd),
-        )
-        for asking in plan.asked
-    ]
+    rows = []
+    for asking in plan.asked:
+        place, name = f"  {asking.place}", asking.agent
+        if asking.fallback:
+            place, name = "", f"fallback {asking.fallback}"
+        elif asking.times > 1:
+            name += f", up to {asking.times} times"
+        most = "nothing" if asking.call_usd == 0 else usd(asking.call_usd)
+        rows.append((place, name, _who(asking, agents[asking.agent]), most))
     yield from columns(rows, "<<<>")
-
-
-def _agent(asking: Asking) -> str:
-    if asking.fallback:
-        return f"fallback {asking.fallback}"
-    return f"{asking.agent}, up to {asking.times} times" if asking.times > 1 else asking.agent
 
 
 def _who(asking: Asking, agent: Agent) -> str:
@@ -197,19 +175,11 @@ def _prompts(plan: Plan) -> Iterator[str]:
             yield f"First prompt of {asking.place}:\n{body}{more}"
 
 
-_ROUNDS = "fallback, re-ask and answer that calls a tool"
 Row = tuple[str, str, str, str]
 
 
-def calls_and_cost(plan: Plan) -> Iterator[str]:
-    """The minimum and maximum of calls and cost, by state and by agent, with notes."""
-    yield from figures(plan)
-    yield ""
-    yield from _notes(plan)
-
-
 def figures(plan: Plan) -> Iterator[str]:
-    """The minimum and maximum of calls and cost, without notes."""
+    """The minimum and maximum of calls and cost, by state and by agent, without notes."""
     yield from columns(list(_rows(plan)), "<>>>")
 
 
@@ -302,7 +272,9 @@ def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Ite
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    rounds = "fallback and re-ask" if plan.bounds.tool_calls is None else _ROUNDS
+    rounds = "fallback and re-ask"
+    if plan.bounds.tool_calls is not None:
+        rounds = "fallback, re-ask and answer that calls a tool"
     yield (
         "Agent runs are authors and judges at work; the most calls include every retry, "
         f"{rounds}. A resume renews the tries, and a killed process adds one for each "

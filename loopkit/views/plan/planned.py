@@ -1,10 +1,8 @@
-"""The plan as data: bounds, the agents with their first prompts, the commands.
+"""The plan as data: bounds, typical cost, the agents with their first prompts, the commands.
 
-The typical cost of a run: the shortest path to a success with each number of revisions.
-
-Assumed sizes of prompts in tokens: their known parts, and answers of one length.
-
-Sizes of prompts: how many characters each attempt and each judge was sent.
+The typical cost is that of the shortest path to a success with each number of revisions, where
+prompts have the size of their known parts, and all answers one length. Of a stored run it is known
+how many characters each attempt and each judge was sent.
 """
 
 from __future__ import annotations
@@ -199,7 +197,11 @@ class _Planning:
             bounds=bounds,
             asked=tuple(_askings(program, inputs, is_limited)),
             commands=tuple(_commands(program, inputs)),
-            assumed_windows=dict(_window_assumptions(machine)),
+            assumed_windows={
+                model: window
+                for agent, model in _models(machine)
+                if (window := assumed_window(agent, model)) is not None
+            },
             answer_caps=dict(_caps_on_answers(machine)) if is_limited else {},
             answer_tokens=self._answer_tokens,
             shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, is_limited)),
@@ -227,12 +229,6 @@ class _Planning:
             if key not in self._known:
                 self._known[key] = self.plan(state.child, child_inputs)
             yield name, ChildPlan(self._known[key], *child_counts(analysis.graph, state, inputs))
-
-
-def _window_assumptions(machine: Machine) -> Iterator[tuple[str, int]]:
-    for agent, model in _models(machine):
-        if (window := assumed_window(agent, model)) is not None:
-            yield model, window
 
 
 def _caps_on_answers(machine: Machine) -> Iterator[tuple[str, int]]:
@@ -411,19 +407,13 @@ class Typically:
         """(state, number, USD) of the calls on a path, in order."""
         walk = _Walk(self._program, self._sizes)
         for visit in way:
-            if visit.state in self._children:
-                if visit.children:
-                    yield self._children_at(visit)
-                continue
-            for usd in walk.costs(visit):
-                yield visit.state, 1, usd
-
-    def _children_at(self, visit: Visit) -> tuple[str, int, float | None]:
-        typical = self._children[visit.state]
-        if typical is None:
-            return visit.state, 0, None
-        usd = None if typical.usd is None else typical.usd * visit.children
-        return visit.state, typical.calls * visit.children, usd
+            if visit.state not in self._children:
+                yield from ((visit.state, 1, usd) for usd in walk.costs(visit))
+            elif visit.children:
+                typical = self._children[visit.state]
+                usd = None if typical is None else typical.usd
+                calls = 0 if typical is None else typical.calls * visit.children
+                yield visit.state, calls, None if usd is None else usd * visit.children
 
 
 class Sizes:
@@ -642,7 +632,6 @@ def tokens_of(text: str) -> int:
 
 
 _NUMBERS = ("revision", "max_revisions", "attempt")
-
 MOST_PROMPTS = 20
 """How many prompts are listed, the last ones."""
 PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
