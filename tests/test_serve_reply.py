@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from tests.http_site import ASKING, Served, served
-from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
+from tests.support import plan
+from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN, plan_review
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
@@ -276,3 +277,31 @@ async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
         assert asked["run"] != run
         assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
         await result(site, run)
+
+
+CRITIC = """  critic:
+    model: openai/gpt-5-mini
+    system: You review implementation plans before anybody builds on them.
+    params: {max_tokens: 6000}          # what it thinks counts too
+"""
+HAPPY_CRITIC = """  critic: {command: [echo, '{"verdict": "pass", "findings": []}']}
+"""
+
+
+async def test_plan_review_is_written_by_a_service_and_approved_by_a_person(
+    tmp_path: Path,
+) -> None:
+    machine = plan_review(tmp_path).read_text(encoding="utf-8")
+    assert CRITIC in machine
+    machine = machine.replace(CRITIC, HAPPY_CRITIC)
+    async with started(machine, issue="CSV exports break.") as (site, run):
+        assert "CSV exports break." in (await wanted(site, run))["text"]
+        await reply(site, run, artifact=plan("title_only"), by="planner")
+        assert "revision 1 of 2" in (await wanted(site, run, 2))["text"]
+        await reply(site, run, artifact=plan("good"), by="planner")
+        told = await site.until(run, lambda run: run["summary"]["state"] == "approval")
+        assert told["questions"][0]["question"]["wanted"] is None
+        late = await reply(site, run, artifact=plan("good") + "More.", by="planner")
+        assert late.status_code == 409
+        await site.post(f"/api/runs/{run}/answer", choice="approve", by="ann")
+        assert (await result(site, run))["plan"] == plan("good")
