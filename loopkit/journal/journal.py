@@ -176,13 +176,14 @@ class Claim:
         refuse_records(records)
         for message in consumes:
             refuse_text("the id of a consumed message", message)
+        is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
+        if is_kept and not self._lock.locked():
+            self._refuse_released()
+            self._add_to_buffer(records)
+            self.is_released = releases
+            return self.seq
         async with self._lock:
-            if self.is_released:
-                raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-            if self._stored is None and not self._journal.keeps_texts and not consumes:
-                self._add_to_buffer(records)
-                self.is_released = releases
-                return self.seq
+            self._refuse_released()
             # One object for each of a thousand runs; a function with cells would be eight.
             job = self._writer.write(partial(self._append, records, consumes, releases, unless))
             try:
@@ -192,6 +193,10 @@ class Claim:
                 if job.has_succeeded:
                     self._take(job.result(), releases=releases)
             return self.seq
+
+    def _refuse_released(self) -> None:
+        if self.is_released:
+            raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
 
     def _add_to_buffer(self, records: Sequence[NewRecord]) -> None:
         """Keep the records of a new run, to which nobody can have posted a message."""
@@ -355,7 +360,7 @@ class Journal:
 
         A step in memory would take more than twice as long if its records were stored at once.
         """
-        if claim.run in self._buffered or self.writer.read(partial(_has, claim.run)).result():
+        if claim.run in self._buffered or self.writer.look(partial(_has, claim.run)):
             raise RunExists(claim.run)
         self._buffered[claim.run] = claim
 
@@ -425,6 +430,8 @@ class Journal:
         if run in self._buffered:
             return True
         work = partial(_has, run)
+        if not self.keeps_texts:
+            return self.writer.look(work)
         return await (self._read(work) if self._view else self.writer.read(work))
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:

@@ -121,6 +121,11 @@ class Writer:
         except sqlite3.Error as error:
             raise unusable(error, self._place) from error
 
+    def look(self, work: Work[T]) -> T:
+        """What is read at once from a journal in memory, where nothing is waited for."""
+        self.refuse_closed()
+        return work(self._connection)
+
     def refuse_closed(self) -> None:
         """Raise JournalError if the journal is closed."""
         if self.closed:

@@ -6,10 +6,8 @@
 from collections.abc import Callable, Mapping
 
 from loopkit.views.diagram.mermaid import mermaid
-from loopkit.views.diagram.model import Arrow, Drawing, Marks, Node, drawing
+from loopkit.views.diagram.model import Drawing
 from loopkit.views.diagram.svg import svg
 
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid, "svg": svg}
 """The writer of each format."""
-
-__all__ = ["FORMATS", "Arrow", "Drawing", "Marks", "Node", "drawing", "mermaid", "svg"]
