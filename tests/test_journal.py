@@ -390,6 +390,21 @@ async def test_a_run_goes_on_where_it_was_when_somebody_asked_for_it(journal: Jo
     assert (await journal.claim("r")).epoch == 2
 
 
+class _Unwritable:
+    def to_json(self) -> str:
+        raise ValueError("it has no text")
+
+
+async def test_a_run_in_memory_that_cannot_be_written_keeps_nobody_else_from_the_journal() -> None:
+    async with opened(None) as journal:
+        for run, data in (("a", "{}"), ("bad", _Unwritable()), ("c", "{}")):
+            claim = journal.begin(run, machine="m", definition="d")
+            await claim.append([NewRecord("worked", NOW, data)], releases=True)
+        with pytest.raises(JournalError, match="run 'bad' cannot be stored: it has no text"):
+            await journal.read("a")
+        assert [len(await journal.read(run)) for run in ("a", "c")] == [2, 2]
+
+
 async def test_a_definition_is_stored_once_under_its_digest(journal: Journal) -> None:
     await journal.store_definition("abc", "loopkit: 1")
     await journal.store_definition("abc", "loopkit: 1")

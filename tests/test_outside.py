@@ -147,19 +147,22 @@ def deliver(folder: Path, run: str, said: Any = None, **parts: Any) -> Result:
     return loopkit.reply(run, said, state=folder / ".loopkit", **parts)
 
 
-def test_the_same_delivery_counts_once_and_another_one_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["No goals.", ""])
+def test_the_same_delivery_counts_once_and_another_one_is_refused(
+    text: str, tmp_path: Path
+) -> None:
     first = started(tmp_path)
     assert first.question is not None
     named = first.question.question
-    second = deliver(tmp_path, first.run, "No goals.", question=named)
+    second = deliver(tmp_path, first.run, text, question=named)
     assert second.question is not None
-    same = deliver(tmp_path, first.run, "No goals.", question=named)
+    same = deliver(tmp_path, first.run, text, question=named)
     assert same.question == second.question
     with pytest.raises(AnswerRefused, match="person has delivered it"):
         deliver(tmp_path, first.run, GOOD, question=named)
     with pytest.raises(AnswerRefused, match="had this delivery already, and this is a new one"):
-        deliver(tmp_path, first.run, "No goals.")
-    again = deliver(tmp_path, first.run, "No goals.", question=second.question.question)
+        deliver(tmp_path, first.run, text)
+    again = deliver(tmp_path, first.run, text, question=second.question.question)
     assert again.question is not None
     assert again.question.wanted is not None
     assert again.question.wanted.attempt == 3

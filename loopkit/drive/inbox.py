@@ -47,6 +47,8 @@ NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
 AnyAnswer: TypeAlias = HumanAnswer | Delivery
+Asked: TypeAlias = tuple[str, str]
+"""Who is asked: the state, and the agent, which is "" for a person."""
 
 
 class Kind(NamedTuple):
@@ -114,12 +116,12 @@ async def post(
     """
     kind, state, question = KINDS[type(given)], run.state, run.state.question
     given = kind.as_stored(given, run.engine.program.machine)
-    by_question, by_state = given_before(run.history)
+    by_question, by_asked = given_before(run.history)
     if named in by_question and (question is None or named != question.question):
         if not is_same(by_question[named], given):
             raise _late(kind, state, named, by_question[named])
         return False
-    lately = by_state.values() if named is None and state.status != "waiting" else ()
+    lately = by_asked.values() if named is None and state.status != "waiting" else ()
     if await _is_repeated(kind, state, lately, given):
         return False
     refuse_over(state)
@@ -130,7 +132,7 @@ async def post(
     if given.by in NOBODY:
         raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
     kind.judge(run.engine, state, given, now)
-    before = by_state.get(question.state) if named is None and question.call is None else None
+    before = by_asked.get(_asked(question)) if named is None and question.call is None else None
     if before is not None and await _is_repeated(kind, state, [before], given):
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
         raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
@@ -150,10 +152,12 @@ async def _is_repeated(
     return same and not await asyncio.to_thread(kind.may_differ, state, given)
 
 
-def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[str, AnyAnswer]]:
-    """What a run was given so far: by the id of the question, and the last one by state."""
+def given_before(
+    history: Sequence[Stored],
+) -> tuple[dict[str, AnyAnswer], dict[Asked, AnyAnswer]]:
+    """What a run was given so far: by the id of the question, and the last one by who is asked."""
     by_question: dict[str, AnyAnswer] = {}
-    by_state: dict[str, AnyAnswer] = {}
+    by_asked: dict[Asked, AnyAnswer] = {}
     asked, requests = "", dict[str, Waiting]()
     for event in (stored.event for stored in history):
         match event:
@@ -161,13 +165,17 @@ def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[
                 if wanted is not None:
                     requests[wanted.call] = event
             case Worked(answer=HumanAnswer() as answer):
-                by_question[asked] = by_state[event.state] = answer
+                by_question[asked] = by_asked[event.state, ""] = answer
             case Settled():
                 by_question[f"{DOUBT}{event.key}"] = HumanAnswer(choice=event.choice)
             case Replied() if (request := requests.get(event.key)) is not None:
                 delivery = Delivery(text=event.text or None, by=event.by)
-                by_question[request.question] = by_state[request.state] = delivery
-    return by_question, by_state
+                by_question[request.question] = by_asked[_asked(request)] = delivery
+    return by_question, by_asked
+
+
+def _asked(question: Waiting) -> Asked:
+    return question.state, question.wanted.agent if question.wanted is not None else ""
 
 
 def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
@@ -175,6 +183,9 @@ def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
     if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
         # What is stored has the defaults of the form as well.
         before = before.replace(form={name: before.form.get(name) for name in given.form})
+    if isinstance(before, Delivery) and isinstance(given, Delivery):
+        # A reply is stored alike of an empty text and of the workspace as it is.
+        return (before.text or "") == (given.text or "")
     return before.replace(by=given.by) == given
 
 

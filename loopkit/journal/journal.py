@@ -207,9 +207,15 @@ class Claim:
         self._buffer += records
 
     def flush(self) -> None:
-        """Store the records that were kept in memory, and go on in the database."""
+        """Store the records that were kept in memory, and go on in the database.
+
+        Raises JournalError if one of them cannot be written as text.
+        """
         job = self._writer.write(partial(self._append, (), (), self.is_released, ()))
-        self._take(job.result(), releases=self.is_released)
+        try:
+            self._take(job.result(), releases=self.is_released)
+        except Exception as error:
+            raise JournalError(f"run {self.run!r} cannot be stored: {error}") from error
         self._buffer = []
 
     def _take(self, stored: _Stored, *, releases: bool) -> None:
@@ -366,8 +372,9 @@ class Journal:
 
     def _flush(self) -> None:
         for run, claim in [*self._buffered.items()]:
-            claim.flush()
+            # First, so that one that cannot be stored keeps nobody else from the journal.
             del self._buffered[run]
+            claim.flush()
 
     def begin(self, run: str, *, machine: str, definition: str) -> Claim:
         """The claim on a new run, which is stored with what is first appended to it.
