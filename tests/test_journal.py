@@ -396,12 +396,14 @@ class _Unwritable:
 
 
 async def test_a_run_in_memory_that_cannot_be_written_keeps_nobody_else_from_the_journal() -> None:
+    claims: dict[str, Claim] = {}
     async with opened(None) as journal:
         for run, data in (("a", "{}"), ("bad", _Unwritable()), ("c", "{}")):
-            claim = journal.begin(run, machine="m", definition="d")
-            await claim.append([NewRecord("worked", NOW, data)], releases=True)
-        with pytest.raises(JournalError, match="run 'bad' cannot be stored: it has no text"):
-            await journal.read("a")
+            claims[run] = journal.begin(run, machine="m", definition="d")
+            await claims[run].append([NewRecord("worked", NOW, data)])
+        for request in (journal.read("a"), claims["bad"].append([worked()])):
+            with pytest.raises(JournalError, match="run 'bad' cannot be stored: it has no text"):
+                await request
         assert [len(await journal.read(run)) for run in ("a", "c")] == [2, 2]
 
 

@@ -128,7 +128,17 @@ class Claim:
     A new run is stored with the first records that are appended to it.
     """
 
-    __slots__ = ("_buffer", "_journal", "_lock", "_new", "_stored", "_writer", "is_released", "run")
+    __slots__ = (
+        "_buffer",
+        "_fault",
+        "_journal",
+        "_lock",
+        "_new",
+        "_stored",
+        "_writer",
+        "is_released",
+        "run",
+    )
 
     def __init__(
         self, journal: Journal, run: str, stored: _Stored | None, new: tuple[str, str] = ("", "")
@@ -141,6 +151,8 @@ class Claim:
         self._new = new
         self._buffer: list[NewRecord] = []
         """All records of a new run in memory, until somebody asks for them."""
+        self._fault: JournalError | None = None
+        """Why these could not be stored; nothing can follow them then."""
         self._lock = asyncio.Lock()
         self.is_released = False
         self._writer.claims += stored is not None
@@ -178,12 +190,12 @@ class Claim:
             refuse_text("the id of a consumed message", message)
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
-            self._refuse_released()
+            self._refuse_ended()
             self._add_to_buffer(records)
             self.is_released = releases
             return self.seq
         async with self._lock:
-            self._refuse_released()
+            self._refuse_ended()
             # One object for each of a thousand runs; a function with cells would be eight.
             job = self._writer.write(partial(self._append, records, consumes, releases, unless))
             try:
@@ -194,7 +206,9 @@ class Claim:
                     self._take(job.result(), releases=releases)
             return self.seq
 
-    def _refuse_released(self) -> None:
+    def _refuse_ended(self) -> None:
+        if self._fault is not None:
+            raise self._fault
         if self.is_released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
 
@@ -215,7 +229,8 @@ class Claim:
         try:
             self._take(job.result(), releases=self.is_released)
         except Exception as error:
-            raise JournalError(f"run {self.run!r} cannot be stored: {error}") from error
+            self._fault = JournalError(f"run {self.run!r} cannot be stored: {error}")
+            raise self._fault from error
         self._buffer = []
 
     def _take(self, stored: _Stored, *, releases: bool) -> None:
