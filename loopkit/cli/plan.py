@@ -72,7 +72,7 @@ def plan_command(
 
 def _tell_of_runs(machine: str) -> None:
     # Only this part of a plan needs the journal.
-    from loopkit.cli.past_runs import past_runs
+    from loopkit.cli.stored_runs import past_runs
     from loopkit.views.plan.past import past_text
 
     past = past_runs(machine)

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from loopkit.cli.terminal import Stop, report_errors
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.drive.stored_runs import StoredRuns, state_after
+from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.files import is_unused, state_folder
 from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:
     from loopkit.app import App
+    from loopkit.views.plan.past import Past, PastRun
 
 Result = TypeVar("Result")
+NEWEST = 200
+"""The maximum number of past runs that are read."""
 OFFERED = 50
 """Ids that a shell is offered at most."""
 
@@ -84,3 +88,22 @@ def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list
     except Stop:
         # A shell that asks for words has no place for a message.
         return []
+
+
+def past_runs(machine: str) -> Past | None:
+    """The figures of the newest finished runs of a machine."""
+    from loopkit.views.plan.past import past_of
+
+    async def read(stored: StoredRuns) -> list[PastRun]:
+        found: list[PastRun] = []
+        for row in await stored.journal.runs(machine, NEWEST, children=True):
+            try:
+                history = await stored.events(row.run)
+                state = state_after(row.run, history)
+            except RunUnreadable:
+                # `runs ls` reports its fault; the figures of other runs do not depend on it.
+                continue
+            found.append((state, [each.event for each in history]))
+        return found
+
+    return past_of(with_runs(read))

@@ -172,6 +172,8 @@ def add_to_file(path: Path, text: str, after: int) -> None:
     in part, because the computer stopped, the rest is added. Raises NotWritable.
     """
     refuse_unwritable(path)
+    if os.path.exists(path) and path.stat().st_nlink > 1:
+        raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
     data = text.encode()
     try:
         with path.open("ab+") as file:

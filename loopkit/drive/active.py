@@ -33,12 +33,13 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
-from loopkit.journal.contents import Contents
+from loopkit.journal.contents import Contents, GitContents
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
+from loopkit.outside.trees import make_own_folder
 from loopkit.scenario.cases import Scenario
 
 if TYPE_CHECKING:
@@ -229,9 +230,13 @@ class Occupancy:
 
 
 def _lock(state: Path, workspace: Path, run: str) -> int:
-    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = state / FOLDER / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        folder = make_own_folder(state, FOLDER)
+    except OSError as error:
+        message = f"the folder {str(state / FOLDER)!r} can't be used: {error.strerror}"
+        raise CallFailed("fatal", message) from error
+    file = folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -330,7 +335,7 @@ class ActiveRun:
     """Set with it, for whoever waits."""
     line: Line = field(default_factory=Line)
     """The calls of this run that are in flight or wait for room."""
-    contents: Contents = field(default_factory=Contents)
+    contents: Contents = field(default_factory=GitContents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""

@@ -33,6 +33,7 @@ from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language.machine import Machine
+from loopkit.language.states.state import Output
 from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees import TooLarge, read_tree
@@ -144,8 +145,9 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
             path = resolve_inside(Path(wanted.workspace), wanted.path)
             return was_written_since(path, FileMark.of_text(wanted.before))
         captured = run.captured[run.open_calls[wanted.call].task]
-        place, own = Path(captured.place), run.isolated.values()
-        tree = read_tree(place, counterpart(place, ((one.place, one.source) for one in own)))
+        root, own = Path(os.path.realpath(wanted.workspace)), run.isolated.values()
+        origin = counterpart(root, ((one.place, one.source) for one in own))
+        tree = read_tree(root, wanted.path, origin, ignore=captured.ignored)
     except (KeyError, OutsideWorkspace, TooLarge, OSError):
         return True
     return (tree.digest, tree.times) != (captured.tree, captured.times)
@@ -164,18 +166,17 @@ async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
-    written = await _read_output(active, folder, wanted)
+    written = await _read_output(active, folder, output, wanted)
     reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
     active.stage(reply.replace(by=delivery.by))
     return ()
 
 
-async def _read_output(active: ActiveRun, folder: Path, wanted: Wanted) -> Written:
+async def _read_output(active: ActiveRun, folder: Path, output: Output, wanted: Wanted) -> Written:
     """Read what was written to the output file or folder since the request."""
     if wanted.form == "folder":
-        intent = active.state.open_calls[wanted.call]
-        place = Path(active.state.captured[intent.task].place)
-        left = await watch_folder(active, place, wanted.path, wanted.artifact, intent.task)
+        task = active.state.open_calls[wanted.call].task
+        left = await watch_folder(active, folder, output, wanted.path, task)
         return await left()
     if wanted.form == "file":
         before = FileMark.of_text(wanted.before)

@@ -10,7 +10,8 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -20,33 +21,35 @@ from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
 from loopkit.engine.payloads import Artifact, LeftFolder
 from loopkit.engine.template_values import render
+from loopkit.journal.contents import Merge, TooLong
 from loopkit.journal.files import STATE_FOLDER, TREES
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.states.state import Output
+from loopkit.outside.git import NoGit
 from loopkit.outside.trees import (
     MOST_BYTES,
     MOST_FILES,
     CannotIsolate,
     Conflicts,
     Isolation,
-    Merge,
+    NotKept,
     TooLarge,
-    TooLong,
     Tree,
-    changed_paths,
-    diff,
+    changed_files,
     files_digest,
     is_in_git,
     make,
-    merge_trees,
+    make_own_folder,
+    open_root,
     printable_path,
-    write_tree,
+    read_tree,
 )
 from loopkit.outside.workspace import (
     FileMark,
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
+    make_folder,
     mark,
     prepare,
     read_text,
@@ -58,6 +61,7 @@ from loopkit.text import plural
 MOST_NAMED = 20
 """Files that a conflict names."""
 _MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
+UNKEPT = (TooLarge, NotKept, NoGit, OSError)
 _SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 LOOK_AGAIN_S = 0.02
 """How often a run that waits to merge tries the lock."""
@@ -87,9 +91,15 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
         if known is None:
             known = await _isolate(active, source, kind)
     place = Path(known.place)
-    if not await asyncio.to_thread(place.is_dir):
-        message = f"the tree {known.place!r} in which the run works is gone"
-        raise CallFailed("fatal", f"{message}; restore it from a copy, or start a new run")
+    try:
+        await asyncio.to_thread(open_root, place)
+    except OSError as error:
+        is_gone = isinstance(error, FileNotFoundError)
+        reason = (
+            "is gone; restore it from a copy" if is_gone else f"can't be used: {error.strerror}"
+        )
+        message = f"the tree {known.place!r} in which the run works {reason}, or start a new run"
+        raise CallFailed("fatal", message) from error
     return place
 
 
@@ -133,10 +143,15 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
 
 
 def _trees(active: ActiveRun) -> Path:
-    """The folder for trees of all runs, which git ignores wherever it is."""
-    trees = (active.contents.folder or active.folder / STATE_FOLDER).absolute() / TREES
-    trees.mkdir(parents=True, exist_ok=True)
-    (trees / ".gitignore").write_text("*\n", encoding="utf-8")
+    """The folder for trees of all runs, which git ignores wherever it is; raises CallFailed."""
+    state = active.contents.folder or active.folder.resolve() / STATE_FOLDER
+    try:
+        trees = make_own_folder(state, TREES)
+        with suppress(FileExistsError), (trees / ".gitignore").open("x") as file:
+            file.write("*\n")
+    except OSError as error:
+        message = f"the folder {str(state / TREES)!r} for trees can't be used: {error.strerror}"
+        raise CallFailed("fatal", message) from error
     return trees
 
 
@@ -146,20 +161,26 @@ def trees_of(active: ActiveRun) -> Path:
 
 
 async def _keep_tree(
-    active: ActiveRun, folder: Path, origin: Path | None = None, output: str | None = None
+    active: ActiveRun, root: Path, origin: Path | None = None, known: Tree | None = None
 ) -> Tree:
-    """The files of a folder as they are now; raises CallFailed.
-
-    `output` is the relative path of the folder, if it is an output and not a whole workspace.
-    """
-    named = repr(str(folder)) if output is None else f"folder {output!r}"
+    """All that is in a workspace or a tree of the run's own; raises CallFailed."""
     try:
-        return await asyncio.to_thread(active.contents.keep, active.state.run, folder, origin)
-    except TooLarge as error:
-        remedy = _SMALLER if output is not None else _SMALLER.replace("folder", "workspace")
-        raise CallFailed("fatal", f"{named} has {_MOST}; {remedy}") from error
-    except OSError as error:
-        raise CallFailed("fatal", f"{named} can't be read: {error}; make it readable") from error
+        return await asyncio.to_thread(
+            active.contents.keep, active.state.run, root, "", origin, known=known
+        )
+    except UNKEPT as error:
+        smaller = _SMALLER.replace("folder", "workspace")
+        raise CallFailed("fatal", _why_not_kept(repr(str(root)), error, smaller)) from error
+
+
+def _why_not_kept(named: str, error: Exception, smaller: str) -> str:
+    if isinstance(error, TooLarge):
+        return f"{named} has {_MOST}; {smaller}"
+    if isinstance(error, NotKept):
+        return f"{named} can't be taken: {error}"
+    if isinstance(error, NoGit):
+        return f"{named} can't be kept: {error}"
+    return f"{named} can't be read: {error}; make it readable"
 
 
 async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
@@ -168,14 +189,26 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
         if not artifact.place:
             # A scenario played it, so there is no folder.
             continue
-        place = Path(artifact.place)
-        origin = origin_of(active, place)
-        if origin is None:
+        root, within = _in_own_tree(active, Path(artifact.place))
+        if root is None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
-        now, wanted = await _keep_tree(active, place, origin), active.contents.tree(artifact.tree)
-        await _write(active, place, now, wanted)
+        origin, wanted = origin_of(active, root), active.contents.tree(artifact.tree)
+        try:
+            now = await asyncio.to_thread(read_tree, root, within, origin)
+        except (TooLarge, OSError) as error:
+            raise CallFailed("fatal", _why_not_kept(repr(within), error, _SMALLER)) from error
+        await _write(active, root, now, wanted, ignored_may_go=True)
     active.stage(Restored(artifacts=tuple(folders)))
+
+
+def _in_own_tree(active: ActiveRun, place: Path) -> tuple[Path | None, str]:
+    """The tree of the run's own or of an ancestor in which a folder is, and its path there."""
+    own = (each.place for each in active.state.isolated.values())
+    for root in map(Path, (*own, *active.trees_above.values())):
+        if place.is_relative_to(root):
+            return root, str(place.relative_to(root))
+    return None, ""
 
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
@@ -186,13 +219,11 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
             raise MergeConflict(isolated, merge.conflicts)
-        contents, run = active.contents, active.state.run
-        after = await asyncio.to_thread(contents.keep_made, run, merge.tree, merge.made)
         # From now on the content to write is fixed, so that the work is never merged twice.
-        merging = Merging(source=isolated.source, before=ours.digest, after=after.digest)
+        merging = Merging(source=isolated.source, before=ours.digest, after=merge.tree.digest)
         await active.append(merging)
         try:
-            changed = await _write(active, source, ours, after)
+            changed = await _write(active, source, ours, merge.tree)
         except Conflicts as strange:
             raise MergeConflict(isolated, strange.paths) from strange
     files = tuple(map(printable_path, changed))
@@ -201,23 +232,27 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
 
 async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
     """The merge: as it was decided before the process was killed, else a new one."""
-    tree, load = active.contents.tree, active.contents.content
+    contents, run = active.contents, active.state.run
     begun = active.state.merging.get(isolated.source)
     if begun is not None:
-        before, after = tree(begun.before), tree(begun.after)
-        merge = await asyncio.to_thread(merge_trees, before, ours, after, load)
+        before, after = contents.tree(begun.before), contents.tree(begun.after)
+        merge = await asyncio.to_thread(contents.merge, run, before, ours, after)
         if not merge.conflicts:
             return merge
-    theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source))
-    return await asyncio.to_thread(merge_trees, tree(isolated.base), ours, theirs, load)
+    base = contents.tree(isolated.base)
+    theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source), base)
+    return await asyncio.to_thread(contents.merge, run, base, ours, theirs)
 
 
-async def _write(active: ActiveRun, folder: Path, before: Tree, after: Tree) -> list[str]:
-    load = active.contents.content
+async def _write(
+    active: ActiveRun, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
+) -> list[str]:
     try:
-        return await asyncio.to_thread(write_tree, folder, before, after, load)
+        return await asyncio.to_thread(
+            active.contents.write, root, before, after, ignored_may_go=ignored_may_go
+        )
     except OSError as error:
-        message = f"{str(folder)!r} can't be written: {error}; make it writable"
+        message = f"{str(root)!r} can't be written: {error}; make it writable"
         raise CallFailed("fatal", message) from error
 
 
@@ -251,90 +286,115 @@ MOST_CHANGED = 1_000
 
 
 async def watch_folder(
-    active: ActiveRun, place: Path, relative: str, artifact: str, task: str
+    active: ActiveRun, folder: Path, output: Output, relative: str, task: str
 ) -> Callable[[], Awaitable[Written]]:
-    """A function that reads what the work has changed in a folder.
+    """A function that reads what the work has changed in a folder of the workspace `folder`.
 
-    The folder is stored before the work, so changes of tries that were lost with their process
-    count too.
+    It is stored before the work, so changes of tries that were lost with their process count too.
+    What rules write for themselves, and what the output ignores, does not.
     """
-    origin, before = origin_of(active, place), active.state.captured.get(task)
-    if before is None or not before.tree or before.place != str(place):
+    watched = _Watched(active, folder, output, relative)
+    before = active.state.captured.get(task)
+    if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
         await active.append()
-        tree = await _keep_tree(active, place, origin, relative)
-        before = _capture(active, task, artifact, place, tree.times, tree.digest)
+        tree = await asyncio.to_thread(watched.begin)
+        before = _capture(
+            active, task, output.name, watched.place, tree.times, tree.digest, watched.ignored
+        )
+    return partial(asyncio.to_thread, watched.change, before)
 
-    async def read() -> Written:
+
+class _Watched:
+    """A folder of a workspace that is an artifact."""
+
+    def __init__(self, active: ActiveRun, folder: Path, output: Output, relative: str) -> None:
+        self._active = active
+        self._root = Path(os.path.realpath(folder))
+        self._relative = relative
+        self._within = os.path.normpath(relative)
+        self._named = f"folder {relative!r}"
+        self.place = str(self._root / self._within)
+        self.ignored = (*output.ignore, *active.program.graph.report_files)
+        self._original = active.state.originals.get((output.name, self.place))
+
+    def begin(self) -> Tree:
+        """The folder before the work, which is made where it is missing; raises CallFailed."""
         try:
-            tree = await asyncio.to_thread(active.contents.keep, active.state.run, place, origin)
-        except TooLarge:
-            return Written(fault=f"folder {relative!r} has {_MOST} now; {_SMALLER}")
-        except OSError as error:
-            return Written(fault=f"folder {relative!r} can't be read: {error}; make it readable")
-        if (tree.digest, tree.times) == (before.tree, before.times):
-            return Written(fault=f"nothing in folder {relative!r} was changed in this attempt")
-        return await asyncio.to_thread(_folder_change, active, before, tree, place, relative)
+            make_folder(self._root, self._relative)
+        except (OutsideWorkspace, UnusableWorkspace) as error:
+            # What an earlier attempt has put there is for this one to mend.
+            if self._original is None:
+                raise CallFailed("fatal", str(error)) from error
+        known = None if self._original is None else self._active.contents.tree(self._original)
+        try:
+            return self._keep(known)
+        except UNKEPT as error:
+            raise CallFailed("fatal", _why_not_kept(self._named, error, _SMALLER)) from error
 
-    return read
+    def _keep(self, known: Tree | None) -> Tree:
+        active, origin = self._active, origin_of(self._active, self._root)
+        return active.contents.keep(
+            active.state.run, self._root, self._within, origin, ignore=self.ignored, known=known
+        )
+
+    def change(self, before: Captured) -> Written:
+        """What the work has changed since the folder was captured."""
+        contents = self._active.contents
+        original = contents.tree(self._original or before.tree)
+        try:
+            tree = self._keep(original)
+        except UNKEPT as error:
+            return Written(fault=_why_not_kept(self._named, error, _SMALLER))
+        if (tree.digest, tree.times) == (before.tree, before.times):
+            return Written(fault=f"nothing in {self._named} was changed in this attempt")
+        changed, redact = changed_files(original, tree), self._active.redact
+        try:
+            change = contents.diff(original, tree, LONGEST_ANSWER)
+        except TooLong:
+            fault = (
+                f"what differs in {self._named} from the state before the first attempt has more "
+                f"than {LONGEST_ANSWER:,} characters ({plural(len(changed), 'file')}, the first "
+                f"is {printable_path(changed[0])!r}); change less, or {_SMALLER}"
+            )
+            return Written(fault=fault)
+        earlier = contents.tree(before.tree)
+        try:
+            last_change = contents.diff(earlier, tree, LONGEST_ANSWER)
+        except TooLong:
+            last_change = f"{plural(len(changed_files(earlier, tree)), 'file')} changed"
+        return Written(
+            folder=LeftFolder(
+                tree=tree.digest,
+                place=self.place,
+                files=tuple([printable_path(path) for path in changed[:MOST_CHANGED]]),
+                change=redact(change),
+                last_change=redact(last_change),
+            )
+        )
 
 
 def _capture(
-    active: ActiveRun, task: str, artifact: str, place: Path, times: str, tree: str = ""
+    active: ActiveRun,
+    task: str,
+    artifact: str,
+    place: str,
+    times: str,
+    tree: str = "",
+    ignored: tuple[str, ...] = (),
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
         task=task,
         state=active.state.state,
         artifact=artifact,
-        place=str(place),
+        place=place,
         tree=tree,
         times=times,
+        ignored=ignored,
     )
     active.stage(captured)
     return captured
-
-
-def _folder_change(
-    active: ActiveRun, before: Captured, tree: Tree, place: Path, relative: str
-) -> Written:
-    contents, state = active.contents, active.state
-    original = contents.tree(state.originals[before.artifact, before.place])
-    changed, within = changed_paths(original, tree), _within(relative)
-    try:
-        change = diff(original, tree, contents.content, LONGEST_ANSWER, within)
-    except TooLong:
-        fault = (
-            f"what differs in folder {relative!r} from the state before the first attempt has "
-            f"more than {LONGEST_ANSWER:,} characters ({plural(len(changed), 'file')}, the first "
-            f"is {printable_path(within + changed[0])!r}); change less, or {_SMALLER}"
-        )
-        return Written(fault=fault)
-    return Written(
-        folder=LeftFolder(
-            tree=tree.digest,
-            place=str(place),
-            files=tuple([printable_path(within + path) for path in changed[:MOST_CHANGED]]),
-            change=active.redact(change),
-            last_change=active.redact(_last_change(active, before, tree, within)),
-        )
-    )
-
-
-def _within(relative: str) -> str:
-    """The path prefix from the workspace to the folder."""
-    normal = os.path.normpath(relative)
-    return "" if normal == os.curdir else f"{normal}/"
-
-
-def _last_change(active: ActiveRun, before: Captured, tree: Tree, within: str) -> str:
-    """The diff of the attempt; if that is too long, the number of changed files."""
-    contents = active.contents
-    earlier = contents.tree(before.tree)
-    try:
-        return diff(earlier, tree, contents.content, LONGEST_ANSWER, within)
-    except TooLong:
-        return f"{plural(len(changed_paths(earlier, tree)), 'file')} changed"
 
 
 def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
@@ -376,9 +436,7 @@ async def watch_output(
     """A function that reads the output file or folder if the work has changed it."""
     if output.folder is not None:
         relative = render(active.program, active.state, output.folder).strip()
-        with _as_failed_call():
-            place = prepare(resolve_inside(folder, relative))
-        return await watch_folder(active, place, relative, output.name, task)
+        return await watch_folder(active, folder, output, relative, task)
     if output.file is None:
         return None
     relative = render(active.program, active.state, output.file).strip()
@@ -414,7 +472,7 @@ async def file_before(
     place, known = folder / relative, active.state.captured.get(task)
     if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
-        known = _capture(active, task, artifact, place, before.to_text())
+        known = _capture(active, task, artifact, str(place), before.to_text())
     return FileMark.of_text(known.times)
 
 
@@ -424,7 +482,7 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
         return Written(fault=f"{relative} was not written in this attempt")
     try:
         # Once more, because the attempt may have put a link there that leads out.
-        return Written(read_text(resolve_inside(folder, relative)))
+        return Written(read_text(resolve_inside(folder, relative), known=before))
     except (OutsideWorkspace, UnreadableArtifact) as error:
         return Written(fault=str(error))
 

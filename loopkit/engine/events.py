@@ -230,6 +230,8 @@ class Captured(Event, frozen=True, kw_only=True):
     """For a folder: the digest under which its files are stored."""
     times: str
     """A fingerprint that changes with every write; empty if there was no file."""
+    ignored: tuple[str, ...] = ()
+    """For a folder: the patterns of what does not count."""
 
 
 class Isolated(Event, frozen=True, kw_only=True):

@@ -1,170 +1,469 @@
-"""The contents of trees, stored beside the journal: each content once, under its digest.
+"""The contents of trees, in a bare git repository of the state folder: each content once.
 
-A tree is kept with all its files in one transaction, so it is there whole or not at all. It
-stays as long as a run that kept it.
+A tree is a commit with the folder as it is (`files`) and a manifest, which has what git does not
+keep: empty folders and all permissions. The id of the manifest names the tree. Its files and a ref
+for each run that has kept it are on the disk before anybody learns the name, so it is there whole
+or not at all, and stays as long as such a run.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
+from typing import Protocol
 
-from loopkit.journal.errors import LostContent, unusable
+from loopkit.journal.errors import JournalUnusable, LostContent, unusable
 from loopkit.journal.files import TREES
-from loopkit.outside.trees import Entry, Tree, content_at, digest_of, drop_all, read_tree
+from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_git
+from loopkit.outside.trees import (
+    Entry,
+    Load,
+    Tree,
+    blob_id,
+    changed_files,
+    content_at,
+    drop_all,
+    printable_path,
+    read_tree,
+    refuse_unkept,
+    repository_of,
+    write_tree,
+)
 
-DATABASE = "trees.db"
-_BUSY_S = 60.0
-_SETUP = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = FULL;
-CREATE TABLE IF NOT EXISTS contents (digest TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS kept (run TEXT NOT NULL, tree TEXT NOT NULL, PRIMARY KEY (run, tree))
-    STRICT;
-"""
+REPOSITORY = "trees.git"
+PRUNED_AFTER = "2.hours.ago"
+"""What no run holds goes when it is that old; somebody may be about to name it."""
+_EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The id that git gives to a tree without entries."""
+_SECONDS = 600
 
 
-class Contents:
-    """The contents of the trees of all runs; may be used by several threads and processes."""
+class TooLong(Exception):
+    """The difference has more characters than are kept of a text."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        """Stored in the state folder `folder`; without one, in memory until this process ends."""
-        self.folder = folder
-        self._lock = threading.Lock()
-        self._db: sqlite3.Connection | None = None
 
-    def keep(self, run: str, folder: Path, origin: Path | None = None) -> Tree:
-        """The tree of a folder as it is now, durable on return.
+@dataclass(frozen=True)
+class Merge:
+    """The result of merging two sides."""
 
-        `origin` is the folder that this one is a copy of. Raises TooLarge, OSError and
-        JournalUnusable.
+    tree: Tree
+    conflicts: tuple[str, ...] = ()
+    """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
+
+
+class Contents(Protocol):
+    """Where the trees of all runs are kept; may be used by several threads and processes.
+
+    Every method but `close` may raise NoGit and JournalUnusable.
+    """
+
+    folder: Path | None
+    """The state folder; without one, trees are kept until this process ends."""
+
+    def keep(
+        self,
+        run: str,
+        root: Path,
+        within: str = "",
+        origin: Path | None = None,
+        *,
+        ignore: Collection[str] = (),
+        known: Tree | None = None,
+    ) -> Tree:
+        """The tree of `within` below `root` as it is now, durable on return (see `read_tree`).
+
+        `known` is an earlier tree, if somebody has worked there since. Raises TooLarge, NotKept
+        and OSError.
         """
-        seen = read_tree(folder, origin)
-        with self._open(writes=True) as db:
-            entries: dict[str, Entry] = {}
-            for path, entry in seen.entries.items():
-                # The file may have been removed since.
-                with suppress(FileNotFoundError):
-                    if _has(db, entry.digest):
-                        entries[path] = entry
-                        continue
-                    # It may have changed since: its present content is kept, and named in the tree.
-                    content = content_at(folder, path, entry)
-                    entries[path] = Entry(entry.kind, _insert(db, content))
-            return _keep(db, run, Tree(entries, seen.times))
-
-    def keep_made(self, run: str, tree: Tree, contents: Iterable[bytes]) -> Tree:
-        """Store a tree that was made from others, with the contents that these don't have."""
-        with self._open(writes=True) as db:
-            for content in contents:
-                _insert(db, content)
-            return _keep(db, run, tree)
 
     def tree(self, digest: str) -> Tree:
         """The tree that was kept under a digest; raises LostContent."""
-        try:
-            return Tree.of_manifest(self.content(digest))
-        except ValueError as error:
-            raise _lost(digest) from error
 
-    def content(self, digest: str) -> bytes:
-        """Raises LostContent."""
-        with self._open() as db:
-            found = _content(db, digest)
-        if found is None or digest_of(found) != digest:
-            raise _lost(digest)
-        return found
+    def diff(self, before: Tree, after: Tree, most: int) -> str:
+        """The changes from one kept tree to another; binary files and repositories are only named.
+
+        Raises TooLong where that has more than `most` characters.
+        """
+
+    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        """Merge the changes of both sides to the base; the result is kept.
+
+        A path that one side has not changed is taken from the other; a file that both have changed
+        is merged line by line.
+        """
+
+    def write(
+        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
+    ) -> list[str]:
+        """Write a kept tree to a folder (see `write_tree`)."""
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Remove contents that only these runs have kept, and the trees in which they worked."""
+        """Remove what only these runs have kept, and the trees in which they worked."""
+
+    def runs(self) -> list[str]:
+        """The runs that have kept a tree."""
+
+    def exist(self) -> bool:
+        """Whether any run may have kept a tree."""
+
+    def close(self) -> None: ...
+
+
+class GitContents(Contents):
+    """The contents in a git repository; git 2.38 or newer is needed."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        # Once, so that nobody can put a link there later.
+        self.folder = folder and Path(os.path.realpath(folder))
+        self._temporary: TemporaryDirectory[str] | None = None
+
+    def keep(
+        self,
+        run: str,
+        root: Path,
+        within: str = "",
+        origin: Path | None = None,
+        *,
+        ignore: Collection[str] = (),
+        known: Tree | None = None,
+    ) -> Tree:
+        seen = read_tree(root, within, origin, ignore=ignore)
+        refuse_unkept(seen, known)
+        with self._using(writes=True):
+            if self._is_kept(run, seen.digest):
+                return seen
+            missing, entries = self._missing(seen), dict(seen.entries)
+            with self._importing() as send:
+                for path, entry in seen.entries.items():
+                    if entry.blob not in missing:
+                        continue
+                    try:
+                        content = content_at(root, path)
+                    except FileNotFoundError:
+                        # It has been removed since.
+                        del entries[path]
+                        continue
+                    # It may have changed since: its present content is kept, and named.
+                    entries[path] = Entry(entry.mode, blob_id(content))
+                    send(b"blob\ndata %d\n%s\n" % (len(content), content))
+                tree = Tree(entries, seen.times)
+                send(_commit(run, tree))
+        return tree
+
+    def _is_kept(self, run: str, digest: str) -> bool:
+        return self._ask("show-ref", "--verify", "-q", _ref(digest, run), ok=(0, 1)).returncode == 0
+
+    def _missing(self, tree: Tree) -> frozenset[str]:
+        """The contents of a tree that are not there yet."""
+        asked = "".join(f"{blob}\n" for blob in {e.blob for e in tree.entries.values()} - {""})
+        answer = self._ask("cat-file", "--batch-check", stdin=asked.encode())
+        lines = answer.stdout.decode().splitlines()
+        return frozenset(line.split()[0] for line in lines if line.endswith(" missing"))
+
+    @contextmanager
+    def _importing(self) -> Iterator[Callable[[bytes], object]]:
+        """A function that sends commands to one `git fast-import`; raises NoGit if that fails."""
+        command = (*COMMAND, "fast-import", "--done", "--quiet", "--depth=0", "--date-format=raw")
+        with TemporaryFile() as said:
+            process = subprocess.Popen(  # noqa: S603 - git, and nothing that anybody wrote
+                command, cwd=self._place, env=environment(), stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, stderr=said,
+            )  # fmt: skip
+            assert process.stdin is not None
+            try:
+                with suppress(BrokenPipeError), process.stdin:
+                    yield process.stdin.write
+                    process.stdin.write(b"done\n")
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                process.wait()
+            if process.returncode != 0:
+                for report in self._place.glob("fast_import_crash_*"):
+                    report.unlink(missing_ok=True)
+                said.seek(0)
+                raise NoGit(said.read(1_000).decode(errors="replace").strip())
+
+    def tree(self, digest: str) -> Tree:
+        with self._using():
+            found = self._ask("cat-file", "blob", digest, ok=(0, 128))
+        try:
+            if found.returncode == 0:
+                return Tree.of_manifest(found.stdout)
+        except ValueError:
+            pass
+        raise _lost(digest)
+
+    def diff(self, before: Tree, after: Tree, most: int) -> str:
+        with self._using():
+            sides = [self._files(tree) for tree in (before, after)]
+            shown = ("-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+            text = self._ask("diff-tree", *shown, *sides, "--", ":(exclude,glob)**/.git%/**").stdout
+        if len(text) > 4 * most:
+            raise TooLong
+        text = re.sub(rb"(?m)^index [0-9a-f]+\.\.[0-9a-f]+(?: \d+)?\n", b"", text)
+        inner = {path for path in changed_files(before, after) if repository_of(path)}
+        lines = (f"Repository {printable_path(path)} differs\n" for path in sorted(inner))
+        whole = text.decode(errors="replace") + "".join(lines)
+        if len(whole) > most:
+            raise TooLong
+        return whole
+
+    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        with self._using(writes=True):
+            commits: list[str] = []
+            for tree in (base, ours, theirs):
+                parent = ("-p", commits[0]) if commits else ()
+                made = self._ask("commit-tree", self._files(tree), *parent, "-m", "side")
+                commits.append(made.stdout.decode().strip())
+            whole = ("-c", "merge.renames=false", "merge-tree", "--write-tree", "-z")
+            asked = (*whole, "--name-only", "--no-messages", *commits[1:])
+            found, *named = self._ask(*asked, ok=(0, 1)).stdout.rstrip(b"\0").split(b"\0")
+            if named:
+                # A file that is in the way of a folder gets a name beside it.
+                paths = (re.sub(r"~[0-9a-f]{40}(_\d+)?$", "", _unescape(name)) for name in named)
+                return Merge(Tree(), tuple(sorted(set(paths), key=os.fsencode)))
+            listed = self._ask("ls-tree", "-r", "-z", found).stdout.split(b"\0")[:-1]
+            files = dict(map(_entry_of, listed))
+            tree, conflicts = _with_modes(files, base, ours, theirs)
+            if not conflicts:
+                with self._importing() as send:
+                    send(_commit(run, tree))
+        return Merge(tree, conflicts)
+
+    def write(
+        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
+    ) -> list[str]:
+        with self._using(), self._loading() as load:
+            return write_tree(root, before, after, load, ignored_may_go=ignored_may_go)
+
+    @contextmanager
+    def _loading(self) -> Iterator[Load]:
+        """A function from the id of a content to the content; raises LostContent."""
+        process = subprocess.Popen(  # noqa: S603 - git, and nothing that anybody wrote
+            (*COMMAND, "cat-file", "--batch"), cwd=self._place, env=environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asking, answers = process.stdin, process.stdout
+
+        def load(blob: str) -> bytes:
+            asking.write(f"{blob}\n".encode())
+            asking.flush()
+            head = answers.readline().split()
+            if len(head) != 3:
+                raise _lost(blob)
+            content = answers.read(int(head[2]))
+            answers.read(1)
+            return content
+
+        try:
+            yield load
+        finally:
+            process.kill()
+            process.communicate()
+
+    def forget(self, runs: Sequence[str]) -> None:
         if self.folder is not None:
             for run in runs:
                 drop_all(self.folder / TREES / run)
         if not self.exist():
             return
-        with self._open(writes=True) as db:
-            db.executemany("DELETE FROM kept WHERE run = ?", [(run,) for run in runs])
-            trees = {tree for (tree,) in db.execute("SELECT DISTINCT tree FROM kept")}
-            manifests = [found for tree in trees if (found := _content(db, tree)) is not None]
-            entries = (e for one in manifests for e in Tree.of_manifest(one).entries.values())
-            named = trees | {entry.digest for entry in entries}
-            every = {digest for (digest,) in db.execute("SELECT digest FROM contents")}
-            gone = [(digest,) for digest in every - named]
-            db.executemany("DELETE FROM contents WHERE digest = ?", gone)
+        gone = {_name_of(run) for run in runs}
+        with self._using():
+            refs = self._ask("for-each-ref", "--format=%(refname)", _REFS).stdout.decode().split()
+            lines = (f"delete {ref}\n" for ref in refs if ref.rpartition("/")[2] in gone)
+            self._ask("update-ref", "--stdin", stdin="".join(lines).encode())
+        # Whoever is writing meanwhile has looked at what is there; another removal prunes then.
+        with suppress(BlockingIOError), self._using(writes=True, alone=True):
+            self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}", seconds=_SECONDS)
 
     def runs(self) -> list[str]:
-        """The runs that have kept a tree."""
         if not self.exist():
             return []
-        with self._open() as db:
-            return [run for (run,) in db.execute("SELECT DISTINCT run FROM kept")]
-
-    def close(self) -> None:
-        with self._lock:
-            if self._db is not None:
-                self._db.close()
-                self._db = None
+        with self._using():
+            named = self._ask("for-each-ref", "--format=%(contents)", _REFS).stdout
+        return sorted({json.loads(line) for line in named.splitlines() if line})
 
     def exist(self) -> bool:
-        """Whether any run may have kept a tree."""
-        return self._db is not None or bool(self.folder and (self.folder / DATABASE).exists())
+        return self._temporary is not None or bool(self.folder and self._place.exists())
+
+    def close(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    @property
+    def _place(self) -> Path:
+        if self.folder is not None:
+            return self.folder / REPOSITORY
+        self._temporary = self._temporary or TemporaryDirectory(prefix="loopkit-trees-")
+        return Path(self._temporary.name, REPOSITORY)
+
+    def _ask(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        ok: Iterable[int] = (0,),
+        seconds: float = _SECONDS,
+    ) -> subprocess.CompletedProcess[bytes]:
+        return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=seconds)
+
+    def _files(self, tree: Tree) -> str:
+        """The id of the folder of a kept tree in git."""
+        form = ("--count=1", "--format=%(objectname)")
+        commit = self._ask("for-each-ref", *form, f"{_REFS}/{tree.digest}").stdout.strip()
+        found = self._ask("rev-parse", "-q", "--verify", commit + b":files", ok=(0, 1))
+        return found.stdout.decode().strip() or _EMPTY
 
     @contextmanager
-    def _open(self, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
-        """The connection; with `writes` in a transaction, which an exception undoes."""
-        with self._lock:
-            try:
-                self._db = self._db or self._connect()
-                with self._db:
-                    if writes:
-                        self._db.execute("BEGIN IMMEDIATE")
-                    yield self._db
-            except sqlite3.Error as error:
-                raise unusable(error, str(self.folder / DATABASE if self.folder else "")) from error
+    def _using(self, *, writes: bool = False, alone: bool = False) -> Iterator[None]:
+        """Use the repository, which is made where it is missing if `writes`.
 
-    def _connect(self) -> sqlite3.Connection:
-        path = ":memory:"
-        if self.folder is not None:
-            path = str(self.folder / DATABASE)
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.folder / DATABASE).touch(mode=0o600)
-        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        With `alone` while nobody else writes, and otherwise BlockingIOError is raised.
+        """
+        require_git()
         try:
-            for statement in _SETUP.split(";"):
-                db.execute(statement)
-        except BaseException:
-            db.close()
-            raise
-        return db
+            if writes:
+                self._make()
+            if not writes:
+                yield
+                return
+            lock = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH
+                fcntl.flock(lock, kind)
+                yield
+            finally:
+                os.close(lock)
+        except NoGit as error:
+            raise JournalUnusable(
+                f"the folders of runs in {str(self._place)!r} cannot be kept: {error}; check the "
+                "disk, its free space and its permissions"
+            ) from error
+
+    def _make(self) -> None:
+        if self._place.exists():
+            return
+        folder = self._place.parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = mkdtemp(dir=folder, prefix=".trees-")
+        except OSError as error:
+            raise unusable(error, str(folder)) from error
+        try:
+            ask_git(folder, "init", "--quiet", "--bare", "--template=", draft, ok=(0,))
+            # Where another process was faster, it is there.
+            with suppress(OSError):
+                os.rename(draft, self._place)  # noqa: PTH104 - it must not replace anything
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
-def _keep(db: sqlite3.Connection, run: str, tree: Tree) -> Tree:
-    _insert(db, tree.manifest)
-    db.execute("INSERT OR IGNORE INTO kept VALUES (?, ?)", (run, tree.digest))
-    return tree
-
-
-def _insert(db: sqlite3.Connection, content: bytes) -> str:
-    digest = digest_of(content)
-    db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (digest, content))
-    return digest
-
-
-def _has(db: sqlite3.Connection, digest: str) -> bool:
-    found = db.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)).fetchone()
-    return found is not None
-
-
-def _content(db: sqlite3.Connection, digest: str) -> bytes | None:
-    row = db.execute("SELECT content FROM contents WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else bytes(row[0])
+_REFS = "refs/trees"
 
 
 def _lost(digest: str) -> LostContent:
     return LostContent(
-        f"a content that the run names ({digest[:12]}) is not in {DATABASE} of the state folder; "
-        "restore the folder from a copy"
+        f"a content that the run names ({digest[:12]}) is not in {REPOSITORY} of the state folder; "
+        "restore the folder from a copy, or start a new run"
     )
+
+
+def _name_of(run: str) -> str:
+    return hashlib.sha256(run.encode()).hexdigest()[:32]
+
+
+def _ref(digest: str, run: str) -> str:
+    return f"{_REFS}/{digest}/{_name_of(run)}"
+
+
+def _commit(run: str, tree: Tree) -> bytes:
+    """The commands for `git fast-import` that keep a tree whose contents are there."""
+    name = json.dumps(run).encode()
+    lines = [
+        b"commit %s" % _ref(tree.digest, run).encode(),
+        b"committer loopkit <loopkit> 0 +0000",
+        b"data %d\n%s" % (len(name), name),
+        b"deleteall",
+    ]
+    for path, entry in tree.entries.items():
+        if entry.blob:
+            mode = _GIT_MODES[stat.S_IFMT(entry.mode), bool(entry.mode & stat.S_IXUSR)]
+            lines.append(
+                b"M %s %s %s" % (mode, entry.blob.encode(), _quote(b"files/" + _escape(path)))
+            )
+    manifest = tree.manifest
+    lines.append(b"M 100644 inline manifest\ndata %d\n%s" % (len(manifest), manifest))
+    return b"\n".join(lines) + b"\n"
+
+
+_GIT_MODES = {
+    (stat.S_IFREG, False): b"100644",
+    (stat.S_IFREG, True): b"100755",
+    (stat.S_IFLNK, False): b"120000",
+}
+_DOT_GIT = re.compile(rb"(?i)(^|(?<=/))\.git(%*)(?=/|$)")
+
+
+def _escape(path: str) -> bytes:
+    """A path as git takes it, which keeps `.git` for itself."""
+    return _DOT_GIT.sub(rb"\g<0>%", os.fsencode(path))
+
+
+def _unescape(path: bytes) -> str:
+    return os.fsdecode(re.sub(rb"(?i)(^|(?<=/))(\.git%*)%(?=/|$)", rb"\2", path))
+
+
+def _quote(path: bytes) -> bytes:
+    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"%s"' % escaped
+
+
+def _entry_of(line: bytes) -> tuple[str, Entry]:
+    """The path and entry of a line of `git ls-tree`."""
+    head, _, name = line.partition(b"\t")
+    mode, _, blob = head.split(b" ")
+    return _unescape(name), Entry(int(mode, 8), blob.decode())
+
+
+def _with_modes(
+    files: dict[str, Entry], base: Tree, ours: Tree, theirs: Tree
+) -> tuple[Tree, tuple[str, ...]]:
+    """The tree of merged files with permissions and folders merged alike, and the conflicts."""
+
+    def mode(path: str) -> int:
+        """The mode that is changed on one side only, or else ours; 0 for nothing."""
+        sides = (tree.entries.get(path) for tree in (base, ours, theirs))
+        old, mine, other = (entry.mode if entry else 0 for entry in sides)
+        return other if mine == old else mine
+
+    entries: dict[str, Entry] = {}
+    for path, entry in files.items():
+        merged = mode(path)
+        if stat.S_IFMT(merged) != stat.S_IFMT(entry.mode):
+            merged = stat.S_IFMT(entry.mode) | entry.mode & 0o777
+        entries[path] = Entry(merged, entry.blob)
+    above = {str(folder) for path in files for folder in PurePosixPath(path).parents}
+    both = {
+        path for tree in (ours, theirs) for path, entry in tree.entries.items() if not entry.blob
+    }
+    folders = {path for path in both if stat.S_ISDIR(mode(path)) or path in above}
+    for path in folders:
+        found = mode(path)
+        entries.setdefault(path, Entry(found if stat.S_ISDIR(found) else stat.S_IFDIR | 0o755, ""))
+    conflicts = [p for p in folders if any(str(q) in files for q in (p, *PurePosixPath(p).parents))]
+    return Tree(entries), tuple(sorted(conflicts))

@@ -77,6 +77,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
         ignore, draft = folder / ".gitignore", folder / ".gitignore.draft"
         if not ignore.exists():
             # Renamed: a crash in between leaves no empty file that ignores nothing.
+            draft.unlink(missing_ok=True)
             draft.write_text("*\n", encoding="utf-8")
             draft.replace(ignore)
         os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from loopkit.journal.contents import Contents
+from loopkit.journal.contents import Contents, GitContents
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -343,7 +343,7 @@ class Journal:
         self.lock = lock
         self._clock = clock
         self._view = view
-        self.contents = Contents(folder)
+        self.contents: Contents = GitContents(folder)
         """The contents of the folders of runs."""
         self.keeps_texts = folder is not None
         """Whether records are written as text at once, and not when somebody asks for them."""

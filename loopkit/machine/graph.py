@@ -10,6 +10,7 @@ those after another. Every other state is one node with its own name.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, reduce
@@ -29,6 +30,7 @@ from loopkit.language.states.kinds import ValidateState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
+from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 
@@ -149,6 +151,13 @@ class Graph:
         validators = self.machine.validators
         for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
+
+    @cached_property
+    def report_files(self) -> tuple[str, ...]:
+        """The files that rules write for themselves, as patterns."""
+        rules = (rule for name in self.judges for rule in self.rules_at(name))
+        files = {rule.file for rule in rules if isinstance(rule, CommandRule) and rule.file}
+        return tuple(sorted(re.sub(r"\{\{.*?\}\}", "*", file) for file in files))
 
     @cached_property
     def scoring(self) -> frozenset[str]:

@@ -1,31 +1,456 @@
-"""Trees: the files below a folder that count, as they are at one time, with one digest for all.
+"""Trees: what stands below a folder, as it is at one time, and how it is written back.
 
-In git these are the tracked files and those that git does not ignore, else all but folders that
-ignore themselves, as caches and our own state folder do. A tree of one's own, to work in, is a copy
-or a git worktree. Two trees have a difference, in git's form, which `git apply` takes; two changed
-versions of one base can be merged and written to a folder.
+What counts are the files that git tracks or would, with their modes, links and folders; of a
+repository inside the folder its `.git` too. A link is an entry like any other and never followed,
+wherever it stands: what is behind it is neither read nor written. A tree of one's own, to work in,
+is a copy or a git worktree.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import shutil
 import stat
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple, get_args
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
 
-from loopkit.outside.processes import command_environment
-from loopkit.text.editing import hunks
+from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
 
 Isolation = Literal["copy", "worktree"]
+MOST_FILES = 50_000
+MOST_BYTES = 500_000_000
+Load = Callable[[str], bytes]
+"""The content of a blob."""
+
+
+class TooLarge(Exception):
+    """There are more files, or more in them, than are looked at after each attempt."""
+
+
+class NotKept(Exception):
+    """Something that can't be part of a tree; the message says what, where, and what to do."""
+
+
+class Entry(NamedTuple):
+    """What stands at one path."""
+
+    mode: int
+    """Its kind and permissions, as `stat` has them; of a link only its kind."""
+    blob: str
+    """The id of its content in git; of a link, of where it leads to; empty for anything else."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What stands below a folder, by relative path; bytes that are not UTF-8 are escaped."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    times: str = field(default="", compare=False)
+    """A digest that changes whenever any file is written."""
+    linked: frozenset[str] = field(default=frozenset(), compare=False)
+    """The files that have another name outside of the tree."""
+
+    @cached_property
+    def manifest(self) -> bytes:
+        """The tree as bytes: sorted by path, and the same for the same entries alone."""
+        return b"".join(
+            b"%o %s %s\0" % (entry.mode, entry.blob.encode(), path)
+            for path, entry in sorted((os.fsencode(p), e) for p, e in self.entries.items())
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        return blob_id(self.manifest)
+
+    @classmethod
+    def of_manifest(cls, manifest: bytes) -> Tree:
+        """The tree of its manifest; raises ValueError if the bytes are not a manifest."""
+        lines = (line.split(b" ", 2) for line in manifest.split(b"\0") if line)
+        return cls({os.fsdecode(p): Entry(int(mode, 8), blob.decode()) for mode, blob, p in lines})
+
+
+def blob_id(content: bytes) -> str:
+    """The id that git gives to a content."""
+    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+
+
+def changed_paths(before: Tree, after: Tree) -> list[str]:
+    """The paths at which two trees differ, sorted as trees are."""
+    both = before.entries.keys() | after.entries.keys()
+    found = (path for path in both if before.entries.get(path) != after.entries.get(path))
+    return sorted(found, key=os.fsencode)
+
+
+def changed_files(before: Tree, after: Tree) -> list[str]:
+    """The files and links at which two trees differ, and the repositories inside them."""
+    found: dict[str, None] = {}
+    for path in changed_paths(before, after):
+        sides = (tree.entries.get(path) for tree in (before, after))
+        if any(side and not stat.S_ISDIR(side.mode) for side in sides):
+            found[repository_of(path) or path] = None
+    return list(found)
+
+
+def repository_of(path: str) -> str | None:
+    """The `.git` in which a path is, if it is in one."""
+    parts = path.split("/")
+    lowered = [part.lower() for part in parts]
+    return "/".join(parts[: lowered.index(".git") + 1]) if ".git" in lowered else None
+
+
+def printable_path(path: str) -> str:
+    """A path as text; bytes that are not UTF-8 and characters that break a line are escaped."""
+    whole = os.fsencode(path).decode(errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
+
+
+def read_tree(
+    root: Path,
+    within: str = "",
+    origin: Path | None = None,
+    *,
+    ignore: Collection[str] = (),
+    most_files: int = MOST_FILES,
+    most_bytes: int = MOST_BYTES,
+) -> Tree:
+    """The tree of `within`, a path below `root`, as it is now; paths are relative to `root`.
+
+    If `within` or a folder above it is a link, this link is all there is. `origin` is the folder
+    that `root` is a copy of, `ignore` are patterns of what does not count. Raises TooLarge, and
+    OSError where something can't be read or `root` is reached by a link.
+    """
+    top, times, entries = os.fsencode(open_root(root)), hashlib.sha256(), dict[str, Entry]()
+    names, room = dict[tuple[int, int, int], list[str]](), most_bytes
+    for path in _paths(top, os.fsencode(within), os.fsencode(origin or root)):
+        name = os.path.relpath(path, top)
+        shown = os.fsdecode(name)
+        if any(_matches(shown, pattern) for pattern in ignore):
+            continue
+        try:
+            info = os.lstat(path)
+            entries[shown] = _entry(path, info)
+        except FileNotFoundError:
+            # Somebody has removed it since the folder was listed.
+            continue
+        if stat.S_ISDIR(info.st_mode):
+            continue
+        room -= info.st_size
+        most_files -= 1
+        if min(room, most_files) < 0:
+            raise TooLarge
+        times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
+        if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
+            names.setdefault((info.st_dev, info.st_ino, info.st_nlink), []).append(shown)
+    linked = (path for (*_, links), paths in names.items() if len(paths) < links for path in paths)
+    return Tree(entries, times.hexdigest(), frozenset(linked))
+
+
+def open_root(root: Path) -> Path:
+    """The folder itself; raises OSError if it is missing, or if a link leads to it."""
+    if _is_behind_link(root):
+        raise OSError(errno.ELOOP, "it is a link now, or is reached by one; put the folder back")
+    if not stat.S_ISDIR(root.lstat().st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "it is no folder now; put the folder back")
+    return root
+
+
+def make_own_folder(state: Path, name: str) -> Path:
+    """A folder of the state folder, which is made; raises OSError if a link leads to it."""
+    if os.path.lexists(state):
+        open_root(state)
+    (state / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return open_root(state / name)
+
+
+def _is_behind_link(folder: Path) -> bool:
+    return os.path.realpath(folder) != os.path.normpath(Path.cwd() / folder)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a pattern means a path or a folder above it, by its whole path or its name."""
+    pattern = pattern.rstrip("/")
+    above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
+    if "/" not in pattern:
+        return any(fnmatchcase(place.rpartition("/")[2], pattern) for place in above)
+    return any(fnmatchcase(place, pattern.lstrip("/")) for place in above)
+
+
+def _paths(top: bytes, within: bytes, origin: bytes) -> Iterator[bytes]:
+    """Everything at and below `within` that counts, one level after the other."""
+    start = os.path.normpath(os.path.join(top, within))
+    if start != top:
+        found = _first_but_folders(top, os.path.relpath(start, top))
+        if found is not None:
+            yield found
+        if found != start or not _is_folder(start):
+            return
+    rules = IgnoreRules.around(origin, top)
+    # What git ignores as a whole is looked at as it is.
+    level = [(start, None if start != top and rules and rules.find((start,)) else rules)]
+    while level:
+        entries = [(entry, rules) for folder, rules in level for entry in _entries(folder)]
+        ignored = _find_ignored(entries, (top, start))
+        level = []
+        for entry, rules in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.path in ignored or (is_folder and _ignores_itself(entry.path)):
+                continue
+            yield entry.path
+            if is_folder:
+                # Of another repository git tells nothing from outside.
+                is_other = os.path.lexists(os.path.join(entry.path, b".git"))
+                own = IgnoreRules(entry.path, entry.path, "", "") if is_other else rules
+                level.append((entry.path, own))
+
+
+def _first_but_folders(top: bytes, within: bytes) -> bytes | None:
+    """The first place on the way from `top` that is no folder, else the last; None if missing."""
+    at = top
+    for part in within.split(b"/"):
+        at = os.path.join(at, part)
+        if not os.path.lexists(at):
+            return None
+        if not _is_folder(at):
+            break
+    return at
+
+
+def _is_folder(path: bytes) -> bool:
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _find_ignored(
+    entries: Iterable[tuple[os.DirEntry[bytes], IgnoreRules | None]], tops: tuple[bytes, bytes]
+) -> set[bytes]:
+    """The entries that don't count, among them the `.git` of the folders `tops`."""
+    ignored, asked = set[bytes](), dict[IgnoreRules, list[bytes]]()
+    for entry, rules in entries:
+        if entry.name == b".git" and os.path.split(entry.path)[0] in tops:
+            ignored.add(entry.path)
+        elif rules is not None:
+            asked.setdefault(rules, []).append(entry.path)
+        elif any(fnmatchcase(os.fsdecode(entry.name), name) for name in CACHES):
+            ignored.add(entry.path)
+    return ignored.union(*(rules.find(paths) for rules, paths in asked.items()))
+
+
+def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
+    with os.scandir(folder) as listed:
+        return sorted(listed, key=lambda entry: entry.name)
+
+
+def _ignores_itself(folder: bytes) -> bool:
+    try:
+        return _content(os.path.join(folder, b".gitignore"))[:64].splitlines()[-1:] == [b"*"]
+    except OSError:
+        return False
+
+
+def _entry(name: bytes, info: os.stat_result, folder: int | None = None) -> Entry:
+    mode = info.st_mode
+    if stat.S_ISREG(mode):
+        return Entry(stat.S_IFREG | mode & 0o777, blob_id(_content(name, folder)))
+    if stat.S_ISLNK(mode):
+        return Entry(stat.S_IFLNK, blob_id(os.readlink(name, dir_fd=folder)))
+    return Entry(stat.S_IFMT(mode) | mode & 0o777, "")
+
+
+def content_at(root: Path, path: str) -> bytes:
+    """The present content at a path of a tree; raises OSError."""
+    place = os.path.join(os.fsencode(root), os.fsencode(path))
+    is_link = stat.S_ISLNK(os.lstat(place).st_mode)
+    return os.readlink(place) if is_link else _content(place)  # noqa: PTH115 - bytes
+
+
+def _content(name: bytes, folder: int | None = None) -> bytes:
+    # A link or pipe put there meanwhile is neither followed nor waited for.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+        return file.read()
+
+
+def refuse_unkept(tree: Tree, known: Tree | None) -> None:
+    """Raise NotKept for what is no file, link or folder, or has another name outside.
+
+    `known` is an earlier tree, whose files may have other names. Without one all may.
+    """
+    for path, entry in tree.entries.items():
+        kind = stat.S_IFMT(entry.mode)
+        if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+            name = "a FIFO" if kind == stat.S_IFIFO else "a socket or a device"
+            raise NotKept(f"{printable_path(path)!r} is {name}, which can't be kept; remove it")
+    if known is None:
+        return
+    for path in sorted(tree.linked):
+        earlier = known.entries.get(path)
+        if earlier is None or earlier.blob != tree.entries[path].blob:
+            raise NotKept(
+                f"{printable_path(path)!r} is a hard link to a file outside, which is not read; "
+                "put a copy there"
+            )
+
+
+def files_digest(
+    folder: Path,
+    without: Path | None = None,
+    origin: Path | None = None,
+    *,
+    most_files: int = MOST_FILES,
+    most_bytes: int = MOST_BYTES,
+) -> str:
+    """One digest for all that is below a folder, but for the file `without`.
+
+    `origin` is the folder that this one is a copy of. Empty where there is no telling: too many
+    files, or too much in them, to be looked at after each attempt, or a folder that can't be read.
+    """
+    left_out = "" if without is None else os.path.relpath(without, folder)
+    try:
+        tree = read_tree(
+            Path(os.path.realpath(folder)), "", origin, most_files=most_files, most_bytes=most_bytes
+        )
+    except (TooLarge, OSError):
+        return ""
+    return Tree({path: entry for path, entry in tree.entries.items() if path != left_out}).digest
+
+
+class Conflicts(Exception):
+    """Paths of a folder that are not what they should be, so that nothing was written."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(paths)
+        self.paths = paths
+
+
+def write_tree(
+    root: Path, before: Tree, after: Tree, load: Load, *, ignored_may_go: bool = False
+) -> list[str]:
+    """Write what differs between two trees of `root`; the files and links that changed.
+
+    It has to be there as one of them says: what is written already is left. Else raises Conflicts,
+    and OSError where something can't be written. It is on the disk on return. Nothing else in the
+    folder is touched, nothing outside, and no other name of a file. With `ignored_may_go` what does
+    not count is removed with a folder in whose place something else comes.
+    """
+    changed = changed_paths(before, after)
+    top = os.open(open_root(root), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        writing = _Writing(top, after, load, shutil.rmtree if ignored_may_go else os.rmdir)
+        strange = [path for path in changed if not writing.may_change(path, before)]
+        if strange:
+            raise Conflicts(tuple(strange))
+        writing.write(changed)
+    finally:
+        os.close(top)
+    return changed_files(before, after)
+
+
+class _Writing:
+    """Writing below an open folder, whose folders are entered one by one and never by a link."""
+
+    def __init__(self, top: int, after: Tree, load: Load, remove: Callable[..., object]) -> None:
+        self._top = top
+        self._remove_folder = remove
+        self._after = after.entries
+        self._load = load
+
+    @contextmanager
+    def _folder(self, path: str) -> Iterator[int]:
+        """The open folder at a path; raises OSError where that is none, or beyond a link."""
+        opened = os.dup(self._top)
+        try:
+            for part in filter(None, path.split("/")):
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened)
+                os.close(opened)
+                opened = inner
+            yield opened
+        finally:
+            os.close(opened)
+
+    def _now(self, path: str) -> Entry | None:
+        """What stands at a path now; none if nothing, or if it is below something else."""
+        above, _, name = path.rpartition("/")
+        try:
+            with self._folder(above) as folder:
+                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                return _entry(os.fsencode(name), info, folder)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise
+
+    def may_change(self, path: str, before: Tree) -> bool:
+        now, sides = self._now(path), (before.entries.get(path), self._after.get(path))
+        if now in sides:
+            return True
+        # A folder that stands or is missing is not in anybody's way.
+        return all(side is None or stat.S_ISDIR(side.mode) for side in (now, *sides))
+
+    def write(self, changed: Iterable[str]) -> None:
+        """Remove what goes, from the innermost on, then make what comes, from the outermost on."""
+        due = [path for path in changed if self._now(path) != self._after.get(path)]
+        touched: set[str] = set()
+        for path in reversed(due):
+            self._remove(path)
+            touched.add(path.rpartition("/")[0])
+        folders: list[str] = []
+        for path in due:
+            entry = self._after.get(path)
+            if entry is None:
+                continue
+            touched.add(path.rpartition("/")[0])
+            if stat.S_ISDIR(entry.mode):
+                folders.append(path)
+            self._make(path, entry)
+        for path in sorted(touched | {*folders}, reverse=True):
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder(path) as folder:
+                if path in folders:
+                    os.fchmod(folder, stat.S_IMODE(self._after[path].mode))
+                os.fsync(folder)
+
+    def _remove(self, path: str) -> None:
+        """Remove what is not a folder in both; what git ignores stays in a folder that goes."""
+        above, _, name = path.rpartition("/")
+        now, then = self._now(path), self._after.get(path)
+        if now is None:
+            return
+        with self._folder(above) as folder:
+            if not stat.S_ISDIR(now.mode):
+                if then is None or stat.S_IFMT(then.mode) != stat.S_IFMT(now.mode):
+                    os.unlink(name, dir_fd=folder)
+            elif then is None:
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=folder)
+            elif not stat.S_ISDIR(then.mode):
+                self._remove_folder(name, dir_fd=folder)
+
+    def _make(self, path: str, entry: Entry) -> None:
+        above, _, name = path.rpartition("/")
+        with self._folder(above) as folder:
+            if stat.S_ISDIR(entry.mode):
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=folder)
+                return
+            content, draft = self._load(entry.blob), f".{name[:100]}.loopkit"
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)
+            if stat.S_ISLNK(entry.mode):
+                os.symlink(content, os.fsencode(draft), dir_fd=folder)
+            else:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fchmod(file.fileno(), stat.S_IMODE(entry.mode))
+                    os.fsync(file.fileno())
+            os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 class CannotIsolate(Exception):
@@ -42,6 +467,7 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
     drop(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        open_root(place.parent)
         if kind == "worktree":
             return _make_worktree(source, place)
         _copy(source, place, without)
@@ -62,28 +488,39 @@ def _cause(error: Exception) -> object:
 
 
 def drop(place: Path) -> None:
-    """Remove a tree, whichever it is; nothing where there is none."""
-    if (place / ".git").is_file():
-        try:
-            with _alone(os.fsencode(place)) as repository:
-                ask_git(repository, "worktree", "remove", "--force", "--force", str(place))
-        except (NoGit, OSError):
-            # The repository is gone, so that it has nothing to forget.
-            pass
+    """Remove what stands at a place, be it a tree or a link; nothing behind a link."""
+    repository = _repository_of_worktree(place)
+    if place.is_symlink() or place.is_file():
+        place.unlink()
     shutil.rmtree(place, ignore_errors=True)
+    if repository is not None:
+        with suppress(NoGit, OSError), _alone(repository):
+            ask_git(repository, "worktree", "prune", "--expire=now")
+
+
+def _repository_of_worktree(place: Path) -> bytes | None:
+    """The repository that knows the worktree at a place, if it and the worktree name each other."""
+    try:
+        named = _content(os.fsencode(place / ".git")).removeprefix(b"gitdir: ").strip()
+        back = _content(os.path.join(named, b"gitdir")).strip()
+    except (OSError, ValueError):
+        return None
+    is_named = back == os.fsencode(place / ".git")
+    return os.fsencode(Path(os.fsdecode(named)).parent.parent) if is_named else None
 
 
 def drop_all(folder: Path) -> None:
     """Remove all trees in a folder, and the folder."""
-    for place in folder.iterdir() if folder.is_dir() else ():
-        drop(place)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_dir() and not _is_behind_link(folder):
+        for place in folder.iterdir():
+            drop(place)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_in_git(folder: Path) -> bool:
     """Whether a worktree of the folder can be made: it is in a repository with a commit."""
     try:
-        return ask_git(os.fsencode(folder), "rev-parse", "-q", "--verify", "HEAD").returncode == 0
+        return ask_git(folder, "rev-parse", "-q", "--verify", "HEAD").returncode == 0
     except NoGit:
         return False
 
@@ -94,49 +531,52 @@ def _make_worktree(source: Path, place: Path) -> Path:
             f"there is no git repository with a commit at {str(source)!r}; "
             "commit something, or write `isolate: copy`"
         )
-    here = os.fsencode(source)
-    top = ask_git(here, "rev-parse", "--show-toplevel", ok=(0,)).stdout.rstrip(b"\n")
+    top = ask_git(source, "rev-parse", "--show-toplevel", ok=(0,)).stdout.rstrip(b"\n")
+    common = ask_git(top, "rev-parse", "--git-common-dir", ok=(0,)).stdout.rstrip(b"\n")
     # By force, since git may remember a tree at this place that is gone.
     add = ("worktree", "add", "--force", "--force", "--quiet", "--detach", "--no-checkout")
-    with _alone(top):
-        ask_git(top, *add, str(place), "HEAD", ok=(0,))
-    ask_git(os.fsencode(place), "read-tree", "HEAD", ok=(0,))
-    try:
-        for path in list_files(top):
-            inside = os.fsdecode(os.path.relpath(path, top))
-            _copy_file(Path(os.fsdecode(path)), place / inside)
-    except TooLarge as error:
-        raise CannotIsolate(
-            f"{str(source)!r} has too many repositories inside one another; write `isolate: copy`"
-        ) from error
+    with _alone(os.path.join(top, common)):
+        ask_git(top, *add, place, "HEAD", ok=(0,))
+    ask_git(place, "read-tree", "HEAD", ok=(0,))
+    folders: list[tuple[bytes, bytes]] = []
+    for path in _paths(top, b"", top):
+        name = os.path.relpath(path, top)
+        target = os.path.join(os.fsencode(place), name)
+        if repository_of(os.fsdecode(name)):
+            # What another repository knows of its worktrees is not the run's to change.
+            continue
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            os.mkdir(target)  # noqa: PTH102 - bytes
+            folders.append((path, target))
+        else:
+            _copy_file(path, target)
+    for path, target in reversed(folders):
+        shutil.copymode(path, target)
     work = place / source.relative_to(os.fsdecode(os.path.realpath(top)))
     work.mkdir(parents=True, exist_ok=True)
     return work
 
 
 @contextmanager
-def _alone(folder: bytes) -> Iterator[bytes]:
-    """The repository of a folder, whose worktrees nobody else makes or removes meanwhile.
+def _alone(repository: bytes) -> Iterator[None]:
+    """Keep others from making or removing worktrees of a repository meanwhile.
 
     Git reads all of them before it makes another one, and fails at one that is half made.
     """
-    common = ask_git(folder, "rev-parse", "--git-common-dir", ok=(0,)).stdout.rstrip(b"\n")
-    repository = os.path.join(folder, common)
     descriptor = os.open(repository, os.O_RDONLY | os.O_CLOEXEC)
     try:
         # Where a file system locks no folders, git is on its own.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield repository
+        yield
     finally:
         os.close(descriptor)
 
 
-def _copy_file(path: Path, target: Path) -> None:
+def _copy_file(path: bytes, target: bytes) -> None:
     """Copy a file or a link with its times; neither a pipe nor a socket."""
-    mode = path.lstat().st_mode
+    mode = os.lstat(path).st_mode
     if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
-        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
 
 
@@ -150,544 +590,6 @@ def _copy(source: Path, place: Path, without: Path) -> None:
         return found | ({".git"} if Path(folder, ".git").is_file() else set())
 
     def copy(path: str, target: str) -> None:
-        _copy_file(Path(path), Path(target))
+        _copy_file(os.fsencode(path), os.fsencode(target))
 
     shutil.copytree(source, place, symlinks=True, ignore=ignore, copy_function=copy)
-
-
-MOST_TREES = 100
-"""Repositories inside one another."""
-GIT_SECONDS = 60
-# The monitor of a repository is a program, which must not be started.
-GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")
-
-
-class TooLarge(Exception):
-    """There are more files, or more in them, than are looked at after each attempt."""
-
-
-class NoGit(Exception):
-    """Git gave no answer: it is not installed, or the folder is not in a git tree."""
-
-
-def list_files(top: bytes, origin: bytes | None = None) -> Iterator[bytes]:
-    """The path of every file below a folder, in one order; raises TooLarge and OSError.
-
-    `origin` is the folder that this one is a copy of: what git ignores there does not count here,
-    where the copy is no repository itself.
-    """
-    trees = [top]
-    for folder in trees:
-        if len(trees) > MOST_TREES:
-            raise TooLarge
-        try:
-            listed = _list_by_git(folder)
-        except NoGit:
-            yield from _walk(folder, origin)
-            continue
-        paths = [os.path.join(folder, name.rstrip(b"/")) for name in listed]
-        # Git lists a repository inside the repository only as a folder.
-        trees += [path for path in paths if _is_folder(path)]
-        yield from (path for path in paths if os.path.lexists(path) and not _is_folder(path))
-
-
-def _is_folder(path: bytes) -> bool:
-    return os.path.lexists(path) and stat.S_ISDIR(os.lstat(path).st_mode)
-
-
-def _list_by_git(folder: bytes) -> list[bytes]:
-    """The files that git tracks or would; raises NoGit, also where it ignores the folder."""
-    if _is_outside_of_git(folder):
-        raise NoGit
-    listed = ask_git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    if listed.returncode != 0:
-        raise NoGit
-    return sorted(set(listed.stdout.split(b"\0")) - {b""})
-
-
-def _is_outside_of_git(folder: bytes) -> bool:
-    """Whether git ignores all of a folder, or is not even started, as no `.git` is here or above.
-
-    Raises NoGit.
-    """
-    here = Path(os.fsdecode(os.path.realpath(folder)))
-    if not any(os.path.lexists(above / ".git") for above in (here, *here.parents)):
-        return True
-    return ask_git(folder, "check-ignore", "-q", ".").returncode == 0
-
-
-def ask_git(
-    folder: bytes, *arguments: str, stdin: bytes = b"", ok: Iterable[int] | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    """The output of git in a folder; raises NoGit if it can't be started or is too slow.
-
-    With `ok` also for any other exit code, with what git printed.
-    """
-    try:
-        result = subprocess.run(  # noqa: S603 - git, and nothing that anybody wrote
-            (*GIT, *arguments),
-            cwd=folder,
-            env=command_environment(extra={"GIT_OPTIONAL_LOCKS": "0"}),
-            input=stdin,
-            capture_output=True,
-            timeout=GIT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoGit(f"`git` gave no answer: {error}") from error
-    if ok is not None and result.returncode not in ok:
-        raise NoGit(f"`git {arguments[0]}`: {result.stderr.decode(errors='replace').strip()}")
-    return result
-
-
-def _walk(top: bytes, origin: bytes | None) -> Iterator[bytes]:
-    """All files, one level of folders after the other, without those that `origin` ignores."""
-    if origin is not None and _ignores(origin):
-        # A folder that is ignored as a whole is taken as it is.
-        origin = None
-    level = [top]
-    while level:
-        entries = [entry for folder in level for entry in _entries(folder)]
-        ignored = _find_ignored(origin, top, entries) if origin is not None else frozenset()
-        kept = [entry for entry in entries if entry.path not in ignored]
-        yield from (entry.path for entry in kept if not entry.is_dir(follow_symlinks=False))
-        level = [
-            entry.path
-            for entry in kept
-            if entry.is_dir(follow_symlinks=False)
-            and entry.name != b".git"
-            and not _ignores_itself(entry.path)
-        ]
-
-
-def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
-    with os.scandir(folder) as listed:
-        return sorted(listed, key=lambda entry: entry.name)
-
-
-def _ignores(folder: bytes) -> bool:
-    """Whether git ignores all of a folder, or none because there is no git."""
-    try:
-        return _is_outside_of_git(folder)
-    except NoGit:
-        return True
-
-
-def _find_ignored(
-    origin: bytes, top: bytes, entries: Iterable[os.DirEntry[bytes]]
-) -> frozenset[bytes]:
-    """The entries that git would ignore at the same place in another folder."""
-    named = {os.path.relpath(entry.path, top): entry.path for entry in entries}
-    if not named:
-        return frozenset()
-    try:
-        names = b"".join(name + b"\0" for name in named)
-        answer = ask_git(origin, "check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
-    except NoGit:
-        return frozenset()
-    return frozenset(named[name] for name in answer.stdout.split(b"\0") if name in named)
-
-
-def _ignores_itself(folder: bytes) -> bool:
-    try:
-        with open(os.path.join(folder, b".gitignore"), "rb") as file:
-            return file.read(64).splitlines()[-1:] == [b"*"]
-    except OSError:
-        return False
-
-
-Load = Callable[[str], bytes]
-"""The content of a digest."""
-MODES = {"file": "100644", "program": "100755", "link": "120000", "other": "000000"}
-NOWHERE = "/dev/null"
-MOST_DIFF_BYTES = 10_000_000
-"""The maximum size of a file that is compared line by line."""
-
-
-class TooLong(Exception):
-    """The difference has more characters than are kept of a text."""
-
-
-def changed_paths(before: Tree, after: Tree) -> list[str]:
-    """The paths at which two trees differ, sorted as trees are."""
-    both = before.entries.keys() | after.entries.keys()
-    found = (path for path in both if before.entries.get(path) != after.entries.get(path))
-    return sorted(found, key=os.fsencode)
-
-
-def printable_path(path: str) -> str:
-    """A path as text; bytes that are not UTF-8 and characters that break a line are escaped."""
-    whole = os.fsencode(path).decode(errors="backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
-
-
-def diff(before: Tree, after: Tree, load: Load, most: int, within: str = "") -> str:
-    """The changes from one tree to another; binary files are only named.
-
-    `within` is what precedes every path. Raises TooLong where that has more than `most` characters.
-    """
-    lines: list[str] = []
-    room = most
-    for path in changed_paths(before, after):
-        old, new = before.entries.get(path), after.entries.get(path)
-        for line in _of_file(printable_path(within + path), old, new, load):
-            room -= len(line) + 1
-            if room < 0:
-                raise TooLong
-            lines.append(line)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _of_file(path: str, old: Entry | None, new: Entry | None, load: Load) -> Iterator[str]:
-    # A file that becomes a link, or the other way round, goes and comes.
-    if old and new and "link" in (old.kind, new.kind) and old.kind != new.kind:
-        yield from _of_file(path, old, None, load)
-        yield from _of_file(path, None, new, load)
-        return
-    yield f"diff --git a/{path} b/{path}"
-    yield from _modes(old, new)
-    if old and new and old.digest == new.digest:
-        return
-    texts = _text(old, load), _text(new, load)
-    from_ = f"a/{path}" if old else NOWHERE
-    to = f"b/{path}" if new else NOWHERE
-    if texts[0] is None or texts[1] is None:
-        yield f"Binary files {from_} and {to} differ"
-        return
-    found = list(hunks(texts[0], texts[1]))
-    yield from (f"--- {from_}", f"+++ {to}", *found) if found else ()
-
-
-def _modes(old: Entry | None, new: Entry | None) -> Iterator[str]:
-    if old is None and new is not None:
-        yield f"new file mode {MODES[new.kind]}"
-    elif new is None and old is not None:
-        yield f"deleted file mode {MODES[old.kind]}"
-    elif old and new and old.kind != new.kind:
-        yield f"old mode {MODES[old.kind]}"
-        yield f"new mode {MODES[new.kind]}"
-
-
-def _text(entry: Entry | None, load: Load) -> str | None:
-    """The content as text; None where it is binary or too long to be compared."""
-    if entry is None:
-        return ""
-    content = load(entry.digest)
-    if len(content) > MOST_DIFF_BYTES or b"\0" in content:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-MOST_FILES = 50_000
-MOST_BYTES = 500_000_000
-Kind = Literal["file", "program", "link", "other"]
-KINDS: Mapping[bytes, Kind] = {kind.encode(): kind for kind in get_args(Kind)}
-"""The kind of an entry: a file, an executable file, a symlink, or something else."""
-
-
-class Entry(NamedTuple):
-    """The entry at one path."""
-
-    kind: Kind
-    digest: str
-    """SHA-256 of the content; of a link, of where it leads to."""
-
-
-@dataclass(frozen=True)
-class Tree:
-    """The files of a folder by relative path; bytes that are not UTF-8 are escaped."""
-
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    times: str = field(default="", compare=False)
-    """A digest that changes whenever any file is written."""
-
-    @cached_property
-    def manifest(self) -> bytes:
-        """The tree as bytes: sorted by path, and the same for the same files alone."""
-        return b"".join(
-            b"%s %s %s\0" % (entry.kind.encode(), entry.digest.encode(), path)
-            for path, entry in sorted((os.fsencode(p), e) for p, e in self.entries.items())
-        )
-
-    @cached_property
-    def digest(self) -> str:
-        return digest_of(self.manifest)
-
-    @classmethod
-    def of_manifest(cls, manifest: bytes) -> Tree:
-        """The tree of its manifest; raises ValueError if the bytes are not a manifest."""
-        lines = (line.split(b" ", 2) for line in manifest.split(b"\0") if line)
-        known = {os.fsdecode(path): (KINDS.get(kind), digest) for kind, digest, path in lines}
-        entries = {
-            path: Entry(kind, digest.decode("ascii"))
-            for path, (kind, digest) in known.items()
-            if kind is not None
-        }
-        if len(entries) != len(known):
-            raise ValueError("it names a kind of file that this version does not know")
-        return cls(entries)
-
-
-def digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def read_tree(
-    folder: Path,
-    origin: Path | None = None,
-    *,
-    without: Path | None = None,
-    most_files: int = MOST_FILES,
-    most_bytes: int = MOST_BYTES,
-) -> Tree:
-    """The tree of a folder as it is now. Links are not followed.
-
-    `without` is a file that is left out; `origin` is the folder that this one is a copy of.
-    Raises TooLarge, and OSError where a file can't be read.
-    """
-    top, room, times = os.fsencode(folder), _Room(most_files, most_bytes), hashlib.sha256()
-    entries: dict[str, Entry] = {}
-    for path in list_files(top, None if origin is None else os.fsencode(origin)):
-        if without is not None and path == os.fsencode(without):
-            continue
-        name = os.path.relpath(path, top)
-        try:
-            info = os.lstat(path)
-            room.take(info.st_size)
-            entries[os.fsdecode(name)] = _entry(path, info)
-        except FileNotFoundError:
-            # Somebody has removed it since the folder was listed.
-            continue
-        times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
-    return Tree(entries, times.hexdigest())
-
-
-def files_digest(
-    folder: Path,
-    without: Path | None = None,
-    origin: Path | None = None,
-    *,
-    most_files: int = MOST_FILES,
-    most_bytes: int = MOST_BYTES,
-) -> str:
-    """One digest for all files below a folder, but for the file `without`.
-
-    `origin` is the folder that this one is a copy of.
-
-    Empty where there is no telling: too many files, or too much in them, to be looked at
-    after each attempt, or a folder that cannot be listed.
-    """
-    try:
-        tree = read_tree(
-            folder, origin, without=without, most_files=most_files, most_bytes=most_bytes
-        )
-    except (TooLarge, OSError):
-        return ""
-    return tree.digest
-
-
-class _Room:
-    """The number of files and bytes that may still be read."""
-
-    def __init__(self, files: int, size: int) -> None:
-        self._files = files
-        self._bytes = size
-
-    def take(self, size: int) -> None:
-        self._files -= 1
-        self._bytes -= size
-        if min(self._files, self._bytes) < 0:
-            raise TooLarge
-
-
-def _entry(path: bytes, info: os.stat_result) -> Entry:
-    mode = info.st_mode
-    if stat.S_ISREG(mode):
-        with open(path, "rb", opener=_open) as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        return Entry("program" if mode & stat.S_IXUSR else "file", content)
-    if stat.S_ISLNK(mode):
-        return Entry("link", digest_of(os.readlink(path)))  # noqa: PTH115 - bytes
-    return Entry("other", digest_of(b""))
-
-
-def entry_at(folder: Path, path: str) -> Entry | None:
-    """The entry at a path; none if nothing or a folder is there; raises OSError."""
-    place = os.path.join(os.fsencode(folder), os.fsencode(path))
-    try:
-        info = os.lstat(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return None if stat.S_ISDIR(info.st_mode) else _entry(place, info)
-
-
-def content_at(folder: Path, path: str, entry: Entry) -> bytes:
-    """The present content at a path of a tree; raises OSError."""
-    place = os.path.join(os.fsencode(folder), os.fsencode(path))
-    if entry.kind == "link":
-        return os.readlink(place)  # noqa: PTH115 - bytes
-    if entry.kind == "other":
-        return b""
-    with open(place, "rb", opener=_open) as file:
-        return file.read()
-
-
-def _open(name: str, flags: int) -> int:
-    # A link or pipe put there meanwhile is neither followed nor waited for.
-    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-@dataclass(frozen=True)
-class Merge:
-    """The result of merging two sides."""
-
-    tree: Tree
-    made: tuple[bytes, ...] = ()
-    """Contents that neither side has: of files that both have changed, in different lines."""
-    conflicts: tuple[str, ...] = ()
-    """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
-
-
-def merge_trees(base: Tree, ours: Tree, theirs: Tree, load: Load) -> Merge:
-    """Merge the changes of both sides to the base.
-
-    A file that one side has not changed is taken from the other; a file that both have changed is
-    merged line by line.
-    """
-    entries, conflicts = dict(ours.entries), list[str]()
-    made: list[bytes] = []
-    for path in changed_paths(base, theirs):
-        old, mine, other = (tree.entries.get(path) for tree in (base, ours, theirs))
-        if mine == other:
-            continue
-        try:
-            found = other if mine == old else _merge_file(old, mine, other, load, made)
-        except _Conflict:
-            conflicts.append(path)
-            continue
-        if found is None:
-            del entries[path]
-        else:
-            entries[path] = found
-    conflicts += _blocking_files(entries, theirs)
-    return Merge(Tree(entries), tuple(made), tuple(sorted(set(conflicts), key=os.fsencode)))
-
-
-class _Conflict(Exception):
-    """Two sides exclude each other."""
-
-
-def _merge_file(
-    old: Entry | None, mine: Entry | None, other: Entry | None, load: Load, made: list[bytes]
-) -> Entry:
-    """Merge both sides of one file; new content is added to `made`; raises _Conflict."""
-    if old is None or mine is None or other is None:
-        raise _Conflict
-    if {old.kind, mine.kind, other.kind} - {"file", "program"}:
-        raise _Conflict
-    # The kind of the side that has changed it.
-    kind = other.kind if mine.kind == old.kind else mine.kind
-    if mine.digest in (old.digest, other.digest):
-        return Entry(kind, other.digest)
-    if old.digest == other.digest:
-        return Entry(kind, mine.digest)
-    contents = [load(entry.digest) for entry in (mine, old, other)]
-    if any(b"\0" in content for content in contents):
-        raise _Conflict
-    content = _merge_lines(*contents)
-    made.append(content)
-    return Entry(kind, digest_of(content))
-
-
-def _merge_lines(mine: bytes, old: bytes, other: bytes) -> bytes:
-    with TemporaryDirectory(prefix="loopkit-merge-") as folder:
-        names = ("mine", "old", "other")
-        for name, content in zip(names, (mine, old, other), strict=True):
-            Path(folder, name).write_bytes(content)
-        try:
-            answer = ask_git(os.fsencode(folder), "merge-file", "-p", "-q", *names)
-        except NoGit as error:
-            raise _Conflict from error
-    if answer.returncode != 0:
-        raise _Conflict
-    return answer.stdout
-
-
-def _blocking_files(entries: Mapping[str, Entry], theirs: Tree) -> Iterator[str]:
-    """Files of one side in whose place the other has a folder."""
-    for path in entries:
-        for parent in map(str, Path(path).parents[:-1]):
-            if parent in entries:
-                yield parent if parent in theirs.entries else path
-
-
-class Conflicts(Exception):
-    """Files of a folder that are not what they should be, so that nothing was written."""
-
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        super().__init__(paths)
-        self.paths = paths
-
-
-def write_tree(folder: Path, before: Tree, after: Tree, load: Load) -> list[str]:
-    """Write a tree to a folder; the paths of the files that changed.
-
-    What differs between the trees has to be in the folder as one or the other says: what is
-    written already is left. Else raises Conflicts, and OSError where a file can't be written.
-    Nothing else in the folder is touched, and nothing outside.
-    """
-    changed = changed_paths(before, after)
-    found = {path: entry_at(folder, path) for path in changed}
-    known = {path: (before.entries.get(path), after.entries.get(path)) for path in changed}
-    strange = [path for path in changed if found[path] not in known[path]]
-    going = {path for path in changed if path not in after.entries}
-    strange += [path for path in changed if _is_barred(folder, path, going)]
-    if strange:
-        raise Conflicts(tuple(dict.fromkeys(strange)))
-    due = [path for path in changed if found[path] != after.entries.get(path)]
-    for path in (path for path in due if path in going):
-        _remove(folder, path)
-    for path in (path for path in due if path not in going):
-        _write(folder, path, after.entries[path], load)
-    return changed
-
-
-def _is_barred(folder: Path, path: str, going: set[str]) -> bool:
-    """Whether a remaining entry blocks a folder of the path."""
-    parts = Path(path).parents[:-1]
-    return any(
-        os.path.lexists(folder / parent)
-        and not stat.S_ISDIR((folder / parent).lstat().st_mode)
-        and str(parent) not in going
-        for parent in parts
-    )
-
-
-def _remove(folder: Path, path: str) -> None:
-    place = folder / path
-    place.unlink()
-    for parent in place.parents:
-        if parent == folder or any(parent.iterdir()):
-            break
-        parent.rmdir()
-
-
-def _write(folder: Path, path: str, entry: Entry, load: Load) -> None:
-    place = folder / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    content, draft = load(entry.digest), place.with_name(f".{place.name[:200]}.loopkit")
-    draft.unlink(missing_ok=True)
-    if entry.kind == "link":
-        draft.symlink_to(os.fsdecode(content))
-    elif entry.kind != "other":
-        draft.write_bytes(content)
-        is_there = os.path.lexists(place) and stat.S_ISREG(place.lstat().st_mode)
-        mode = (place if is_there else draft).stat().st_mode & 0o666
-        # Whoever may read it may execute it, as with git.
-        draft.chmod(mode | (mode & 0o444) >> 2 if entry.kind == "program" else mode)
-    else:
-        return
-    draft.replace(place)

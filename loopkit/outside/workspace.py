@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Self
@@ -41,18 +41,21 @@ class FileMark:
     mtime_ns: int | None
     size: int | None
     """In bytes."""
+    inode: int | None = None
 
     def to_text(self) -> str:
         """The mark as it can be stored; empty where nothing was there."""
-        return f"{self.digest or ''} {self.mtime_ns} {self.size}" if self.exists else ""
+        text = f"{self.digest or ''} {self.mtime_ns} {self.size} {self.inode or ''}"
+        return text if self.exists else ""
 
     @classmethod
     def of_text(cls, text: str) -> Self:
         """The mark that `to_text` stored."""
         if not text:
             return cls(exists=False, digest=None, mtime_ns=None, size=None)
-        digest, mtime_ns, size = text.split(" ")
-        return cls(True, digest or None, int(mtime_ns), int(size))
+        digest, mtime_ns, size, *inode = text.split(" ")
+        known = int(inode[0]) if inode and inode[0] else None
+        return cls(True, digest or None, int(mtime_ns), int(size), known)
 
 
 _ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
@@ -73,6 +76,18 @@ def resolve_inside(root: Path, relative: str) -> Path:
     if not path.is_relative_to(base):
         raise OutsideWorkspace(_outside(root, relative, f"is a symlink to {str(path)!r}"))
     return path
+
+
+def make_folder(root: Path, relative: str) -> None:
+    """Make a folder of a workspace; `root` has no link in it.
+
+    Raises OutsideWorkspace where a link is on the way, also one that leads to another place inside,
+    and UnusableWorkspace where something else is.
+    """
+    path = resolve_inside(root, relative)
+    if path != root / os.path.normpath(relative):
+        raise OutsideWorkspace(_outside(root, relative, f"leads through a link to {str(path)!r}"))
+    prepare(path)
 
 
 def _flaw(relative: str) -> str | None:
@@ -116,7 +131,7 @@ def mark(path: Path) -> FileMark:
         info = path.stat()
     except (OSError, ValueError):
         return _ABSENT
-    return FileMark(True, _digest(path), info.st_mtime_ns, info.st_size)
+    return FileMark(True, _digest(path), info.st_mtime_ns, info.st_size, info.st_ino)
 
 
 def _digest(path: Path) -> str | None:
@@ -137,16 +152,17 @@ def was_written_since(path: Path, before: FileMark) -> bool:
     are compared.
     """
     now = mark(path)
-    return now.exists and now != before
+    return now.exists and replace(now, inode=before.inode) != before
 
 
-def read_text(path: Path, limit: int = 10_000_000) -> str:
+def read_text(path: Path, limit: int = 10_000_000, known: FileMark = _ABSENT) -> str:
     """The text of a UTF-8 file of at most `limit` bytes, without byte order mark.
 
-    Line ends stay as they are. Raises `UnreadableArtifact` for anything else; it never waits,
-    whatever stands at `path`.
+    Line ends stay as they are. Raises `UnreadableArtifact` for anything else, also for a file that
+    has another name, unless it is the one that was `known` before; it never waits, whatever stands
+    at `path`.
     """
-    data = _content(path, limit)
+    data = _content(path, limit, known)
     if len(data) > limit:
         raise _unreadable(path, f"is longer than {limit} bytes", "write a shorter one")
     try:
@@ -159,12 +175,15 @@ def read_text(path: Path, limit: int = 10_000_000) -> str:
     return text.removeprefix("\ufeff")
 
 
-def _content(path: Path, limit: int) -> bytes:
+def _content(path: Path, limit: int, known: FileMark) -> bytes:
     """The first bytes of a regular file, one more than `limit` if there are so many."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             with open(path, "rb", opener=_open_regular) as file:
+                info = os.fstat(file.fileno())
+                if info.st_nlink > 1 and info.st_ino != known.inode:
+                    raise _unreadable(path, "is a hard link to another file", "put a copy there")
                 return file.read(limit + 1)
     except FileNotFoundError as error:
         raise _unreadable(path, "does not exist", "write it") from error

@@ -341,8 +341,9 @@ class ReportFile:
         Raises CannotJudge where the name leads out of the workspace or is not a file.
         """
         try:
-            path = resolve_inside(self.folder, self.name)
-            prepare(path.parent)
+            # A link there goes, and not the file that it leads to.
+            named = Path(self.name)
+            path = prepare(resolve_inside(self.folder, str(named.parent))) / named.name
             path.unlink(missing_ok=True)
         except (OutsideWorkspace, UnusableWorkspace) as error:
             raise CannotJudge(str(error)) from error

@@ -21,6 +21,7 @@ from loopkit.language.section import (
     Noun,
     Section,
     Spelled,
+    Texts,
     Written,
     fault,
     one_or_more,
@@ -135,6 +136,9 @@ class Output(Noun):
     folder: str | None = None
     """The folder in the workspace that is the artifact, if this attempt changed anything in it. Its
     text is the diff against the contents before the first attempt."""
+    ignore: Texts = ()
+    """What is no part of the folder, as patterns of names (`*.lock`) or of paths in the workspace
+    (`out/*.txt`)."""
     else_: Literal["reply"] | None = Field(None, alias="else")
     """`reply`: use the reply as the artifact if the attempt did not write the file or change the
     folder."""
@@ -153,6 +157,10 @@ class Output(Noun):
                     (key,),
                     help=f"delete `{key}`, or `folder`",
                 )
+        if self.ignore and self.folder is None:
+            raise fault(
+                "bad-value", "`ignore` is for a folder", ("ignore",), help="delete `ignore`"
+            )
         return self
 
     @cached_property
