@@ -14,10 +14,9 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from loopkit.drive.isolation import NotKept
 from loopkit.journal.contents import GitContents
-from loopkit.outside.git import NoGit, require_git
-from loopkit.outside.trees import read_tree
+from loopkit.outside.git import require_git
+from loopkit.outside.trees import NotKept, read_tree
 
 NAMES = [
     "a", "b.txt", "C", "c", "with blank ", "-dash", "new\nline", 'quo"te', "back\\slash", "ü",
@@ -211,7 +210,7 @@ def test_without_git_a_folder_says_what_it_needs(
     monkeypatch.setenv("PATH", str(program.parent))
     for _ in range(2):
         require_git.cache_clear()
-        with pytest.raises(NoGit, match=r"install git 2\.38 or newer"):
+        with pytest.raises(NotKept, match=r"install git 2\.38 or newer"):
             GitContents(tmp_path / "state").keep("run", tmp_path)
         program.unlink(missing_ok=True)
     require_git.cache_clear()

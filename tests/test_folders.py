@@ -147,6 +147,59 @@ def test_what_git_ignores_is_no_part_of_the_folder(work: Desk) -> None:
     assert run.result == {"fix": FIX.format(sign="+")}
 
 
+@pytest.mark.parametrize(
+    ("output", "rule"),
+    [
+        ("folder: .", "echo 'src/calc.py:1: bad' | tee out/report.txt; false"),
+        ("folder: src, ignore: ['*.fixed', src/log]", "touch src/a.fixed; mkdir src/log; exit 1"),
+        ("folder: src", "mkdir -p src/__pycache__; touch src/__pycache__/a.pyc src/b.pyc; exit 1"),
+        ("folder: src", "mkdir -p src/node_modules/a; touch src/node_modules/a/b; exit 1"),
+    ],
+)
+def test_what_rules_write_for_themselves_is_no_change_of_the_author(
+    work: Desk, output: str, rule: str
+) -> None:
+    file = ", parse: lines, file: out/report.txt" if "report" in rule else ""
+    by = f"[{{command: [sh, -c, {json.dumps(rule)}]{file}}}]"
+    run = work.play(machine(says("*"), says("/"), says("+"), output=output, by=by))
+    assert run.result["fix"].endswith(FIX.format(sign="+"))
+    for text in (run.result["fix"], *run.prompts("coder")):
+        assert not re.search(r" b/(out|src/(a\.fixed|log|__pycache__|b\.pyc|node_modules))", text)
+
+
+def test_a_folder_that_git_ignores_is_an_artifact_all_the_same(work: Desk) -> None:
+    subprocess.run(("git", "init", "-q", work.folder), check=True)
+    work.write(".gitignore", "src\n")
+    assert work.play(machine(says("+"))).result == {"fix": FIX.format(sign="+")}
+
+
+def test_a_folder_that_is_a_link_before_the_first_attempt_is_refused(work: Desk) -> None:
+    (work.folder / "src").rename(work.folder / "real")
+    (work.folder / "src").symlink_to("real")
+    [suspended] = work.play(machine(says("+"))).of(Suspended)
+    assert "'src' leads through a link to" in suspended.message
+
+
+def test_a_folder_that_an_attempt_made_a_link_is_told_as_a_link_and_mended(
+    work: Desk, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "calc.py").write_text("password")
+    mend = f"rm src; mkdir src; {says('+')}"
+    run = work.play(machine(f"rm -r src; ln -s {outside} src", mend))
+    assert run.result == {"fix": FIX.format(sign="+")}
+    assert f"+{outside}\n" in artifact_at(run, 1)["text"]
+    assert "password" not in json.dumps([event.plain() for event in run.events])
+
+
+def test_a_repository_inside_the_folder_is_named_and_its_files_are_shown(work: Desk) -> None:
+    run = work.play(machine(f"{says('+')}; git init -q src/inner; echo x > src/inner/new"))
+    assert run.result["fix"].endswith("Repository src/inner/.git differs\n")
+    assert "+++ b/src/inner/new\n" in run.result["fix"]
+    assert "HEAD" not in run.result["fix"]
+
+
 def test_an_attempt_that_changes_nothing_is_a_fault_and_the_author_is_told(work: Desk) -> None:
     run = work.play(machine("true", says("+")))
     assert run.outcome == "done"

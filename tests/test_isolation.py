@@ -102,6 +102,46 @@ def test_a_failure_is_left_aside_with_its_best_version(work: Desk) -> None:
     assert run.of(Merged) == []
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "rm -rf src; ln -s {outside} src",
+        "rm -rf src; echo x > src",
+        "rm -r src/sub; ln -s {outside} src/sub",
+        "rm -r src/sub; echo x > src/sub",
+        "rm src/plan; ln -s {outside}/secret src/plan",
+        "rm src/plan; mkdir -p src/plan/deep; echo x > src/plan/deep/x; mkdir src/__pycache__",
+        "rm src/link; mkdir src/link; echo x > src/link/x",
+        "rm src/link; echo x > src/link",
+        "rm src/plan; mkfifo src/plan",
+        "rm src/plan; ln {outside}/secret src/plan",
+        "chmod 600 src/plan; rmdir src/empty; chmod 700 src/sub",
+    ],
+)
+def test_the_best_version_comes_back_whatever_was_put_in_its_place(
+    tmp_path: Path, change: str
+) -> None:
+    outside = tmp_path / "outside"
+    work = Desk(write(tmp_path / "work", src__plan="none\n"))
+    write(outside, secret="secret\n", deep__secret="secret\n")
+    best = "mkdir src/sub src/empty; echo x > src/sub/x; ln -s plan src/link; echo 1 > src/plan"
+    rules = "command: [grep, -q, '1', src/plan], severity: warning}, {command: ['false']"
+    acts = (best, change.format(outside=outside), "true")
+    run = work.play(machine(*acts, rule=rules).replace("{revise: code}", "{revise: code, max: 1}"))
+    assert run.outcome == "failed"
+    src = place_of(run) / "src"
+    assert sorted(path.name for path in src.iterdir() if path.name != "__pycache__") == [
+        "empty", "link", "plan", "sub",
+    ]  # fmt: skip
+    assert (src / "link").readlink() == Path("plan")
+    assert ((src / "plan").read_text(), (src / "sub/x").read_text()) == ("1\n", "x\n")
+    assert [oct(path.lstat().st_mode) for path in (src / "plan", src / "sub")] == [
+        "0o100644", "0o40755",
+    ]  # fmt: skip
+    secrets = [outside / "secret", outside / "deep/secret"]
+    assert [(p.read_text(), p.stat().st_mode & 0o777) for p in secrets] == [("secret\n", 0o644)] * 2
+
+
 def test_what_others_do_in_the_workspace_meanwhile_stays(work: Desk) -> None:
     ours = f"sed -i '1s/^/ours /' {work.folder}/src/both; echo x > {work.folder}/new"
     run = work.play(machine(f"{ours}; sed -i '9s/^/theirs /' src/both; echo good > src/plan"))

@@ -25,15 +25,12 @@ from loopkit.journal.contents import Merge, TooLong
 from loopkit.journal.files import STATE_FOLDER, TREES
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.states.state import Output
-from loopkit.outside.git import NoGit
 from loopkit.outside.trees import (
-    MOST_BYTES,
-    MOST_FILES,
+    SMALLER,
     CannotIsolate,
     Conflicts,
     Isolation,
     NotKept,
-    TooLarge,
     Tree,
     changed_files,
     files_digest,
@@ -60,9 +57,6 @@ from loopkit.text import plural
 
 MOST_NAMED = 20
 """Files that a conflict names."""
-_MOST = f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes"
-UNKEPT = (TooLarge, NotKept, NoGit, OSError)
-_SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 LOOK_AGAIN_S = 0.02
 """How often a run that waits to merge tries the lock."""
 
@@ -164,23 +158,9 @@ async def _keep_tree(
     active: ActiveRun, root: Path, origin: Path | None = None, known: Tree | None = None
 ) -> Tree:
     """All that is in a workspace or a tree of the run's own; raises CallFailed."""
-    try:
-        return await asyncio.to_thread(
-            active.contents.keep, active.state.run, root, "", origin, known=known
-        )
-    except UNKEPT as error:
-        smaller = _SMALLER.replace("folder", "workspace")
-        raise CallFailed("fatal", _why_not_kept(repr(str(root)), error, smaller)) from error
-
-
-def _why_not_kept(named: str, error: Exception, smaller: str) -> str:
-    if isinstance(error, TooLarge):
-        return f"{named} has {_MOST}; {smaller}"
-    if isinstance(error, NotKept):
-        return f"{named} can't be taken: {error}"
-    if isinstance(error, NoGit):
-        return f"{named} can't be kept: {error}"
-    return f"{named} can't be read: {error}; make it readable"
+    keep = partial(active.contents.keep, active.state.run, root, "", origin, known=known)
+    with _as_failed_call(repr(str(root))):
+        return await asyncio.to_thread(keep)
 
 
 async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
@@ -194,10 +174,8 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
         origin, wanted = origin_of(active, root), active.contents.tree(artifact.tree)
-        try:
+        with _as_failed_call(f"folder {within!r}"):
             now = await asyncio.to_thread(read_tree, root, within, origin)
-        except (TooLarge, OSError) as error:
-            raise CallFailed("fatal", _why_not_kept(repr(within), error, _SMALLER)) from error
         await _write(active, root, now, wanted, ignored_may_go=True)
     active.stage(Restored(artifacts=tuple(folders)))
 
@@ -327,10 +305,8 @@ class _Watched:
             if self._original is None:
                 raise CallFailed("fatal", str(error)) from error
         known = None if self._original is None else self._active.contents.tree(self._original)
-        try:
+        with _as_failed_call(self._named):
             return self._keep(known)
-        except UNKEPT as error:
-            raise CallFailed("fatal", _why_not_kept(self._named, error, _SMALLER)) from error
 
     def _keep(self, known: Tree | None) -> Tree:
         active, origin = self._active, origin_of(self._active, self._root)
@@ -344,8 +320,8 @@ class _Watched:
         original = contents.tree(self._original or before.tree)
         try:
             tree = self._keep(original)
-        except UNKEPT as error:
-            return Written(fault=_why_not_kept(self._named, error, _SMALLER))
+        except NotKept as error:
+            return Written(fault=f"{self._named} {error}")
         if (tree.digest, tree.times) == (before.tree, before.times):
             return Written(fault=f"nothing in {self._named} was changed in this attempt")
         changed, redact = changed_files(original, tree), self._active.redact
@@ -355,7 +331,7 @@ class _Watched:
             fault = (
                 f"what differs in {self._named} from the state before the first attempt has more "
                 f"than {LONGEST_ANSWER:,} characters ({plural(len(changed), 'file')}, the first "
-                f"is {printable_path(changed[0])!r}); change less, or {_SMALLER}"
+                f"is {printable_path(changed[0])!r}); change less, or {SMALLER}"
             )
             return Written(fault=fault)
         earlier = contents.tree(before.tree)
@@ -449,12 +425,16 @@ async def watch_output(
 
 
 @contextmanager
-def _as_failed_call() -> Iterator[None]:
-    """Raise CallFailed for a path that leads out of the workspace, or can't be used as a folder."""
+def _as_failed_call(named: str = "") -> Iterator[None]:
+    """Raise CallFailed for a path that leads out of the workspace, or a folder of no use."""
     try:
         yield
     except (OutsideWorkspace, UnusableWorkspace) as error:
         raise CallFailed("fatal", str(error)) from error
+    except NotKept as error:
+        raise CallFailed("fatal", f"{named} {error}") from error
+    except OSError as error:
+        raise CallFailed("fatal", f"{named} can't be read: {error}; make it readable") from error
 
 
 def output_file(folder: Path, relative: str) -> Path:

@@ -16,11 +16,11 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
@@ -29,6 +29,7 @@ from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_gi
 from loopkit.outside.trees import (
     Entry,
     Load,
+    NotKept,
     Tree,
     blob_id,
     changed_files,
@@ -47,6 +48,8 @@ PRUNED_AFTER = "2.hours.ago"
 _EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The id that git gives to a tree without entries."""
 _SECONDS = 600
+_MOST_SENT = 64_000_000
+"""About how many bytes are handed to git at once."""
 
 
 class TooLong(Exception):
@@ -65,7 +68,7 @@ class Merge:
 class Contents(Protocol):
     """Where the trees of all runs are kept; may be used by several threads and processes.
 
-    Every method but `close` may raise NoGit and JournalUnusable.
+    What fails raises JournalUnusable, and LostContent if a tree is not there.
     """
 
     folder: Path | None
@@ -83,15 +86,14 @@ class Contents(Protocol):
     ) -> Tree:
         """The tree of `within` below `root` as it is now, durable on return (see `read_tree`).
 
-        `known` is an earlier tree, if somebody has worked there since. Raises TooLarge, NotKept
-        and OSError.
+        `known` is an earlier tree, if somebody has worked there since. Raises NotKept.
         """
 
     def tree(self, digest: str) -> Tree:
-        """The tree that was kept under a digest; raises LostContent."""
+        """The tree that was kept under a digest."""
 
     def diff(self, before: Tree, after: Tree, most: int) -> str:
-        """The changes from one kept tree to another; binary files and repositories are only named.
+        """The changes between two kept trees; binary files and repositories are only named.
 
         Raises TooLong where that has more than `most` characters.
         """
@@ -138,65 +140,56 @@ class GitContents(Contents):
         ignore: Collection[str] = (),
         known: Tree | None = None,
     ) -> Tree:
-        seen = read_tree(root, within, origin, ignore=ignore)
-        refuse_unkept(seen, known)
-        with self._using(writes=True):
-            if self._is_kept(run, seen.digest):
-                return seen
-            missing, entries = self._missing(seen), dict(seen.entries)
-            with self._importing() as send:
-                for path, entry in seen.entries.items():
-                    if entry.blob not in missing:
-                        continue
-                    try:
-                        content = content_at(root, path)
-                    except FileNotFoundError:
-                        # It has been removed since.
-                        del entries[path]
-                        continue
-                    # It may have changed since: its present content is kept, and named.
-                    entries[path] = Entry(entry.mode, blob_id(content))
-                    send(b"blob\ndata %d\n%s\n" % (len(content), content))
-                tree = Tree(entries, seen.times)
-                send(_commit(run, tree))
+        try:
+            require_git()
+            seen = read_tree(root, within, origin, ignore=ignore)
+            refuse_unkept(seen, known)
+            with self._using(writes=True):
+                kept = self._ask("show-ref", "--verify", "-q", _ref(seen.digest, run), ok=(0, 1))
+                return seen if kept.returncode == 0 else self._keep(run, root, seen)
+        except NoGit as error:
+            raise NotKept(f"can't be kept: {error}") from error
+        except OSError as error:
+            raise NotKept(f"can't be read: {error}; make it readable") from error
+
+    def _keep(self, run: str, root: Path, seen: Tree) -> Tree:
+        asked = "".join(f"{blob}\n" for blob in {e.blob for e in seen.entries.values()} - {""})
+        answer = self._ask("cat-file", "--batch-check", stdin=asked.encode()).stdout.decode()
+        missing = {line.split()[0] for line in answer.splitlines() if line.endswith(" missing")}
+        entries, commands, size = dict(seen.entries), list[bytes](), 0
+        for path, entry in seen.entries.items():
+            if entry.blob not in missing:
+                continue
+            try:
+                content = content_at(root, path)
+            except FileNotFoundError:
+                # It has been removed since.
+                del entries[path]
+                continue
+            # It may have changed since: its present content is kept, and named.
+            entries[path] = Entry(entry.mode, blob_id(content))
+            commands.append(b"blob\ndata %d\n%s\n" % (len(content), content))
+            size += len(content)
+            if size > _MOST_SENT:
+                self._import(commands)
+                commands, size = [], 0
+        tree = Tree(entries, seen.times)
+        self._import([*commands, _commit(run, tree)])
         return tree
 
-    def _is_kept(self, run: str, digest: str) -> bool:
-        return self._ask("show-ref", "--verify", "-q", _ref(digest, run), ok=(0, 1)).returncode == 0
-
-    def _missing(self, tree: Tree) -> frozenset[str]:
-        """The contents of a tree that are not there yet."""
-        asked = "".join(f"{blob}\n" for blob in {e.blob for e in tree.entries.values()} - {""})
-        answer = self._ask("cat-file", "--batch-check", stdin=asked.encode())
-        lines = answer.stdout.decode().splitlines()
-        return frozenset(line.split()[0] for line in lines if line.endswith(" missing"))
-
-    @contextmanager
-    def _importing(self) -> Iterator[Callable[[bytes], object]]:
-        """A function that sends commands to one `git fast-import`; raises NoGit if that fails."""
-        command = (*COMMAND, "fast-import", "--done", "--quiet", "--depth=0", "--date-format=raw")
-        with TemporaryFile() as said:
-            process = subprocess.Popen(  # noqa: S603 - git, and nothing that anybody wrote
-                command, cwd=self._place, env=environment(), stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL, stderr=said,
-            )  # fmt: skip
-            assert process.stdin is not None
-            try:
-                with suppress(BrokenPipeError), process.stdin:
-                    yield process.stdin.write
-                    process.stdin.write(b"done\n")
-            except BaseException:
-                process.kill()
-                raise
-            finally:
-                process.wait()
-            if process.returncode != 0:
-                for report in self._place.glob("fast_import_crash_*"):
-                    report.unlink(missing_ok=True)
-                said.seek(0)
-                raise NoGit(said.read(1_000).decode(errors="replace").strip())
+    def _import(self, commands: Sequence[bytes]) -> None:
+        """Let `git fast-import` carry out commands; what is not all of them counts for nothing."""
+        asked = ("fast-import", "--done", "--quiet", "--depth=0", "--date-format=raw")
+        try:
+            self._ask(*asked, stdin=b"".join((*commands, b"done\n")))
+        except NoGit:
+            for report in self._place.glob("fast_import_crash_*"):
+                report.unlink(missing_ok=True)
+            raise
 
     def tree(self, digest: str) -> Tree:
+        if not self.exist():
+            raise _lost(digest)
         with self._using():
             found = self._ask("cat-file", "blob", digest, ok=(0, 128))
         try:
@@ -239,8 +232,7 @@ class GitContents(Contents):
             files = dict(map(_entry_of, listed))
             tree, conflicts = _with_modes(files, base, ours, theirs)
             if not conflicts:
-                with self._importing() as send:
-                    send(_commit(run, tree))
+                self._import([_commit(run, tree)])
         return Merge(tree, conflicts)
 
     def write(
@@ -335,13 +327,11 @@ class GitContents(Contents):
 
         With `alone` while nobody else writes, and otherwise BlockingIOError is raised.
         """
-        require_git()
         try:
-            if writes:
-                self._make()
             if not writes:
                 yield
                 return
+            self._make()
             lock = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH

@@ -157,7 +157,7 @@ class Graph:
         """The files that rules write for themselves, as patterns."""
         rules = (rule for name in self.judges for rule in self.rules_at(name))
         files = {rule.file for rule in rules if isinstance(rule, CommandRule) and rule.file}
-        return tuple(sorted(re.sub(r"\{\{.*?\}\}", "*", file) for file in files))
+        return tuple(sorted("/" + re.sub(r"\{\{.*?\}\}", "*", file) for file in files))
 
     @cached_property
     def scoring(self) -> frozenset[str]:

@@ -27,16 +27,20 @@ from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
 Isolation = Literal["copy", "worktree"]
 MOST_FILES = 50_000
 MOST_BYTES = 500_000_000
+SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 Load = Callable[[str], bytes]
 """The content of a blob."""
 
 
-class TooLarge(Exception):
+class NotKept(Exception):
+    """A folder that can't be kept; the message is the rest of a sentence that begins with it."""
+
+
+class TooLarge(NotKept):
     """There are more files, or more in them, than are looked at after each attempt."""
 
-
-class NotKept(Exception):
-    """Something that can't be part of a tree; the message says what, where, and what to do."""
+    def __init__(self) -> None:
+        super().__init__(f"has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes; {SMALLER}")
 
 
 class Entry(NamedTuple):
@@ -286,15 +290,15 @@ def refuse_unkept(tree: Tree, known: Tree | None) -> None:
         kind = stat.S_IFMT(entry.mode)
         if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             name = "a FIFO" if kind == stat.S_IFIFO else "a socket or a device"
-            raise NotKept(f"{printable_path(path)!r} is {name}, which can't be kept; remove it")
+            raise NotKept(f"can't be kept: {printable_path(path)!r} is {name}; remove it")
     if known is None:
         return
     for path in sorted(tree.linked):
         earlier = known.entries.get(path)
         if earlier is None or earlier.blob != tree.entries[path].blob:
             raise NotKept(
-                f"{printable_path(path)!r} is a hard link to a file outside, which is not read; "
-                "put a copy there"
+                f"can't be kept: {printable_path(path)!r} is a hard link to a file outside, which "
+                "is not read; put a copy there"
             )
 
 
