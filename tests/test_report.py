@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 
 import loopkit
 from loopkit.cli import invoke as run
+from loopkit.engine.telemetry import Figures
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
@@ -136,9 +137,49 @@ def test_a_finding_has_its_history(durable: Desk) -> None:
     (table,) = RunPage(facts_of(durable, played.state.run)).findings
     cells = {row.finding.message: row.cells for row in table.rows.values()}
     assert cells == {
-        "gone": ["new", "resolved", "back", "resolved"],
-        "stays": ["new", "open", "open", "resolved"],
+        "gone": ["new", "resolved", "regressed", "resolved"],
+        "stays": ["new", "recurring", "recurring", "resolved"],
     }
+
+
+IN_WORDS = "prompt: Judge it., verdict: {findings: '^- (?P<message>.+)$'}"
+
+
+def says(*messages: str) -> str:
+    return "\n".join([*(f"- {message}" for message in messages), "", "Verdict: FAIL"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "loops", "critic", "statuses"),
+    [
+        ("rubric: [Is it good?]", "max: 3",
+         [fails("a", "b"), fails("a", "c"), fails("a", "b"), fails("b", "d")],
+         {"a": "resolved", "b": "recurring", "c": "resolved", "d": "new"}),
+        ("rubric: [Is it good?]", "max: 3, from: best",
+         [fails("a"), fails("a", "b"), PASS],
+         {"a": "resolved", "b": "withdrawn"}),
+        (IN_WORDS, "max: 3",
+         [says("a", "b"), says("c"), says("b", "d"), says("d", "a")],
+         {"a": "regressed", "b": "not named again", "c": "not named again", "d": "recurring"}),
+    ],
+    ids=["own form", "from best", "in words"],
+)  # fmt: skip
+def test_a_finding_has_one_status_wherever_it_is_shown(
+    durable: Desk, rule: str, loops: str, critic: list[Any], statuses: dict[str, str]
+) -> None:
+    text = LOOP.replace("rubric: [Is it good?]", rule).replace(
+        "revise: note", f"revise: note, {loops}"
+    )
+    played = durable.play(text, scenario(agents={"writer": ["1", "2", "3", "4"], "critic": critic}))
+    facts = facts_of(durable, played.state.run)
+    figures = Figures()
+    for stored in facts.history:
+        figures.take(stored.event, stored.at)
+    assert {defect.message: defect.status for defect in figures.defects} == statuses
+    table, page = markdown_report(facts), Page(html_report(facts)).text
+    for message, status in statuses.items():
+        assert f"| {message} | {status} |" in table
+        assert f"{message} good {status} " in page
 
 
 def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durable: Desk) -> None:

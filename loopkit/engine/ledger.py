@@ -17,6 +17,7 @@ from statistics import median_low
 from typing import Literal
 
 from loopkit.engine.findings import (
+    NOT_NAMED_AGAIN,
     OF_ARTIFACT,
     OF_CHECK,
     OF_JUDGE,
@@ -86,8 +87,9 @@ def complete(
         error_class = worst_class(panel.missing) if verdict == "incomplete" else None
         return replace(report, error_class=error_class, reason=reason(verdict, panel))
     if before:
-        resolved, unseen = no_longer_found(findings, before, panel)
-        report = replace(report, resolved=resolved, unseen=unseen)
+        by_words = {name for name, _, rule in asked.judges if not rule.is_own_form}
+        resolved, unnamed, unseen = no_longer_found(findings, before, panel, by_words)
+        report = replace(report, resolved=resolved, unnamed=unnamed, unseen=unseen)
     if verdict != "fail":
         return report
     if origins is not None:
@@ -333,23 +335,36 @@ def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
 
 
 def no_longer_found(
-    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """The findings that were open `before` and are not in this round: (resolved, unseen).
+    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel, by_words: Container[str]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings that were open `before` and are not in this round: (resolved, unnamed, unseen).
 
-    Unseen are those whose rule or judge was not asked or gave no verdict.
+    Unseen are those whose rule or judge was not asked or gave no verdict. Unnamed are those of
+    the validators `by_words`, whose judges do not say what became of them, unless they have a key
+    or all these judges approve.
     """
     now = set(map(_ID, findings))
     resolved: list[Finding] = []
+    unnamed: list[Finding] = []
     unseen: list[Finding] = []
     for finding in before:
         if finding.id in now:
             continue
-        if _is_looked_for(finding, panel):
-            resolved.append(replace(finding, status="resolved"))
-        else:
+        if not _is_looked_for(finding, panel):
             unseen.append(finding)
-    return tuple(resolved), tuple(unseen)
+        elif (
+            not finding.key
+            and finding.rule == OF_JUDGE
+            and any(
+                answer.verdict != "pass" and answer.validator in by_words
+                for answer in panel.judges
+                if answer.validator in finding.named_by
+            )
+        ):
+            unnamed.append(replace(finding, status=NOT_NAMED_AGAIN))
+        else:
+            resolved.append(replace(finding, status="resolved"))
+    return tuple(resolved), tuple(unnamed), tuple(unseen)
 
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Waiting
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact, Choice, Version
 from loopkit.engine.questions import short_ids
@@ -284,7 +284,7 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
     if not had:
         return finding.status
     if finding.status == "regressed":
-        return f"back: it was in attempt {', '.join(map(str, had))}, and gone"
+        return f"regressed: it was in attempt {', '.join(map(str, had))}, and gone"
     # The first of the consecutive attempts that had it.
     attempts = [r.report.attempt for r in before]
     since = had[-1]
@@ -292,13 +292,16 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
         if attempt not in had:
             break
         since = attempt
-    return f"since attempt {since}"
+    return f"{finding.status} since attempt {since}"
 
 
 def resolution_lines(report: Report) -> Iterator[str]:
-    """The findings that this attempt resolved, and those that were not looked for this time."""
-    unseen = "Found before, and not looked for in this attempt:"
-    titled = (("Resolved by this attempt:", report.resolved), (unseen, report.unseen))
+    """The findings that this attempt resolved, and those of which that is not known."""
+    titled = (
+        ("Resolved by this attempt:", report.resolved),
+        (f"Found before, and {NOT_NAMED_AGAIN}:", report.unnamed),
+        ("Found before, and not looked for in this attempt:", report.unseen),
+    )
     for title, findings in titled:
         if findings:
             yield title
