@@ -169,9 +169,11 @@ def _question(question: Waiting) -> Iterator[str]:
         yield f"\nThe answer is JSON data of this schema:\n{printable(schema)}"
     yield from choice_lines(question.choices)
     if question.expires_at is not None:
+        # In words that are true before that time and after it.
         otherwise = question.otherwise
-        late = f"the answer is `{otherwise}`" if otherwise else "nobody waits for it"
-        yield f"After {moment(question.expires_at)} {late}."
+        late = f"the answer is `{otherwise}`" if otherwise else "it no longer waits for that"
+        due = f"Due by {moment(question.expires_at)}: if the run goes on after that, {late}"
+        yield f"{due}; as long as it has not, a later one is taken."
 
 
 def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
