@@ -158,11 +158,16 @@ def says(*messages: str) -> str:
         ("rubric: [Is it good?]", "max: 3, from: best",
          [fails("a"), fails("a", "b"), PASS],
          {"a": "resolved", "b": "withdrawn"}),
+        ("rubric: [Is it good?]", "max: 3, from: best",
+         [{"data": {"verdict": "fail", "findings": [
+             {"message": "a", "severity": "error"}, {"message": "w", "severity": "warning"}]}},
+          fails("b", "c")],
+         {"a": "new", "w": "new", "b": "withdrawn", "c": "withdrawn"}),
         (IN_WORDS, "max: 3",
          [says("a", "b"), says("c"), says("b", "d"), says("d", "a")],
          {"a": "regressed", "b": "not named again", "c": "not named again", "d": "recurring"}),
     ],
-    ids=["own form", "from best", "in words"],
+    ids=["own form", "from best", "back to the best", "in words"],
 )  # fmt: skip
 def test_a_finding_has_one_status_wherever_it_is_shown(
     durable: Desk, rule: str, loops: str, critic: list[Any], statuses: dict[str, str]

@@ -352,19 +352,19 @@ def no_longer_found(
             continue
         if not _is_looked_for(finding, panel):
             unseen.append(finding)
-        elif (
-            not finding.key
-            and finding.rule == OF_JUDGE
-            and any(
-                answer.verdict != "pass" and answer.validator in by_words
-                for answer in panel.judges
-                if answer.validator in finding.named_by
-            )
-        ):
+        elif _may_be_reworded(finding, panel, by_words):
             unnamed.append(replace(finding, status=NOT_NAMED_AGAIN))
         else:
             resolved.append(replace(finding, status="resolved"))
     return tuple(resolved), tuple(unnamed), tuple(unseen)
+
+
+def _may_be_reworded(finding: Finding, panel: Panel, by_words: Container[str]) -> bool:
+    """Whether a judge that does not approve may have named it in other words."""
+    if finding.key or finding.rule != OF_JUDGE:
+        return False
+    named_by = [name for name in finding.named_by if name in by_words]
+    return any(each.verdict != "pass" for each in panel.judges if each.validator in named_by)
 
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:

@@ -67,11 +67,11 @@ def _report_with_history(run: RunState, report: Report, items: ReportItems | Non
     names = short_ids(report.findings)
     for finding in report.findings:
         yield _finding(finding, items, history_of(finding, run, report), names[finding.id])
-    yield from resolution_lines(report)
     for answer in report.answers:
         # Answers that are missing, or that count differently from what was given.
         if answer.reason and answer.verdict != "not_applicable":
             yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
+    yield from resolution_lines(report)
     yield from round_lines(run, report)
 
 
@@ -286,7 +286,7 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
     if not had:
         return finding.status
     if finding.status == "regressed":
-        return f"regressed: it was in attempt {', '.join(map(str, had))}, and gone"
+        return f"regressed: it was in attempt {', '.join(map(str, had))}, then not"
     # The first of the consecutive attempts that had it.
     attempts = [r.report.attempt for r in before]
     since = had[-1]

@@ -79,7 +79,7 @@ def test_what_came_back_says_where_it_was(desk: Desk) -> None:
     assert "  - A (recurring since attempt 3)" in shown
     assert "the last revisions made no progress" in shown
     gone = both(fails("A"), fails("B"), fails("C"), fails("A"))
-    assert "  - A (regressed: it was in attempt 1, and gone)" in page(desk, **gone)
+    assert "  - A (regressed: it was in attempt 1, then not)" in page(desk, **gone)
 
 
 def test_every_attempt_is_listed_with_its_verdict(desk: Desk) -> None:
