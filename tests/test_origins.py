@@ -135,11 +135,8 @@ def test_who_is_told_later_is_told_all_that_was_found_then(desk: Desk) -> None:
     ).replace('"Design {{ plan }}."', f'"Design.{items}"')
     text = text.replace("output: spec,", "output: spec, emit: designing,")
     text = re.sub(r"(\{\{ max_revisions \}\}):\n.*", rf"\1 of {{{{ report.state }}}}:{items}", text)
-    specs = ["NO API", "BOTH odd", "S3"]
-    run = desk.play(
-        text,
-        scenario(agents={"planner": ["P1", "P2"], "designer": specs, "coder": ["ok"]}),
-    )
+    written = {"planner": ["P1", "P2"], "designer": ["NO API", "BOTH odd", "S3"], "coder": ["ok"]}
+    run = desk.play(text, scenario(agents=written))
     all_ = "They differ. It is odd. An interface is missing."
     assert told(run) == [
         ("design", "Round 1 of 2 of review: An interface is missing."),

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from statistics import median_low
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from loopkit.engine.findings import (
     NOT_NAMED_AGAIN,
@@ -87,7 +87,14 @@ def complete(
         error_class = worst_class(panel.missing) if verdict == "incomplete" else None
         return replace(report, error_class=error_class, reason=reason(verdict, panel))
     if before:
-        by_words = {name for name, _, rule in asked.judges if not rule.is_own_form}
+        judging = {(name, OF_JUDGE) for name, _, judge in asked.judges if judge.is_in_words}
+        programs = {
+            (name, rule.code or at)
+            for name, rules in asked.fixed
+            for at, rule in rules
+            if rule.is_in_words
+        }
+        by_words = judging | programs
         resolved, unnamed, unseen = no_longer_found(findings, before, panel, by_words)
         report = replace(report, resolved=resolved, unnamed=unnamed, unseen=unseen)
     if verdict != "fail":
@@ -105,6 +112,8 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
+Place: TypeAlias = tuple[str, str]
+"""A validator, and the name of its rule in findings."""
 MISSING = ("error", "unparsed")
 _VERDICT = attrgetter("verdict")
 _ID = attrgetter("id")
@@ -335,13 +344,13 @@ def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
 
 
 def no_longer_found(
-    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel, by_words: Container[str]
+    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel, by_words: Container[Place]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings that were open `before` and are not in this round: (resolved, unnamed, unseen).
 
     Unseen are those whose rule or judge was not asked or gave no verdict. Unnamed are those of
-    the validators `by_words`, whose judges do not say what became of them, unless they have a key
-    or all these judges approve.
+    the reviewers `by_words`, who do not say what became of them, unless they have a key or all
+    these reviewers approve.
     """
     now = set(map(_ID, findings))
     resolved: list[Finding] = []
@@ -359,12 +368,12 @@ def no_longer_found(
     return tuple(resolved), tuple(unnamed), tuple(unseen)
 
 
-def _may_be_reworded(finding: Finding, panel: Panel, by_words: Container[str]) -> bool:
-    """Whether a judge that does not approve may have named it in other words."""
-    if finding.key or finding.rule != OF_JUDGE:
-        return False
-    named_by = [name for name in finding.named_by if name in by_words]
-    return any(each.verdict != "pass" for each in panel.judges if each.validator in named_by)
+def _may_be_reworded(finding: Finding, panel: Panel, by_words: Container[Place]) -> bool:
+    """Whether a reviewer that does not approve may have named it in other words."""
+    named_by = [name for name in finding.named_by if (name, finding.rule) in by_words]
+    asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
+    is_rejected = any(each.verdict != "pass" for each in asked if each.validator in named_by)
+    return is_rejected and not finding.key
 
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:
