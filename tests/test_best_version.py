@@ -515,7 +515,7 @@ def test_people_see_what_was_given_up(desk: Desk) -> None:
         "  4: fail, 2 blocking findings (shown here)",
     ]
     assert "Changed since attempt 1:" in shown
-    assert "  - No A. [line 1] (since attempt 1)" in shown
+    assert "  - No A. [line 1] (recurring since attempt 1)" in shown
     assert "  - No B. [line 1]" in shown
 
 
@@ -527,8 +527,8 @@ def test_what_came_back_is_told_by_the_versions_that_led_here(desk: Desk) -> Non
     run = drafts(desk, "A B", "A", "B C D", "A B", machine=machine)
     program = Program(load(desk.folder / "machine.yaml").machine, "digest")
     shown = review(Engine(program), run.state)
-    assert "  - No B. [line 1] (back: it was in attempt 1, and gone)\n" in shown
-    assert "  - No A. [line 1] (since attempt 1)\n" in shown
+    assert "  - No B. [line 1] (regressed: it was in attempt 1, then not)\n" in shown
+    assert "  - No A. [line 1] (recurring since attempt 1)\n" in shown
 
 
 def test_the_feedback_of_the_best_version_is_listed_like_any_other(desk: Desk) -> None:

@@ -92,29 +92,81 @@ def test_claude_code_and_codex_start_the_same_server_of_machines(project: Path) 
     assert tools["plan_review"].input_schema["required"] == ["issue"]
 
 
-@pytest.mark.parametrize(
-    ("written", "code", "said"),
-    [(None, 0, ""), ("good", 0, ""), ("title_only", 2, '"## Goal" section')],
-)
-def test_the_hook_tells_the_model_what_is_wrong(
-    project: Path, written: str | None, code: int, said: str
-) -> None:
-    script = project / ".claude/hooks/plan.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text(blocks("sh")[0], encoding="utf-8")
-    if written is not None:
-        (project / "docs").mkdir()
-        (project / "docs/plan.md").write_text(plan(written), encoding="utf-8")
-    [settings] = [block for block in blocks("json") if "PostToolUse" in block]
-    [[hook]] = [group["hooks"] for group in json.loads(settings)["hooks"]["PostToolUse"]]
+def after(event: str, project: Path, told: str = "{}") -> tuple[int, str]:
+    """What the hook of the page for an event makes of what it is told: exit code and stderr."""
+    [settings] = [json.loads(block)["hooks"] for block in blocks("json") if "PostToolUse" in block]
+    scripts = [block for block in blocks("sh") if block.startswith("#!")]
+    for name, script in zip(("plan.sh", "plan_at_stop.sh"), scripts, strict=True):
+        path = project / ".claude/hooks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script, encoding="utf-8")
+    [[hook]] = [group["hooks"] for group in settings[event]]
+    (project / "elsewhere").mkdir(exist_ok=True)
+    there = {"CLAUDE_PROJECT_DIR": str(project), "TMPDIR": str(project)}
     done = subprocess.run(
         ["sh", "-c", hook["command"]],
-        cwd=project, env={**environment(project), "CLAUDE_PROJECT_DIR": str(project)},
-        input="{}", capture_output=True, text=True, check=False,
+        cwd=project / "elsewhere", env={**environment(project), **there},
+        input=told, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == code
-    assert said in done.stderr
     assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def write_plan(project: Path, name: str) -> None:
+    (project / "docs").mkdir(exist_ok=True)
+    (project / "docs/plan.md").write_text(plan(name), encoding="utf-8")
+
+
+EVENTS = pytest.mark.parametrize("event", ["PostToolUse", "Stop"])
+
+
+@EVENTS
+def test_a_hook_tells_the_model_what_is_wrong(event: str, project: Path) -> None:
+    assert after(event, project) == (0, "")
+    write_plan(project, "good")
+    assert after(event, project)[0] == 0
+    write_plan(project, "title_only")
+    code, said = after(event, project)
+    assert (code, '"## Goal" section' in said) == (2, True)
+
+
+BREAKS = {
+    "an unreadable machine": ("machines/plan_review.yaml", "states: {"),
+    "a validator that can't run": (
+        "machines/plan_review.yaml",
+        "loopkit: 1\nvalidators:\n  structure: [{command: [no-such-program]}]\n"
+        "states:\n  told: {render: Tea., output: plan, next: check}\n"
+        "  check: {validate: plan, by: [structure], next: done}\n  done: {final: success}\n",
+    ),
+    "no loopkit": ("bin/loopkit", "#!/bin/sh\nexit 127\n"),
+}
+
+
+@EVENTS
+@pytest.mark.parametrize(("file", "text"), BREAKS.values(), ids=BREAKS)
+def test_a_hook_without_a_verdict_is_no_affair_of_the_model(
+    event: str, file: str, text: str, project: Path
+) -> None:
+    write_plan(project, "title_only")
+    (project / file).write_text(text, encoding="utf-8")
+    code, said = after(event, project)
+    assert (code, said.endswith("The plan was not judged.\n")) == (1, True)
+
+
+def test_the_stop_hook_ends_after_three_rounds_of_each_message(project: Path) -> None:
+    first = json.dumps({"session_id": "a-1", "stop_hook_active": False})
+    again = json.dumps({"session_id": "a-1", "stop_hook_active": True}, separators=(",", ":"))
+    write_plan(project, "title_only")
+    assert [after("Stop", project, again)[0] for _ in range(5)] == [2, 2, 2, 1, 1]
+    assert "still not valid after 3" in after("Stop", project, again)[1]
+    # Another session has rounds of its own, and so has the next message in this one.
+    assert after("Stop", project, again.replace("a-1", "b-2"))[0] == 2
+    assert [after("Stop", project, told)[0] for told in (first, again, again, again)] == [
+        2,
+        2,
+        2,
+        1,
+    ]
 
 
 def called(project: Path, line: str) -> tuple[int, str, str]:

@@ -200,6 +200,15 @@ def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(
     assert pasted(told) == 0
 
 
+def test_a_wait_that_is_over_is_not_asked_for(cli: CommandLine) -> None:
+    fault = "[[{fault: rate_limit, retry_after: 2s}, long enough]]"
+    stopped(cli, writer=fault, check="[{exit_code: 0}]", code=4)
+    time.sleep(2)
+    told = cli(0, "runs", "show", only_run()).out
+    assert f"\nresume with: loopkit resume {only_run()}\n" in told
+    assert "resume after" not in told
+
+
 def test_only_a_limit_can_be_set_and_the_line_to_do_so_is_told(cli: CommandLine) -> None:
     stopped(cli, limits="limits: {agent_calls: 1}", writer=PAID, check="[{exit_code: 0}]", code=3)
     told = cli(2, "resume", only_run(), "--set", "agent_calls=9").err

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from loopkit.checks import check
-from loopkit.engine.events import ChildStarted, Decided, Waiting
+from loopkit.engine.events import ChildStarted, Decided, Emitted, Waiting
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.proof.outcomes.analysis import Analysis
@@ -122,6 +123,29 @@ def test_the_earliest_origin_works_first_and_later_ones_are_told_when_they_work_
     assert "An interface is missing." in run.prompts("designer")[1]
     assert "A unit is missing." not in run.prompts("designer")[1]
     assert run.outcome == "done"
+
+
+def test_who_is_told_later_is_told_all_that_was_found_then(desk: Desk) -> None:
+    """The warnings, too, what is mended, and the report; also in a prompt behind another review."""
+    items = "{% for f in findings + warnings + resolved %} {{ f.message }}{% endfor %}"
+    text = PHASES.replace(
+        "      - {not_matches: LATE,",
+        "      - {not_matches: odd, origin: design, severity: low, message: It is odd.}\n"
+        "      - {not_matches: LATE,",
+    ).replace('"Design {{ plan }}."', f'"Design.{items}"')
+    text = text.replace("output: spec,", "output: spec, emit: designing,")
+    text = re.sub(r"(\{\{ max_revisions \}\}):\n.*", rf"\1 of {{{{ report.state }}}}:{items}", text)
+    written = {"planner": ["P1", "P2"], "designer": ["NO API", "BOTH odd", "S3"], "coder": ["ok"]}
+    run = desk.play(text, scenario(agents=written))
+    all_ = "They differ. It is odd. An interface is missing."
+    assert told(run) == [
+        ("design", "Round 1 of 2 of review: An interface is missing."),
+        ("planning", "Round 1 of 2 of review: They differ."),
+        ("design", f"Round 1 of 2 of review: {all_}"),
+    ]
+    assert run.prompts("designer")[2].startswith(f"Design. {all_}")
+    begun = [[finding.message for finding in event.findings] for event in run.of(Emitted)]
+    assert begun == [[], ["An interface is missing."], ["They differ.", "It is odd."]]
 
 
 def test_a_defect_of_several_origins_goes_to_each_of_them_once(desk: Desk) -> None:

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 
 import loopkit
 from loopkit.cli import invoke as run
+from loopkit.engine.telemetry import Figures
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
@@ -131,14 +132,49 @@ def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     assert "+3" in changed[1]
 
 
-def test_a_finding_has_its_history(durable: Desk) -> None:
-    played = loop(durable, fails("gone", "stays"), fails("stays"), fails("gone", "stays"), PASS)
-    (table,) = RunPage(facts_of(durable, played.state.run)).findings
-    cells = {row.finding.message: row.cells for row in table.rows.values()}
-    assert cells == {
-        "gone": ["new", "resolved", "back", "resolved"],
-        "stays": ["new", "open", "open", "resolved"],
-    }
+IN_WORDS = "prompt: Judge it., verdict: {findings: '^- (?P<message>.+)$'}"
+MILD = {"message": "w", "severity": "warning"}
+WITH_MILD = {"verdict": "fail", "findings": [{"message": "a", "severity": "error"}, MILD]}
+
+
+def says(*messages: str) -> str:
+    return "\n".join([*(f"- {message}" for message in messages), "", "Verdict: FAIL"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "loops", "critic", "cells"),
+    [
+        ("rubric: [Is it good?]", "max: 3",
+         [fails("gone", "stays"), fails("stays"), fails("gone", "stays"), PASS],
+         {"gone": "resolved new resolved regressed resolved",
+          "stays": "resolved new recurring recurring resolved"}),
+        # The run stops with the version that it went back to, and with what that has.
+        ("rubric: [Is it good?]", "max: 3, from: best", [{"data": WITH_MILD}, fails("b", "c")],
+         {"a": "new new resolved", "w": "new new resolved", "b": "withdrawn - new"}),
+        (IN_WORDS, "max: 3", [says("a", "b"), says("c"), says("b", "d"), says("d", "a")],
+         {"a": "regressed new not_named_again - regressed",
+          "b": "not_named_again new not_named_again regressed not_named_again",
+          "d": "recurring - - new recurring"}),
+    ],
+    ids=["own form", "from best", "in words"],
+)  # fmt: skip
+def test_a_finding_has_one_status_in_all_that_shows_it(
+    durable: Desk, rule: str, loops: str, critic: list[Any], cells: dict[str, str]
+) -> None:
+    text = LOOP.replace("rubric: [Is it good?]", rule)
+    text = text.replace("revise: note", f"revise: note, {loops}")
+    played = durable.play(text, scenario(agents={"writer": ["1", "2", "3", "4"], "critic": critic}))
+    facts = facts_of(durable, played.state.run)
+    figures = Figures()
+    for stored in facts.history:
+        figures.take(stored.event, stored.at)
+    known = {defect.message: defect.status for defect in figures.defects}
+    table, page = markdown_report(facts), Page(html_report(facts)).text
+    for message, words in cells.items():
+        now, *rounds = [word.strip("-").replace("_", " ") for word in words.split()]
+        assert known[message] == now
+        assert f"| {message} | {' | '.join([now, *rounds])} |" in table
+        assert f"{message} good {' '.join(filter(None, [now, *rounds]))} " in page
 
 
 def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durable: Desk) -> None:

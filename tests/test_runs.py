@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -140,11 +141,32 @@ def test_a_question_says_until_when_it_is_open_and_what_counts_then(
     name = started(LIMITED)
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"\nAfter [-\d]{10} [:\d]{8} the answer is `stop`\.\n", told)
+    due = r"\nDue by [-\d]{10} [:\d]{8}: if the run goes on after that, "
+    assert re.search(due + r"the answer is `stop`; as long as it has not, a later", told)
     assert run(["answer", name, "write"]) == 5
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"\nAfter [-\d]{10} [:\d]{8} nobody waits for it\.\n", told)
+    assert re.search(due + r"it no longer waits for that; as long as it has not, a later", told)
+
+
+def test_a_late_delivery_is_taken_until_the_run_goes_on_and_again_after_a_resume(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = LIMITED.replace("timeout: 2h", "timeout: 100ms").replace(", on_error: stopped", "")
+    Path("note.md").write_text("Tea.", encoding="utf-8")
+    taken, suspended = (started(late) for _ in range(2))
+    for name in (taken, suspended):
+        assert run(["answer", name, "write"]) == 5
+    time.sleep(0.2)
+    assert run(["reply", taken, "note.md"]) == 0
+    assert run(["resume", suspended]) == 4
+    capsys.readouterr()
+    assert run(["reply", suspended, "note.md"]) == 2
+    told = capsys.readouterr().err
+    assert "waits for no delivery now: it is suspended (nobody delivered `note` in time)" in told
+    [line] = re.findall(r"resume it first: `loopkit (.*)`", told)
+    assert run(line.split()) == 5
+    assert run(["reply", suspended, "note.md"]) == 0
 
 
 def test_a_question_says_which_error_led_to_it_and_what_was_not_written(

@@ -259,7 +259,7 @@ states:
         scenario(agents={"writer": [work("x", 1.0), work("y", 2.0)], "critic": [fails("Wrong.")]}),
     )
     [defect] = one(as_json(capsys))["defects"]
-    assert figures(defect, "attempts", "cost_usd", "status") == [{}, 0.0, "open"]
+    assert figures(defect, "attempts", "cost_usd", "status") == [{}, 0.0, "new"]
 
 
 def test_what_comes_back_is_one_defect_that_recurs(
@@ -359,7 +359,7 @@ def test_who_rejects_or_sends_back_overrides_nothing(
     run = one(as_json(capsys))
     assert run["overrides"] == []
     [defect] = run["defects"]
-    wanted = [{"design": 1}, 0.5, "resolved"] if choice == "again" else [{}, 0.0, "open"]
+    wanted = [{"design": 1}, 0.5, "resolved"] if choice == "again" else [{}, 0.0, "new"]
     assert figures(defect, "attempts", "cost_usd", "status") == wanted
 
 
@@ -479,7 +479,7 @@ def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
         running.wait()
     run, [machine] = one(found), found["machines"]
     assert figures(run, "status", "outcome", "works") == ["running", None, 1]
-    assert [d["status"] for d in run["defects"]] == ["open"]
+    assert [d["status"] for d in run["defects"]] == ["new"]
     assert figures(machine, "runs", "finished", "clean_share") == [1, 0, None]
 
 

@@ -105,7 +105,7 @@ async def _drive(
         state = active.state
         ended = Ended(
             state,
-            await hints_for(app, state),
+            await hints_for(app, state, app.clock.now()),
             await app.usage_of(state),
             await app.questions(state.run) if state.waits_for_children else (),
         )

@@ -101,7 +101,7 @@ def show_command(run: str) -> int:
         state, rows = await app.state_of(run), await app.journal.runs(run=run)
         engine = app.engine(await app.machine_of(state), state.definition)
         is_driven = any(row.is_driven for row in rows)
-        hints = await hints_for(app, state)
+        hints = await hints_for(app, state, app.clock.now())
         usage = await app.usage_of(state)
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)

@@ -35,7 +35,7 @@ from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import InboxMessage
 from loopkit.language.machine import Machine
-from loopkit.text.run_ids import ancestors_of
+from loopkit.text.run_ids import ancestors_of, resume_line, root_of
 
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
@@ -126,7 +126,7 @@ async def post(
         return False
     refuse_over(state)
     if question is None or state.status != "waiting":
-        raise NotRunnable(f"run `{state.run}` is not waiting for an answer; it is {state.status}")
+        raise NotRunnable(f"run `{state.run}` waits for no {kind.name} now: {_why_not(state)}")
     if named not in (None, question.question):
         raise _late(kind, state, named)
     if given.by in NOBODY:
@@ -142,6 +142,14 @@ async def post(
     if first is not None and not is_same(first.given, given):
         raise _late(kind, state, question.question, first.given)
     return first is None
+
+
+def _why_not(state: RunState) -> str:
+    """Why a run waits for nothing, and what helps."""
+    if (stopped := state.suspended) is None or stopped.reason not in ("interrupted", "transient"):
+        return f"it is {state.status}; see `loopkit runs show {state.run}`"
+    line = resume_line(root_of(state.run))
+    return f"it is suspended ({stopped.message}); resume it first: `{line}`"
 
 
 async def _is_repeated(

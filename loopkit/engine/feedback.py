@@ -10,17 +10,18 @@ from textwrap import indent
 from typing import Any
 
 from loopkit.engine.events import Worked
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
 from loopkit.engine.payloads import Deferral, Feedback
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     choose_agent,
-    concerning,
+    part_for,
     plain_answer,
     plain_findings,
+    plain_report,
     render,
-    waiting_findings,
+    waiting_reports,
 )
 from loopkit.language.states.state import AuthorState
 from loopkit.machine.edges import Edge
@@ -47,9 +48,7 @@ def feedback_for(
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
     to, report = addressee(program, run, edge), run.last_report
     names = {**answer, "attempt": attempt}
-    about, has_origins = report, program.graph.has_origins
-    if report is not None and has_origins:
-        about = _about(program, report, to)
+    about, has_origins = report and part_for(program, report, to), program.graph.has_origins
     text = _fill_template(program, run, edge, about, revision, names)
     is_worded = bool(text.strip())
     if not is_worded:
@@ -125,14 +124,6 @@ def _default(
     return work.error or "Please revise."
 
 
-def _about(program: Program, report: Report, state: str) -> Report:
-    """The report with only the findings that a state has to fix, or has fixed."""
-    findings, resolved = (
-        concerning(program, found, state) for found in (report.findings, report.resolved)
-    )
-    return report.replace(findings=findings, resolved=resolved)
-
-
 # -- what was found for later states -------------------------------------------------------
 def _deferrals(
     program: Program,
@@ -161,7 +152,7 @@ def _deferral(
     return Deferral(
         to=to,
         by=report.state,
-        findings=tuple(found.id for found in report.blocking if found.is_for(to)),
+        findings=tuple(found.id for found in report.findings if found.is_for(to)),
         edge=edge,
         revision=revision[0],
         max_revisions=revision[1],
@@ -180,18 +171,19 @@ def _waiting_feedback(
     program: Program, run: RunState, state: str, known_ids: Iterable[str] = ()
 ) -> Iterator[Feedback]:
     """The feedback with findings that waited for a state, are still open and not in `known_ids`."""
-    for deferral, open_findings in waiting_findings(run, run.deferred.get(state, ()), known_ids):
-        report = run.reports[deferral.by].replace(findings=open_findings, resolved=())
+    deferrals = run.deferred.get(state, ())
+    for deferral, report in waiting_reports(program, run, deferrals, known_ids):
         revision = (deferral.revision, deferral.max_revisions)
         edge = program.graph.by_id.get(deferral.edge or "")
         text = ""
         if edge is not None:
-            names = {**deferral.answer, "attempt": report.attempt}
+            whole = plain_report(run.reports[deferral.by], program.report_items)
+            names = {**deferral.answer, "attempt": report.attempt, "report": whole}
             text = _fill_template(program, run, edge, report, revision, names)
         if not text.strip():
             asked = choose_agent(program, run, state)
             text = default_feedback(program, report, state, revision, asked)
-        tells = deferral.replace(findings=tuple(found.id for found in open_findings))
+        tells = deferral.replace(findings=tuple(found.id for found in report.findings))
         yield _feedback(state, text, revision, tells)
 
 
@@ -218,6 +210,9 @@ def default_feedback(
     if report.resolved:
         fixed = _list_findings(report.resolved, most, items)
         parts.append(f"Fixed since the version before:\n\n{fixed}")
+    if report.unnamed:
+        gone = _list_findings(report.unnamed, most, items)
+        parts.append(f"Found in the version before, and {NOT_NAMED_AGAIN}:\n\n{gone}")
     parts.append(_request(program, to, asked))
     return "\n\n".join([part for part in parts if part])
 

@@ -23,7 +23,8 @@ from loopkit.values import NOTHING, Value
 _IS_BLOCKING = attrgetter("blocking")
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
-Status = Literal["new", "recurring", "regressed", "resolved", "withdrawn"]
+Status = Literal["new", "recurring", "regressed", "resolved", "not named again", "withdrawn"]
+NOT_NAMED_AGAIN: Status = "not named again"
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -159,7 +160,11 @@ class Report(Record, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     """All findings, blocking ones first, in the order of the validators."""
     resolved: tuple[Finding, ...] = ()
-    """The findings that were open, were looked for in this round, and were not found again."""
+    """The findings that were open, and that a rule, or a judge that can tell, did not find again
+    in this round."""
+    unnamed: tuple[Finding, ...] = ()
+    """The findings without a key that were open, and that a judge which rejects did not name again.
+    It may have worded them otherwise, so that nobody knows whether they are resolved."""
     unseen: tuple[Finding, ...] = ()
     """The open findings that nobody looked for, because their rule or judge was not asked or gave
     no verdict."""

@@ -14,9 +14,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from statistics import median_low
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from loopkit.engine.findings import (
+    NOT_NAMED_AGAIN,
     OF_ARTIFACT,
     OF_CHECK,
     OF_JUDGE,
@@ -86,8 +87,16 @@ def complete(
         error_class = worst_class(panel.missing) if verdict == "incomplete" else None
         return replace(report, error_class=error_class, reason=reason(verdict, panel))
     if before:
-        resolved, unseen = no_longer_found(findings, before, panel)
-        report = replace(report, resolved=resolved, unseen=unseen)
+        judging = {(name, OF_JUDGE) for name, _, judge in asked.judges if judge.is_in_words}
+        programs = {
+            (name, rule.code or at)
+            for name, rules in asked.fixed
+            for at, rule in rules
+            if rule.is_in_words
+        }
+        by_words = judging | programs
+        resolved, unnamed, unseen = no_longer_found(findings, before, panel, by_words)
+        report = replace(report, resolved=resolved, unnamed=unnamed, unseen=unseen)
     if verdict != "fail":
         return report
     if origins is not None:
@@ -103,6 +112,8 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
+Place: TypeAlias = tuple[str, str]
+"""A validator, and the name of its rule in findings."""
 MISSING = ("error", "unparsed")
 _VERDICT = attrgetter("verdict")
 _ID = attrgetter("id")
@@ -333,23 +344,36 @@ def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
 
 
 def no_longer_found(
-    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """The findings that were open `before` and are not in this round: (resolved, unseen).
+    findings: Iterable[Finding], before: Iterable[Finding], panel: Panel, by_words: Container[Place]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings that were open `before` and are not in this round: (resolved, unnamed, unseen).
 
-    Unseen are those whose rule or judge was not asked or gave no verdict.
+    Unseen are those whose rule or judge was not asked or gave no verdict. Unnamed are those of
+    the reviewers `by_words`, who do not say what became of them, unless they have a key or all
+    these reviewers approve.
     """
     now = set(map(_ID, findings))
     resolved: list[Finding] = []
+    unnamed: list[Finding] = []
     unseen: list[Finding] = []
     for finding in before:
         if finding.id in now:
             continue
-        if _is_looked_for(finding, panel):
-            resolved.append(replace(finding, status="resolved"))
-        else:
+        if not _is_looked_for(finding, panel):
             unseen.append(finding)
-    return tuple(resolved), tuple(unseen)
+        elif _may_be_reworded(finding, panel, by_words):
+            unnamed.append(replace(finding, status=NOT_NAMED_AGAIN))
+        else:
+            resolved.append(replace(finding, status="resolved"))
+    return tuple(resolved), tuple(unnamed), tuple(unseen)
+
+
+def _may_be_reworded(finding: Finding, panel: Panel, by_words: Container[Place]) -> bool:
+    """Whether a reviewer that does not approve may have named it in other words."""
+    named_by = [name for name in finding.named_by if (name, finding.rule) in by_words]
+    asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
+    is_rejected = any(each.verdict != "pass" for each in asked if each.validator in named_by)
+    return is_rejected and not finding.key
 
 
 def _is_looked_for(finding: Finding, panel: Panel) -> bool:

@@ -42,11 +42,11 @@ from loopkit.engine.template_values import (
     NO_NAMES,
     blocking_for,
     choose_agent,
-    concerning,
     fault_finding,
     plain_answer,
     plain_artifact,
     render,
+    reports_for,
     template_names,
 )
 from loopkit.language.machine import Alert
@@ -342,10 +342,10 @@ def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitt
     Raises TemplateError, as the other events do.
     """
     name = _in_hand(program, run)
-    found: tuple[Finding, ...] = blocking_for(program, run, run.state)
-    report = run.last_report
-    if report is not None and (report.artifact == name or not report.valid):
-        found = (*found, *concerning(program, report.warnings, run.state))
+    reports = reports_for(program, run, run.state)
+    about = [each for each in reports if each.artifact == name or not each.valid]
+    mild = {finding.id: finding for report in about for finding in report.warnings}
+    found = (*blocking_for(program, run, run.state), *mild.values())
     return event_of_work(program, run, emission, found)
 
 

@@ -146,7 +146,8 @@ class Deferral(Record, frozen=True, kw_only=True):
     by: str
     """The state that judged."""
     findings: tuple[str, ...]
-    """The ids of the findings. Those that are no longer open by then are left out."""
+    """The ids of the findings that block, and of its warnings. Those that are no longer open by
+    then are left out."""
     edge: str | None = None
     """The edge whose feedback delivers them. Default: the default feedback."""
     revision: int

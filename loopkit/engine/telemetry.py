@@ -24,7 +24,7 @@ from loopkit.engine.events import (
     Replied,
     Worked,
 )
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import Finding, Report, Status
 from loopkit.engine.log import Log
 from loopkit.engine.payloads import Best, HumanAnswer
 from loopkit.engine.records import Record, Usage
@@ -63,7 +63,7 @@ class Known:
     missed: tuple[str, ...]
     reports: int = 0
     blocking: bool = False
-    end: Literal["", "resolved", "withdrawn"] = ""
+    end: Status | Literal[""] = ""
     """How it ended; empty while it is open."""
     waits: bool = False
     """Whether it was sent back, and the state that it was sent to has not worked yet."""
@@ -77,6 +77,7 @@ class Verdict(NamedTuple):
     """The result of a report on the version that it judged."""
 
     state: str
+    found: list[Known]
     blocking: list[Known]
 
 
@@ -105,7 +106,7 @@ class Figures:
         self._judged: dict[str, int] = {}
         """When each validate state reported last."""
         self._phases: dict[str, Tally] = {}
-        self._last = Verdict("", [])
+        self._last = Verdict("", [], [])
         """The result of the last report."""
         self._verdicts: dict[tuple[str, str, int], Verdict] = {}
         """The result of every version that was judged: by state, author and attempt."""
@@ -188,12 +189,13 @@ class Figures:
         self._corrections.judge(report.state)
         self._phase(report.state)
         found = [self._find(report, finding) for finding in report.findings]
-        for finding in report.resolved:
+        for finding in (*report.resolved, *report.unnamed):
             if (known := self._known.get((report.artifact, finding.id))) is not None:
-                known.end = "resolved"
+                known.end = finding.status
         self._clock += 1
         self._judged[report.state] = self._clock
-        self._last = Verdict(report.state, [known for known in found if known.finding.blocking])
+        blocking = [known for known in found if known.finding.blocking]
+        self._last = Verdict(report.state, found, blocking)
         self._verdicts[report.state, report.author, report.attempt] = self._last
 
     def _find(self, report: Report, finding: Finding) -> Known:
@@ -232,7 +234,7 @@ class Figures:
             for known in self._named.get(finding.id, ()):
                 known.end = "withdrawn"
         self._last = self._verdicts[best.state, best.author, best.attempt]
-        for known in self._last.blocking:
+        for known in self._last.found:
             known.end = ""
 
     def _override(
@@ -263,7 +265,6 @@ class Figures:
     def _defect(self, known: Known) -> Defect:
         attempts, sums = self._corrections.so_far(known)
         finding = known.finding
-        still: DefectStatus = "recurring" if known.reports > 1 else "open"
         return Defect(
             id=finding.id,
             artifact=known.artifact,
@@ -281,7 +282,7 @@ class Figures:
             attempts=dict(attempts),
             cost_usd=round_usd(None if sums.unknown else sums.usd),
             seconds=round(sums.seconds, SECONDS_DIGITS),
-            status=known.end or still,
+            status=known.end or finding.status,
         )
 
     TAKEN: ClassVar[Mapping[str, Callable[[Figures, Any, float], None]]] = {
@@ -418,9 +419,6 @@ class Corrections:
         self._count += len(found)
 
 
-DefectStatus = Literal["open", "recurring", "resolved", "withdrawn"]
-
-
 class Defect(Record, frozen=True, kw_only=True):
     """One defect of a run: all findings of one artifact with the same id, however worded."""
 
@@ -455,10 +453,10 @@ class Defect(Record, frozen=True, kw_only=True):
     """Its share of the cost of these works, in USD; null if unknown."""
     seconds: float
     """Its share of the time of these works, in seconds."""
-    status: DefectStatus
-    """`resolved` if the last report that looked for it does not have it; `withdrawn` if the run
-    went back to a version without it; otherwise `recurring` if several reports have it, and `open`
-    if one has."""
+    status: Status
+    """`withdrawn` if the run went back to a version without it; `resolved` or `not named again` if
+    the last report that looked for it says so; otherwise its status in the last report that has
+    it."""
 
 
 class Phase(Record, frozen=True, kw_only=True):

@@ -215,8 +215,9 @@ def _schema(program: Program, run: RunState) -> object:
 
 def _of_report(key: str) -> Callable[[Program, RunState], object]:
     def findings_of(program: Program, run: RunState) -> list[dict[str, object]]:
-        findings = getattr(run.last_report, key) if run.last_report else ()
-        return plain_findings(concerning(program, findings, run.state), program.report_items)
+        reports = reports_for(program, run, run.state)
+        found = {each.id: each for report in reports for each in getattr(report, key)}
+        return plain_findings(found.values(), program.report_items)
 
     return findings_of
 
@@ -272,11 +273,15 @@ def plain_findings(
     return [plain_finding(finding, items) for finding in findings]
 
 
-def concerning(program: Program, findings: Iterable[Finding], state: str) -> tuple[Finding, ...]:
-    """The findings that a state has to fix; all of them if they have no origins."""
+def part_for(program: Program, report: Report, state: str) -> Report:
+    """The report with only the findings that a state has to fix, or has fixed."""
     if not program.graph.has_origins or state not in program.graph.origins:
-        return tuple(findings)
-    return tuple(found for found in findings if state in found.origins)
+        return report
+    findings, resolved, unnamed = (
+        tuple(each for each in found if state in each.origins)
+        for found in (report.findings, report.resolved, report.unnamed)
+    )
+    return report.replace(findings=findings, resolved=resolved, unnamed=unnamed)
 
 
 BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
@@ -311,30 +316,41 @@ def value_of(program: Program, run: RunState, text: str) -> object:
 
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
     """The open blocking findings for a state, including those that waited for it."""
-    found = concerning(program, run.last_report.blocking, state) if run.last_report else ()
-    if not (run.delivered or run.deferred):
-        return found
-    deferrals = (*run.delivered.get(state, ()), *run.deferred.get(state, ()))
-    waited = waiting_findings(run, deferrals, (finding.id for finding in found))
-    return (*found, *(finding for _, findings in waited for finding in findings))
+    reports = reports_for(program, run, state)
+    return tuple([finding for report in reports for finding in report.blocking])
 
 
-def waiting_findings(
-    run: RunState, deferrals: Sequence[Deferral], known_ids: Iterable[str] = ()
-) -> Iterator[tuple[Deferral, tuple[Finding, ...]]]:
-    """The open findings that wait for a state, each one once, in the newest deferral that has it.
+def reports_for(program: Program, run: RunState, state: str) -> Iterator[Report]:
+    """The last report and those with what waited for a state, each with what concerns the state."""
+    told: tuple[Finding, ...] = ()
+    if run.last_report:
+        report = part_for(program, run.last_report, state)
+        told = report.blocking
+        yield report
+    if run.delivered or run.deferred:
+        deferrals = (*run.delivered.get(state, ()), *run.deferred.get(state, ()))
+        waiting = waiting_reports(program, run, deferrals, (finding.id for finding in told))
+        yield from (report for _, report in waiting)
+
+
+def waiting_reports(
+    program: Program, run: RunState, deferrals: Sequence[Deferral], known_ids: Iterable[str] = ()
+) -> Iterator[tuple[Deferral, Report]]:
+    """The reports with open findings that wait for a state, each finding once, in the newest
+    deferral that has it; only those in which something blocks.
 
     Findings in `known_ids` are left out: the state is told about them anyway.
     """
     seen = {*known_ids}
-    waiting: list[tuple[Deferral, tuple[Finding, ...]]] = []
+    waiting: list[tuple[Deferral, Report]] = []
     for deferral in reversed(deferrals):
         wanted = {*deferral.findings} - seen
         known = _open_at(run, deferral.by)
-        found = tuple(f for f in known if f.id in wanted and f.blocking and f.is_for(deferral.to))
+        found = tuple(f for f in known if f.id in wanted and f.is_for(deferral.to))
         seen |= wanted
-        if found:
-            waiting.append((deferral, found))
+        if any(finding.blocking for finding in found):
+            report = part_for(program, run.reports[deferral.by], deferral.to)
+            waiting.append((deferral, report.replace(findings=found)))
     return reversed(waiting)
 
 

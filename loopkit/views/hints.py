@@ -24,31 +24,31 @@ BLANK = "…"
 """The placeholder in a command for words that only a person can supply."""
 
 
-def hints(run: RunState, machine: Machine, file: Path | None) -> Iterator[str]:
+def hints(run: RunState, machine: Machine, file: Path | None, now: float) -> Iterator[str]:
     """What a person can do about a suspended run, the likeliest remedy first.
 
-    `file` is the file that its machine was read from, if it still exists.
+    `file` is the file that its machine was read from, if it still exists; `now` is a Unix time.
     """
     stopped = run.suspended
     if stopped is None:
         return
     if stopped.reason in ("interrupted", "transient"):
-        yield f"{_then(stopped, 'resume with', 'resume')}: {resume_line(run.run)}"
+        yield f"{_then(stopped, now, 'resume with', 'resume')}: {resume_line(run.run)}"
         return
     if stopped.remedy:
         yield from printable(stopped.remedy).splitlines()
     if stopped.reason != "limit":
-        yield from _remedies(run, stopped, machine, file)
+        yield from _remedies(run, stopped, machine, file, now)
 
 
-async def hints_for(stored: StoredRuns, state: RunState) -> list[str]:
+async def hints_for(stored: StoredRuns, state: RunState, now: float) -> list[str]:
     """Commands that continue a run, whatever stopped it."""
     if state.suspended is None:
         return []
     if state.waits_for_children:
         return list(question_hints(state.run, await stored.questions(state.run)))
     machine, file = await stored.machine_of(state), await stored.machine_file_of(state)
-    return list(hints(state, machine, file))
+    return list(hints(state, machine, file, now))
 
 
 def answer_hints(run: str, question: Waiting) -> Iterator[str]:
@@ -114,21 +114,21 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
 
 
 def _remedies(
-    run: RunState, stopped: Suspended, machine: Machine, file: Path | None
+    run: RunState, stopped: Suspended, machine: Machine, file: Path | None, now: float
 ) -> Iterator[str]:
     for agent, model in _similar_models(run, machine):
         line = resume_line(run.run, "--model", f"{agent}={model}")
         yield f"if you meant `{model}`: {line}"
     if not stopped.remedy.endswith(CHANGE_IT):
         again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
-        yield f"{_then(stopped, again, 'ask again')}: {resume_line(run.run)}"
+        yield f"{_then(stopped, now, again, 'ask again')}: {resume_line(run.run)}"
     named = "the machine" if file is None else f"`{file}`"
     yield f"after correcting {named}: {resume_line(run.run, '--machine', str(file or 'FILE'))}"
 
 
-def _then(stopped: Suspended, at_once: str, later: str) -> str:
+def _then(stopped: Suspended, now: float, at_once: str, later: str) -> str:
     """When to paste a command: not before the provider answers again, if that time is known."""
-    if stopped.resume_at is None:
+    if stopped.resume_at is None or stopped.resume_at <= now:
         return at_once
     return f"{later} after {moment(stopped.resume_at)}"
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Waiting
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact, Choice, Version
 from loopkit.engine.questions import short_ids
@@ -67,11 +67,11 @@ def _report_with_history(run: RunState, report: Report, items: ReportItems | Non
     names = short_ids(report.findings)
     for finding in report.findings:
         yield _finding(finding, items, history_of(finding, run, report), names[finding.id])
-    yield from resolution_lines(report)
     for answer in report.answers:
         # Answers that are missing, or that count differently from what was given.
         if answer.reason and answer.verdict != "not_applicable":
             yield item(f"{answer.validator} ({answer.verdict}): {answer.reason}")
+    yield from resolution_lines(report)
     yield from round_lines(run, report)
 
 
@@ -169,9 +169,11 @@ def _question(question: Waiting) -> Iterator[str]:
         yield f"\nThe answer is JSON data of this schema:\n{printable(schema)}"
     yield from choice_lines(question.choices)
     if question.expires_at is not None:
+        # In words that are true before that time and after it.
         otherwise = question.otherwise
-        late = f"the answer is `{otherwise}`" if otherwise else "nobody waits for it"
-        yield f"After {moment(question.expires_at)} {late}."
+        late = f"the answer is `{otherwise}`" if otherwise else "it no longer waits for that"
+        due = f"Due by {moment(question.expires_at)}: if the run goes on after that, {late}"
+        yield f"{due}; as long as it has not, a later one is taken."
 
 
 def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
@@ -284,7 +286,7 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
     if not had:
         return finding.status
     if finding.status == "regressed":
-        return f"back: it was in attempt {', '.join(map(str, had))}, and gone"
+        return f"regressed: it was in attempt {', '.join(map(str, had))}, then not"
     # The first of the consecutive attempts that had it.
     attempts = [r.report.attempt for r in before]
     since = had[-1]
@@ -292,13 +294,16 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
         if attempt not in had:
             break
         since = attempt
-    return f"since attempt {since}"
+    return f"{finding.status} since attempt {since}"
 
 
 def resolution_lines(report: Report) -> Iterator[str]:
-    """The findings that this attempt resolved, and those that were not looked for this time."""
-    unseen = "Found before, and not looked for in this attempt:"
-    titled = (("Resolved by this attempt:", report.resolved), (unseen, report.unseen))
+    """The findings that this attempt resolved, and those of which that is not known."""
+    titled = (
+        ("Resolved by this attempt:", report.resolved),
+        (f"Found before, and {NOT_NAMED_AGAIN}:", report.unnamed),
+        ("Found before, and not looked for in this attempt:", report.unseen),
+    )
     for title, findings in titled:
         if findings:
             yield title

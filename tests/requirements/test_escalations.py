@@ -72,7 +72,8 @@ def test_an_escalation_shows_report_work_history_counters_and_why_it_came(desk: 
         "spec, attempt 2 by design",
         "POOR again",
         "Verdict of review: fail, 1 blocking finding",
-        f"high: It is poor. [line 1] (origin assumed: design) (since attempt 1) ({found.id[:4]})",
+        "high: It is poor. [line 1] (origin assumed: design) (recurring since attempt 1)"
+        f" ({found.id[:4]})",
         "  1: fail, 1 blocking finding",
         "Came here from review: the one revision of `design` is used up",
         "Revisions: review → design 1 of 1, total 1 of 3",

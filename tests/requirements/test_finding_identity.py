@@ -125,6 +125,44 @@ def test_what_is_mended_is_resolved_and_comes_back_as_itself(desk: Desk, form: s
     assert [len(report.resolved) for report in played.reports] == [0, 1, 0, 2]
 
 
+IN_WORDS = "verdict: {findings: '^- (?P<message>.+)$'}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "who", "says"),
+    [
+        (f"judge: critic, prompt: Judge it., {IN_WORDS}", "agents", "reply"),
+        ("judge: critic, prompt: Judge it., map: {findings: issues}", "agents", "data"),
+        (f"command: [critic], {IN_WORDS}", "commands", "stdout"),
+    ],
+)
+def test_what_a_judge_words_otherwise_is_not_called_mended(
+    desk: Desk, rule: str, who: str, says: str
+) -> None:
+    """Without a key only our own form says what became of a finding."""
+    named = ["Step 2 has no owner.", "Nobody owns step 2."]
+    texts: list[Any] = [*(f"- {message}\n\nVerdict: FAIL" for message in named), "Verdict: PASS"]
+    if says == "data":
+        found = [[{"message": message, "severity": "high"}] for message in named]
+        texts = [{"verdict": "fail", "issues": issues} for issues in found]
+        texts.append({"verdict": "pass", "issues": []})
+    parts: dict[str, Any] = {"agents": {"writer": ["plan 1 TODO", *PLANS]}}
+    name = {"agents": "critic", "commands": "by[1]"}[who]
+    parts[who] = {**parts.get(who, {}), name: [{says: one} for one in texts]}
+    rules = f"{{not_matches: TODO, message: A TODO., severity: low}}, {{{rule}}}"
+    text = loop(PLAYED, state="").replace("{judge: critic}", rules)
+    if who == "commands":
+        text = text.replace(f"  critic: {PLAYED}\n", "")
+    played = desk.play(text, scenario(**parts))
+    assert [[f.message for f in report.unnamed] for report in played.reports] == [[], named[:1], []]
+    # What a rule no longer finds is mended, and so is what a judge has named and now approves of.
+    mended = [[f.message for f in report.resolved] for report in played.reports]
+    assert mended == [[], ["A TODO."], named[1:]]
+    told = played.prompts("writer")[2]
+    assert "Fixed since the version before:\n\n- A TODO. (" in told
+    assert f"Found in the version before, and not named again:\n\n- {named[0]}" in told
+
+
 def test_a_finding_without_the_key_that_its_map_reads_is_sent_back(desk: Desk) -> None:
     nameless: dict[str, Any] = {"level": "high", "message": "Red."}
     said = [{"verdict": "fail", "issues": [one]} for one in (nameless, "Red.")]

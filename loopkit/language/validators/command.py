@@ -75,6 +75,10 @@ class CommandRule(FixedRule):
         return self.parse in ("lines", "sarif", "report") or self.verdict is not None
 
     @property
+    def is_in_words(self) -> bool:
+        return self.verdict is not None
+
+    @property
     def names_origins(self) -> bool:
         return self.parse == "report" and (self.map is None or self.map.names_origins)
 

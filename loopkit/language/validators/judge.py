@@ -83,6 +83,10 @@ class JudgeRule(RuleBase):
         """Whether it gives a report in our form."""
         return self.map is None and self.verdict is None
 
+    @property
+    def is_in_words(self) -> bool:
+        return not self.is_own_form
+
     kind = "judge"
     played = "judge"
     may_be_lost = True

@@ -92,6 +92,12 @@ class RuleBase(Noun):
         return False
 
     @property
+    def is_in_words(self) -> bool:
+        """Whether nothing but their words tells its findings from one round to the next, unless
+        they have keys."""
+        return False
+
+    @property
     def names_origins(self) -> bool:
         """Whether it tells who injected each finding, instead of all having the rule's origin."""
         return False

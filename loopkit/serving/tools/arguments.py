@@ -294,7 +294,7 @@ async def _message(
     if (stopped := state.suspended) is not None:
         may_go_on = stopped.reason in ("interrupted", "transient")
         tool = ["the tool `resume` goes on with it"] if may_go_on else []
-        return [stopped.message, *tool, *await hints_for(app, state)]
+        return [stopped.message, *tool, *await hints_for(app, state, app.clock.now())]
     if status in ("running", "new"):
         return ["the run is being driven; call `status` again later"]
     return ["the run was cancelled"] if status == "cancelled" else []

@@ -47,7 +47,7 @@ async def read_facts(
         usage=await stored.usage_of(state),
         now=now,
         is_driven=any(row.is_driven for row in rows),
-        hints=tuple(await hints_for(stored, state)),
+        hints=tuple(await hints_for(stored, state, now)),
         children={
             one: await stored.state_of(one) for one in begun if await stored.journal.has(one)
         },

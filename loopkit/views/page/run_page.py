@@ -33,7 +33,8 @@ from loopkit.engine.events import (
     Waiting,
     Worked,
 )
-from loopkit.engine.findings import Finding, Report
+from loopkit.engine.findings import Finding, Report, Status
+from loopkit.engine.payloads import Best
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
 from loopkit.text.json_text import text_or_json
@@ -214,6 +215,9 @@ class RunPage:
             if step.work is not None and (report := step.work.report) is not None:
                 key = report.state, report.artifact
                 tables.setdefault(key, FindingTable(*key)).take(report)
+            if step.decision is not None and step.decision.best is not None:
+                for table in tables.values():
+                    table.go_back(step.decision.best)
         return [table for table in tables.values() if table.rows]
 
     @cached_property
@@ -461,14 +465,7 @@ def steps_of(history: Iterable[Stored]) -> Steps:
 
 MOST_ROUNDS = 12
 """How many rounds have a column: the last ones."""
-Cell = Literal["", "new", "open", "back", "resolved", "not looked for", "withdrawn"]
-OF_STATUS: dict[str, Cell] = {
-    "new": "new",
-    "recurring": "open",
-    "regressed": "back",
-    "withdrawn": "withdrawn",
-    "resolved": "resolved",
-}
+Cell = Status | Literal["", "not looked for"]
 
 
 @dataclass(slots=True)
@@ -478,11 +475,8 @@ class FindingRow:
     finding: Finding
     cells: list[Cell]
     """Its status in each round, oldest first."""
-
-    @property
-    def now(self) -> Cell:
-        """Its last status that is not empty."""
-        return next((cell for cell in reversed(self.cells) if cell), "")
+    now: Cell = ""
+    """Its status since the last round with one, or since the run went back to another version."""
 
 
 @dataclass(slots=True)
@@ -503,9 +497,10 @@ class FindingTable:
     def take(self, report: Report) -> None:
         """Add the next round."""
         for finding in report.findings:
-            self._note(finding, OF_STATUS.get(finding.status, "open"))
-        for finding in report.resolved:
-            self._note(finding, "resolved")
+            self._note(finding, finding.status)
+            self.rows[finding.id].finding = finding
+        for finding in (*report.resolved, *report.unnamed):
+            self._note(finding, finding.status)
         for finding in report.unseen:
             self._note(finding, "not looked for")
         self.rounds.append(report)
@@ -516,10 +511,20 @@ class FindingTable:
         row = self.rows.get(finding.id)
         if row is None:
             row = self.rows[finding.id] = FindingRow(finding, [""] * len(self.rounds))
-        if cell in ("new", "open", "back"):
-            row.finding = finding
         del row.cells[len(self.rounds) :]
         row.cells.append(cell)
+        row.now = cell
+
+    def go_back(self, best: Best) -> None:
+        """Take what the run gave up as withdrawn, and what its best version has as open."""
+        place = (best.state, best.author, best.attempt, best.made_from)
+        then = [r for r in self.rounds if (r.state, r.author, r.attempt, r.made_from) == place]
+        for finding in best.withdrawn:
+            if finding.id in self.rows:
+                self.rows[finding.id].now = finding.status
+        for finding in then[-1].findings if then else ():
+            row = self.rows[finding.id]
+            row.now = row.finding.status
 
 
 ROOM = 60_000
