@@ -100,6 +100,8 @@ def test_two_that_change_one_file_are_a_conflict_that_names_it(desk: Desk) -> No
     assert became(run) == {"a": "done", "b": "conflict"}
     (found,) = run.result["tasks"]["b"]["findings"]
     assert found["location"] == "same"
+    left = Path(found["message"].rpartition(" is left in ")[2])
+    assert (left / "same").read_text() == "b\n"
     assert written(desk, "same") == "a\n"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed, Replied, Suspended
+from tests.recording import assert_same, taped
 from tests.support import Desk, Played
 
 MACHINE = """
@@ -64,3 +65,116 @@ def test_a_cost_that_no_run_has_is_not_believed(tmp_path: Path, said: str) -> No
     assert [replied.usage.cost_usd for replied in played.of(Replied)] == [0.5, 0.5]
     (suspended,) = played.of(Suspended)
     assert suspended.reason == "limit"
+
+
+PROGRAM = """
+agents:
+  free: &free
+    command: [sh, -c, 'echo call >>"$0"; sleep 0.1; cat "$1"', CALLS, SAID]
+    reply: stream_json
+    price_per_run: 0
+    retry: {attempts: 1}
+  plain: {command: [echo, PASS], price_per_run: 0}
+"""
+REVISED = """
+loopkit: 1
+LIMITS
+states:
+  write: {agent: free, prompt: Write., output: line, on_error: {content: bad}, next: check}
+  check:
+    validate: line
+    by: [{matches: never}]
+    transitions: [{guard: valid, target: done}, {revise: write, max: 5}, {target: bad}]
+  done: {final: success, result: line}
+  bad: {final: failure}
+"""
+JUDGED = """
+loopkit: 1
+LIMITS
+states:
+  write: {render: A line, output: line, next: check}
+  check:
+    validate: line
+    by: [RULES]
+    transitions: [{guard: valid, target: done}, {target: bad}]
+  done: {final: success, result: line}
+  bad: {final: failure}
+"""
+EACH = """
+loopkit: 1
+LIMITS
+states:
+  all:
+    {each: input.items, as: one, key: one, parallel: 3, max_items: 9, machine: one.yaml, next: done}
+  done: {final: success, result: all}
+input: {items: {type: [str], default: [a, b, c]}}
+"""
+ONE = JUDGED.replace("LIMITS\n", "").replace("RULES", "{judge: free, rubric: [A]}")
+COST, TOKENS = "limits: {cost_usd: 0.1}", "limits: {tokens: 25}"
+
+
+def spend(desk: Desk, machine: str, limits: str = "") -> tuple[Played, int]:
+    """A run whose program reports 50 cents and 15 tokens a call, and how often it was called."""
+    said = result(total_cost_usd=0.5, usage={"input_tokens": 10, "output_tokens": 5})
+    places = {"CALLS": str(desk.folder / "calls"), "SAID": str(desk.write("said", said))}
+    program = PROGRAM.replace("PASS", json.dumps('{"verdict": "pass", "findings": []}'))
+    for name, place in places.items():
+        program = program.replace(name, place)
+    desk.write("one.yaml", ONE + program)
+    played = desk.play(machine.replace("LIMITS", limits) + program)
+    calls = desk.folder / "calls"
+    return played, len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("machine", "limits", "most"),
+    [
+        (REVISED, COST, 1),
+        (REVISED, TOKENS, 2),
+        (
+            JUDGED.replace("RULES", "{judge: free, rubric: [A, B]}, {judge: free, samples: 3}"),
+            COST,
+            1,
+        ),
+        (EACH, COST, 1),
+        (EACH, TOKENS, 2),
+    ],
+    ids=["cost", "tokens", "judges", "items", "tokens of items"],
+)
+def test_a_limit_that_is_used_up_refuses_all_calls_that_can_report_more(
+    durable: Desk, machine: str, limits: str, most: int
+) -> None:
+    played, calls = spend(durable, machine, limits)
+    assert calls == most
+    (suspended,) = [event for event in played.of(Suspended) if event.reason == "limit"]
+    assert "leaves no room" in suspended.message
+
+
+def test_what_can_report_nothing_goes_on_and_so_does_a_run_with_a_higher_limit(
+    durable: Desk,
+) -> None:
+    plain = "  more: {agent: plain, prompt: Write., on_error: {content: bad}, next: write}\n"
+    begun, calls = spend(durable, REVISED.replace("  write:", plain + "  write:"), COST)
+    assert calls == 1
+    (suspended,) = begun.of(Suspended)
+    assert "--max-cost 0.51" in suspended.remedy
+    played = durable.resume(begun.state.run, {"cost_usd": 0.51})
+    assert [event.usage.cost_usd for event in played.of(Replied)] == [0.0, 0.5, 0.5]
+
+
+def test_after_then_everything_works_that_is_no_call(durable: Desk) -> None:
+    then = """
+  more: {run: [echo, more], output: more, next: look}
+  look:
+    validate: more
+    by: [{command: [grep, more], stdin: "{{ more }}"}]
+    transitions: [{guard: valid, target: done}, {target: bad}]
+  done:"""
+    machine = REVISED.replace("\n  done:", then)
+    played, calls = spend(durable, machine, "limits: {cost_usd: 0.1, then: more}")
+    assert (calls, played.outcome) == (1, "done")
+
+
+def test_a_run_at_such_a_limit_is_recorded_as_it_was(durable: Desk) -> None:
+    played, _ = spend(durable, REVISED, TOKENS)
+    assert_same(taped(durable, played), played)

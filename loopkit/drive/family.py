@@ -24,9 +24,9 @@ from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.engine.template_values import blocking_for, plain_findings
-from loopkit.language.states.each import BLOCKED, CANCELLED, ChildrenState, EachState
+from loopkit.language.states.each import BLOCKED, CANCELLED, CONFLICT, ChildrenState, EachState
 from loopkit.machine.item_list import Item
-from loopkit.text import one_line
+from loopkit.text import one_line, plural
 from loopkit.text.run_ids import place_of
 
 KEY_DIGITS = 10
@@ -457,6 +457,8 @@ Result = Mapping[str, Any]
 """In the shape of `RESULT` of the language."""
 CHANGED_TOO = "the file has changed in the workspace as well"
 """Why it could not be merged."""
+MOST_CONFLICTS = 10
+"""How many files of a child in conflict people are told of."""
 
 
 def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
@@ -464,7 +466,9 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
     finished, report = child.finished, child.last_report
     found = plain_findings(report.blocking) if report else []
     if finished is not None:
-        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
+        places = "; the version of the item is left in " + " and ".join(finished.left)
+        message = CHANGED_TOO + (places if finished.left else "")
+        found += [{"message": message, "location": path} for path in finished.conflicts]
     return {
         "outcome": finished.outcome if finished else CANCELLED,
         "success": finished is not None and finished.success,
@@ -475,6 +479,21 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
         "findings": found,
         "duration": spent.time_s,
     }
+
+
+def conflicts_of(result: Result) -> Iterator[str]:
+    """The files of a child that could not be merged, each with the reason; none without any."""
+    is_conflict = result["outcome"] == CONFLICT
+    found = [one for one in result["findings"] if is_conflict and _is_of_merge(one)]
+    for one in found[:MOST_CONFLICTS]:
+        yield f"{one_line(one['location'])}: {one['message']}"
+    if (more := len(found) - MOST_CONFLICTS) > 0:
+        yield f"and {plural(more, 'other file', ',')}"
+
+
+def _is_of_merge(finding: Mapping[str, Any]) -> bool:
+    """Whether it is none of those that the child itself had."""
+    return bool(finding.get("location")) and str(finding["message"]).startswith(CHANGED_TOO)
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from loopkit.drive.family import conflicts_of
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     ENDS,
@@ -199,6 +200,7 @@ def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
     calls = plural(event.usage.agent_calls, "call")
     text = f" ({kind}) · {calls}{usage_suffix(event.usage)}"
     yield _row(event.state, text, who=item, word=event.result["outcome"], tone=tone)
+    yield from (_row("", f"- {one_line(told, WHOLE)}") for told in conflicts_of(event.result))
 
 
 def _lines_for_suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from loopkit.drive.family import MOST_CONFLICTS, conflicts_of
 from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Event, Suspended, Waiting, Worked
 from loopkit.engine.findings import Finding, Report
@@ -287,7 +288,12 @@ def _answers(state: RunState) -> Iterator[str]:
 
 
 def _trees(state: RunState) -> Iterator[str]:
-    """The folders in which the run works, or has left its work, instead of a workspace."""
+    """The folders in which the run works, or has left its work, and why that is not merged."""
+    if conflicts := state.finished.conflicts if state.finished else ():
+        named = [one_line(path) for path in conflicts[:MOST_CONFLICTS]]
+        more = len(conflicts) - len(named)
+        named += [f"{more:,} more"] if more else []
+        yield f"not merged, because they have changed in the workspace as well: {', '.join(named)}"
     verb = "left its work" if state.is_over else "works"
     for isolated in state.isolated.values():
         if isolated.source not in state.merged:
@@ -419,6 +425,9 @@ def child_lines(
     if table:
         for line in columns([("item", "status", "rounds", "calls", "cost"), *table], "<<>>>"):
             yield f"  {line}"
+    for row in shown:
+        if row.outcome:
+            yield from (f"  {row.place}: {told}" for told in conflicts_of(row.result))
     if len(rows) > len(shown):
         yield f"  and {len(rows) - len(shown):,} more: loopkit runs ls {state.run}"
 

@@ -240,3 +240,45 @@ def test_a_run_with_capped_answers_plays_the_same(
     remedies = [event.remedy for event in replayed(made) if isinstance(event, Suspended)]
     # Nobody plays how long the answer could have been; the usual cap is meant.
     assert all("--param writer.max_tokens=32768" in remedy for remedy in remedies)
+
+
+ONCE = """
+loopkit: 1
+agents: {writer: {AGENT, retry: {attempts: 2, backoff: 10ms}}}
+states:
+  write: {agent: writer, prompt: Write., on_error: {content: failed, transient: failed}, next: done}
+  done: {final: success, result: write}
+  failed: {final: failure}
+"""
+OPENAI = "model: openai/gpt-4o-mini"
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        OPENAI,
+        f"{OPENAI}, base_url: 'http://127.0.0.1:9/v1', api_key_env: {KEY_VARIABLE}",
+        f"{OPENAI}, base_url: 'localhost:11434', api_key_env: {KEY_VARIABLE}",
+        "model: cohere/command-r, params: {logit_bias: {}}",
+        "command: [a-program-that-nobody-has]",
+    ],
+    ids=["no key", "no server", "no address", "no such parameter", "no program"],
+)
+def test_what_was_never_sent_is_no_call_and_is_recorded_as_such(
+    durable: Desk, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    played = durable.play(ONCE.replace("AGENT", agent))
+    assert played.of(Failed)
+    assert (played.state.usage.agent_calls, played.state.usage.cost_usd) == (0, 0.0)
+    made = taped(durable, played)
+    assert_same(made, played)
+    assert "sent: false" in made.path.read_text()
+
+
+def test_what_a_server_refused_was_sent(durable: Desk, hostile: HostileServer) -> None:
+    hostile.fail(401)
+    agent = f"{OPENAI}, base_url: '{hostile.base_url}', api_key_env: {KEY_VARIABLE}"
+    played = durable.play(ONCE.replace("AGENT", agent))
+    assert played.state.usage.agent_calls == len(hostile.requests()) == 1
