@@ -248,38 +248,3 @@ def test_after_a_conflict_the_line_to_paste_resumes_the_run_as_it_is(cli: Comman
     assert cli(0, "runs", "show", name).out.count("loopkit resume") == 1
     Path("ws/f").write_text("run\n")
     assert pasted(told.splitlines()[-1]) == 0
-
-
-def test_a_conflict_of_an_item_names_the_file_and_the_tree(cli: CommandLine) -> None:
-    Path("plan.yaml").write_text("""
-loopkit: 1
-states:
-  all:
-    each: input.days
-    as: day
-    key: day
-    parallel: 2
-    max_items: 9
-    isolate: copy
-    machine: day.yaml
-    input: {day: "{{ day }}"}
-    next: done
-  done: {final: success}
-input: {days: {type: [str], default: [mon, tue]}}
-""")
-    Path("day.yaml").write_text("""
-loopkit: 1
-input: {day: str}
-states:
-  note: {run: [sh, -c, 'sleep 0.5; echo "$0" >same', "{{ input.day }}"], next: done}
-  done: {final: success}
-""")
-    told = cli(0, "run", "plan.yaml").err
-    name = only_run()
-    line = r"same: the file has changed in the workspace as well; .* is left in (\S+)"
-    assert re.search(f"  - {line}\n", told)
-    (left,) = re.findall(rf"all\[tue\]: {line}\n", cli(0, "runs", "show", name).out)
-    assert (Path(left) / "same").read_text() == "tue\n"
-    child = Path(left).parent.name
-    shown = cli(0, "runs", "show", f"{name}/{child}").out
-    assert "not merged, because they have changed in the workspace as well: same\n" in shown

@@ -246,39 +246,32 @@ ONCE = """
 loopkit: 1
 agents: {writer: {AGENT, retry: {attempts: 2, backoff: 10ms}}}
 states:
-  write: {agent: writer, prompt: Write., on_error: {content: failed, transient: failed}, next: done}
+  write: {agent: writer, prompt: Write., on_error: {content: bad, transient: bad}, next: done}
   done: {final: success, result: write}
-  failed: {final: failure}
+  bad: {final: failure}
 """
-OPENAI = "model: openai/gpt-4o-mini"
+OPENAI = f"model: openai/gpt-4o-mini, base_url: URL, api_key_env: {KEY_VARIABLE}"
 
 
 @pytest.mark.parametrize(
-    "agent",
+    ("agent", "url", "calls"),
     [
-        OPENAI,
-        f"{OPENAI}, base_url: 'http://127.0.0.1:9/v1', api_key_env: {KEY_VARIABLE}",
-        f"{OPENAI}, base_url: 'localhost:11434', api_key_env: {KEY_VARIABLE}",
-        "model: cohere/command-r, params: {logit_bias: {}}",
-        "command: [a-program-that-nobody-has]",
+        ("model: openai/gpt-4o-mini", "", 0),
+        (OPENAI, "http://127.0.0.1:9/v1", 0),
+        (OPENAI, "localhost:11434", 0),
+        ("model: cohere/command-r, params: {logit_bias: {}}", "", 0),
+        ("command: [a-program-that-nobody-has]", "", 0),
+        (OPENAI, "of the server", 1),
     ],
-    ids=["no key", "no server", "no address", "no such parameter", "no program"],
+    ids=["no key", "no server", "no address", "no such parameter", "no program", "refused"],
 )
-def test_what_was_never_sent_is_no_call_and_is_recorded_as_such(
-    durable: Desk, agent: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("provider_key")
+def test_only_what_was_sent_is_a_call_and_is_recorded_as_one(
+    durable: Desk, hostile: HostileServer, agent: str, url: str, calls: int
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    played = durable.play(ONCE.replace("AGENT", agent))
-    assert played.of(Failed)
-    assert (played.state.usage.agent_calls, played.state.usage.cost_usd) == (0, 0.0)
-    made = taped(durable, played)
-    assert_same(made, played)
-    assert "sent: false" in made.path.read_text()
-
-
-def test_what_a_server_refused_was_sent(durable: Desk, hostile: HostileServer) -> None:
     hostile.fail(401)
-    agent = f"{OPENAI}, base_url: '{hostile.base_url}', api_key_env: {KEY_VARIABLE}"
-    played = durable.play(ONCE.replace("AGENT", agent))
-    assert played.state.usage.agent_calls == len(hostile.requests()) == 1
+    url = url.replace("of the server", hostile.base_url)
+    played = durable.play(ONCE.replace("AGENT", agent).replace("URL", f"'{url}'"))
+    assert played.of(Failed)
+    assert played.state.usage.agent_calls == len(hostile.requests()) == calls
+    assert_same(taped(durable, played), played)
