@@ -593,13 +593,17 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
 
 
 def test_at_its_limit_a_batch_says_which_command_goes_on(cli: CommandLine) -> None:
-    machine(text=MACHINE.replace("on_in_doubt: retry", "price_per_run: 0.5"))
+    # What a program reports counts for all lines, also if it is said to be free.
+    said = json.dumps({"type": "result", "result": "Note 2", "total_cost_usd": 0.5})
+    Path("said").write_text(said)
+    text = MACHINE.replace("; cat'", "; cat said'")
+    machine(text=text.replace("on_in_doubt: retry", "reply: stream_json\n    price_per_run: 0"))
     numbers([2, 4, 6])
-    again = "to continue, raise `--max-cost`: run the same command again with `--max-cost 1.40`"
-    assert again in cli(3, *BATCH, "--max-cost", "0.7").err.splitlines()
-    assert calls() == 1
-    cli(3, *BATCH, "--max-cost", "1.40")
+    again = "to continue, raise `--max-cost`: run the same command again with `--max-cost 1.20`"
+    assert again in cli(3, *BATCH, "--max-cost", "0.6").err.splitlines()
     assert calls() == 2
+    cli(0, *BATCH, "--max-cost", "1.20")
+    assert calls() == 3
 
 
 def test_a_line_at_a_limit_of_its_own_is_told_with_what_raises_it(cli: CommandLine) -> None:
@@ -613,13 +617,3 @@ def test_a_line_at_a_limit_of_its_own_is_told_with_what_raises_it(cli: CommandLi
     assert run(line.split()) == 0
     assert run(BATCH) == 0
     assert [told["outcome"] for told in results().values()] == ["accepted"]
-
-
-def test_lines_share_what_a_program_reports_that_is_said_to_be_free(cli: CommandLine) -> None:
-    said = json.dumps({"type": "result", "result": "Note 2", "total_cost_usd": 0.5})
-    text = MACHINE.replace("cat]", "cat >>prompts; cat said']").replace("cat']", "cat said']")
-    Path("said").write_text(said)
-    machine(text=text.replace("on_in_doubt: retry", "reply: stream_json\n    price_per_run: 0"))
-    numbers([2, 4, 6])
-    cli(3, *BATCH, "--max-cost", "0.6")
-    assert calls() == 2

@@ -338,10 +338,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
 
 
 def check_unbounded_calls(subject: Subject) -> Iterator[Problem]:
-    """A note for each limit that a call can exceed, since nothing is reserved for what it reports.
-
-    The calls after it are refused.
-    """
+    """A note for each limit that one call can exceed: nothing is reserved for what it reports."""
     remedies = {
         "tokens": "if that is too much, give the program itself a limit",
         "cost_usd": "write the most that one run can cost as its `price_per_run`",

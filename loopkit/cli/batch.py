@@ -408,9 +408,8 @@ class BatchDriver:
         elif state.suspended is not None:
             self.tally.stopped[state.suspended.reason] += 1
             if state.suspended.reason != "interrupted" and not self.account.reached:
-                at_limit = state.suspended.reason == "limit" and state.suspended.remedy
-                raising = f"; {at_limit}" if at_limit else ""
-                self.tally.report(line.number, f"{state.suspended.message}{raising}")
+                told = (state.suspended.message, *state.suspended.remedy.splitlines())
+                self.tally.report(line.number, "; ".join(told))
         else:
             self.tally.stopped[state.status] += 1
 

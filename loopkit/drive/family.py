@@ -483,17 +483,12 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
 
 def conflicts_of(result: Result) -> Iterator[str]:
     """The files of a child that could not be merged, each with the reason; none without any."""
-    is_conflict = result["outcome"] == CONFLICT
-    found = [one for one in result["findings"] if is_conflict and _is_of_merge(one)]
+    found = result["findings"] if result["outcome"] == CONFLICT else []
+    found = [one for one in found if one["message"].startswith(CHANGED_TOO)]
     for one in found[:MOST_CONFLICTS]:
         yield f"{one_line(one['location'])}: {one['message']}"
     if (more := len(found) - MOST_CONFLICTS) > 0:
         yield f"and {plural(more, 'other file', ',')}"
-
-
-def _is_of_merge(finding: Mapping[str, Any]) -> bool:
-    """Whether it is none of those that the child itself had."""
-    return bool(finding.get("location")) and str(finding["message"]).startswith(CHANGED_TOO)
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
