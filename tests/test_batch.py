@@ -594,7 +594,7 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
 
 def test_at_its_limit_a_batch_says_which_command_goes_on(cli: CommandLine) -> None:
     # What a program reports counts for all lines, also if it is said to be free.
-    said = json.dumps({"type": "result", "result": "Note 2", "total_cost_usd": 0.5})
+    said = json.dumps({"type": "result", "result": "even", "total_cost_usd": 0.5})
     Path("said").write_text(said)
     text = MACHINE.replace("; cat'", "; cat said'")
     machine(text=text.replace("on_in_doubt: retry", "reply: stream_json\n    price_per_run: 0"))

@@ -24,9 +24,9 @@ from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.engine.template_values import blocking_for, plain_findings
-from loopkit.language.states.each import BLOCKED, CANCELLED, CONFLICT, ChildrenState, EachState
+from loopkit.language.states.each import BLOCKED, CANCELLED, CHANGED_TOO, ChildrenState, EachState
 from loopkit.machine.item_list import Item
-from loopkit.text import one_line, plural
+from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
 
 KEY_DIGITS = 10
@@ -455,10 +455,6 @@ def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
 
 Result = Mapping[str, Any]
 """In the shape of `RESULT` of the language."""
-CHANGED_TOO = "the file has changed in the workspace as well"
-"""Why it could not be merged."""
-MOST_CONFLICTS = 10
-"""How many files of a child in conflict people are told of."""
 
 
 def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
@@ -466,8 +462,7 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
     finished, report = child.finished, child.last_report
     found = plain_findings(report.blocking) if report else []
     if finished is not None:
-        places = "; the version of the item is left in " + " and ".join(finished.left)
-        message = CHANGED_TOO + (places if finished.left else "")
+        message = f"{CHANGED_TOO}; the item's version is left in {' and '.join(finished.left)}"
         found += [{"message": message, "location": path} for path in finished.conflicts]
     return {
         "outcome": finished.outcome if finished else CANCELLED,
@@ -479,16 +474,6 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
         "findings": found,
         "duration": spent.time_s,
     }
-
-
-def conflicts_of(result: Result) -> Iterator[str]:
-    """The files of a child that could not be merged, each with the reason; none without any."""
-    found = result["findings"] if result["outcome"] == CONFLICT else []
-    found = [one for one in found if one["message"].startswith(CHANGED_TOO)]
-    for one in found[:MOST_CONFLICTS]:
-        yield f"{one_line(one['location'])}: {one['message']}"
-    if (more := len(found) - MOST_CONFLICTS) > 0:
-        yield f"and {plural(more, 'other file', ',')}"
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:

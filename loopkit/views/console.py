@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from loopkit.drive.family import conflicts_of
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     ENDS,
@@ -40,7 +39,7 @@ from loopkit.text.run_ids import KEY_WIDTH, ancestors_of, place_of
 from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import money, until, usage_suffix
 from loopkit.views.progress import MODEL_WIDTH, WAIT_RANK, WHOLE, Part, Progress, status
-from loopkit.views.review import origins_of, reviewers_of, weight
+from loopkit.views.review import conflicts_of, origins_of, reviewers_of, weight
 
 NAME_WIDTH = 14
 MAX_LISTED = 10

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from loopkit.drive.family import MOST_CONFLICTS, conflicts_of
 from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Event, Suspended, Waiting, Worked
 from loopkit.engine.findings import Finding, Report
@@ -27,6 +26,7 @@ from loopkit.text.run_ids import ancestors_of, place_of, resume_line
 from loopkit.views.amounts import cost_of, duration, usage_text
 from loopkit.views.review import (
     artifact_lines,
+    conflicts_of,
     phase_and_fallback,
     report_lines,
     verdict_text,
@@ -290,10 +290,8 @@ def _answers(state: RunState) -> Iterator[str]:
 def _trees(state: RunState) -> Iterator[str]:
     """The folders in which the run works, or has left its work, and why that is not merged."""
     if conflicts := state.finished.conflicts if state.finished else ():
-        named = [one_line(path) for path in conflicts[:MOST_CONFLICTS]]
-        more = len(conflicts) - len(named)
-        named += [f"{more:,} more"] if more else []
-        yield f"not merged, because they have changed in the workspace as well: {', '.join(named)}"
+        files = one_line(", ".join(conflicts), 1_000)
+        yield f"not merged, because they have changed in the workspace as well: {files}"
     verb = "left its work" if state.is_over else "works"
     for isolated in state.isolated.values():
         if isolated.source not in state.merged:
