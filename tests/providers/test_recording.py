@@ -274,4 +274,8 @@ def test_only_what_was_sent_is_a_call_and_is_recorded_as_one(
     played = durable.play(ONCE.replace("AGENT", agent).replace("URL", f"'{url}'"))
     assert played.of(Failed)
     assert played.state.usage.agent_calls == len(hostile.requests()) == calls
-    assert_same(taped(durable, played), played)
+    made = taped(durable, played)
+    assert_same(made, played)
+    expect = load_suite(made.path).case(made.case).expect
+    assert expect is not None
+    assert (expect.calls or {}).get("writer", 0) == calls
