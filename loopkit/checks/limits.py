@@ -348,8 +348,9 @@ def check_unbounded_calls(subject: Subject) -> Iterator[Problem]:
             continue
         for asked, agent in agents_called(subject.machine).items():
             if name in agent.unbounded:
-                what = f"for the {name.removesuffix('_usd')} that it reports"
-                message = f"one call of `{asked}` can exceed this limit: nothing is reserved {what}"
+                what = f"nothing is reserved for the {name.removesuffix('_usd')} that it reports"
+                alone = "so no other such call is made beside it"
+                message = f"one call of `{asked}` can exceed this limit: {what}, {alone}"
                 path = ("limits", name)
                 yield subject.problem(path, "unbounded-call", message, remedy, severity="note")
 
