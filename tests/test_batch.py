@@ -590,3 +590,30 @@ def test_ctrl_c_finishes_the_steps_and_the_same_command_goes_on() -> None:
     assert (calls(), results()) == (2, {})
     assert run(BATCH) == 0
     assert (calls(), len(results())) == (9, 9)
+
+
+def test_at_its_limit_a_batch_says_which_command_goes_on(cli: CommandLine) -> None:
+    # What a program reports counts for all lines, also if it is said to be free.
+    said = json.dumps({"type": "result", "result": "even", "total_cost_usd": 0.5})
+    Path("said").write_text(said)
+    text = MACHINE.replace("; cat'", "; cat said'")
+    machine(text=text.replace("on_in_doubt: retry", "reply: stream_json\n    price_per_run: 0"))
+    numbers([2, 4, 6])
+    again = "to continue, raise `--max-cost`: run the same command again with `--max-cost 1.20`"
+    assert again in cli(3, *BATCH, "--max-cost", "0.6").err.splitlines()
+    assert calls() == 2
+    cli(0, *BATCH, "--max-cost", "1.20")
+    assert calls() == 3
+
+
+def test_a_line_at_a_limit_of_its_own_is_told_with_what_raises_it(cli: CommandLine) -> None:
+    machine(limits="limits: {agent_calls: 1}", most=1, feedback="even")
+    numbers([1])
+    told = cli(3, *BATCH).err
+    assert told.endswith(
+        "limit of each line that reached one of its own, then run the same command again\n"
+    )
+    (line,) = re.findall(r"line 1: .*; raise it: loopkit (resume .*)", told)
+    assert run(line.split()) == 0
+    assert run(BATCH) == 0
+    assert [told["outcome"] for told in results().values()] == ["accepted"]

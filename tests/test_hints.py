@@ -240,3 +240,19 @@ def test_after_a_crash_in_a_scenario_the_run_can_be_resumed(cli: CommandLine) ->
     assert "the call is in doubt now, and the run can be resumed" in told
     assert "Traceback" not in told
     assert run(["resume", only_run()]) == 0
+
+
+def test_after_a_conflict_the_line_to_paste_resumes_the_run_as_it_is(cli: CommandLine) -> None:
+    Path("ws").mkdir()
+    both = f"echo run >f; echo somebody >{Path.cwd()}/ws/f"
+    Path("plan.yaml").write_text(
+        "loopkit: 1\nworkspace: {path: ws, isolate: copy}\n"
+        f"states:\n  mend: {{run: [sh, -c, {both}], next: done}}\n  done: {{final: success}}\n"
+    )
+    told = cli(4, "run", "plan.yaml").err
+    name = only_run()
+    assert "correcting" not in told
+    assert told.splitlines()[-1] == f"then: loopkit resume {name}"
+    assert cli(0, "runs", "show", name).out.count("loopkit resume") == 1
+    Path("ws/f").write_text("run\n")
+    assert pasted(told.splitlines()[-1]) == 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from loopkit.engine.events import ChildEnded, ChildStarted
-from tests.support import Desk, Played
+from tests.support import CommandLine, Desk, Played
 
 WRITER = """
 loopkit: 1
@@ -100,7 +101,21 @@ def test_two_that_change_one_file_are_a_conflict_that_names_it(desk: Desk) -> No
     assert became(run) == {"a": "done", "b": "conflict"}
     (found,) = run.result["tasks"]["b"]["findings"]
     assert found["location"] == "same"
+    left = Path(found["message"].rpartition(" is left in ")[2])
+    assert (left / "same").read_text() == "b\n"
     assert written(desk, "same") == "a\n"
+
+
+def test_a_conflict_is_told_with_the_file_and_the_tree(own_folder: Path, cli: CommandLine) -> None:
+    Desk(own_folder).write("task.yaml", WRITER)
+    Desk(own_folder).write("tasks.yaml", TASKS)
+    tasks = '[{"id": "a", "file": "same"}, {"id": "b", "file": "same"}]'
+    told = cli(1, "run", "tasks.yaml", "--set-json", f"tasks={tasks}").err
+    run, _, child = told.partition("tasks[b] run ")[2].partition("\n")[0].partition("/")
+    shown, of_child = (cli(0, "runs", "show", name).out for name in (run, f"{run}/{child}"))
+    for text in (told, shown):
+        assert re.search(rf"same: the file has changed .* left in \S*trees/{run}/{child}/1\n", text)
+    assert "not merged, because they have changed in the workspace as well: same\n" in of_child
 
 
 def test_a_dependent_begins_with_the_merged_tree(desk: Desk) -> None:

@@ -126,7 +126,7 @@ def as_agent_errors() -> Iterator[None]:
     try:
         yield
     except CommandNotStarted as error:
-        raise AgentError("fatal", str(error)) from error
+        raise AgentError("fatal", str(error), sent=False) from error
     except CommandTimeout as error:
         # Before it was killed, it may have spent its whole price.
         raise AgentError("transient", str(error), charged=True) from error

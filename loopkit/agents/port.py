@@ -163,6 +163,7 @@ class AgentError(Exception):
         unreadable: bool = False,
         unavailable: bool = False,
         capped: bool = False,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -178,6 +179,8 @@ class AgentError(Exception):
         """The answer ended at the cap of the request: its author can't correct that."""
         self.unavailable = unavailable
         """The model is unavailable for now: if there is a fallback, it is asked at once."""
+        self.sent = sent
+        """False if it is known that no request was sent and no program started: that is no call."""
 
 
 class Crashed(Exception):

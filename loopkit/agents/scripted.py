@@ -177,6 +177,7 @@ def _failure(played: Played, fault: str) -> AgentError:
         unreadable=fault == UNREADABLE,
         capped=fault == CAPPED,
         unavailable=fault in UNAVAILABLE,
+        sent=played.sent,
     )
 
 

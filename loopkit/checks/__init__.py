@@ -44,6 +44,7 @@ from loopkit.checks.limits import (
     check_limit_target,
     check_never_binds,
     check_tight_limits,
+    check_unbounded_calls,
 )
 from loopkit.checks.lookups import check_fields_as_data, check_lookups, check_tools
 from loopkit.checks.references import (
@@ -118,6 +119,7 @@ OF_PARTS: tuple[Check, ...] = (
     check_resets,
     check_bounds,
     check_tight_limits,
+    check_unbounded_calls,
     check_named,
     check_guards,
     check_requirements,

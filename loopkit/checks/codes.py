@@ -162,6 +162,7 @@ MEANINGS: Mapping[str, str] = {
     "revise-ahead": "A revise edge leads to a state that does not come earlier.",
     "resets-without-total": "A transition resets counters, and nothing limits how often.",
     "no-call-fits": "A limit is too low for a single call of an agent.",
+    "unbounded-call": "A call can exceed a limit, because nothing is reserved for what it reports.",
     "unread-verdict": "An artifact is judged, but nothing depends on the verdict.",
     "unused": "A declaration is never used.",
     "missing-group": "A pattern has no group that marks the part to read.",

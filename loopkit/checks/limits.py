@@ -3,7 +3,7 @@
 `billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
 `never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
 `never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
-`no-call-fits`: a limit that leaves no room for a single call.
+`no-call-fits`, `unbounded-call`: a limit that no single call fits into, or that one can exceed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.outcomes.table import input_ranges
+from loopkit.text import plural
 
 MOST_REVISIONS = 1000
 
@@ -298,12 +299,7 @@ DEAREST_TOKEN = 150 / 1_000_000
 """The maximum price of a token in USD, for nearly every model."""
 SHORTEST_ANSWER = 20_000
 """More than the shortest one with what any effort lets a model think."""
-SHOWN = {
-    "agent_calls": "{:,.0f} call",
-    "tool_calls": "{:,.0f} call",
-    "tokens": "{:,.0f} tokens",
-    "cost_usd": "${:.4f}",
-}
+UNITS = {"agent_calls": "call", "tool_calls": "call", "tokens": "token", "cost_usd": ""}
 OF_NUMBERS = ("agent_calls", "tool_calls")
 """The limits that count calls, whatever these take."""
 
@@ -314,29 +310,49 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
     A limit that an option of the command line sets is told of by that, as nobody wrote it.
     """
     limits = subject.machine.limits
-    written = {name: getattr(limits, name) for name in SHOWN}
+    written = {name: getattr(limits, name) for name in UNITS}
     family = agents_called(subject.machine) if any(n is not None for n in written.values()) else {}
-    for name, shown in SHOWN.items():
+    for name, unit in UNITS.items():
         limit = written[name]
         for asked, agent in family.items() if limit is not None else ():
             least = _least(agent, name, limit)
             if least is None or least <= limit:
                 continue
             least = ceil(least * 10_000) / 10_000
-            takes = shown.format(least)
+            takes = plural(ceil(least), unit, ",") if unit else f"${least:.4f}"
             option = options.get(name)
             where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
             enough = f"{name}:" if option is None else option
             whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
             message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
             remedy = f"raise it to `{enough} {_plain(least)}` or more"
-            if name not in OF_NUMBERS:
+            if name not in OF_NUMBERS and isinstance(agent, ModelAgent):
                 remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
+            elif name == "cost_usd" and agent.call_usd:
+                remedy += ", or lower `price_per_run` of the agent if its runs cost less"
             if option is not None:
                 yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
                 continue
             path = ("limits", name)
             yield subject.warning(path, NO_CALL_FITS, message, remedy)
+
+
+def check_unbounded_calls(subject: Subject) -> Iterator[Problem]:
+    """A note for each limit that one call can exceed: nothing is reserved for what it reports."""
+    remedies = {
+        "tokens": "if that is too much, give the program itself a limit",
+        "cost_usd": "write the most that one run can cost as its `price_per_run`",
+    }
+    for name, remedy in remedies.items():
+        if not getattr(subject.machine.limits, name):
+            continue
+        for asked, agent in agents_called(subject.machine).items():
+            if name in agent.unbounded:
+                what = f"nothing is reserved for the {name.removesuffix('_usd')} that it reports"
+                alone = "so no other such call is made beside it"
+                message = f"one call of `{asked}` can exceed this limit: {what}, {alone}"
+                path = ("limits", name)
+                yield subject.problem(path, "unbounded-call", message, remedy, severity="note")
 
 
 def _plain(number: float) -> str:
@@ -368,7 +384,8 @@ def _least(agent: Agent, name: str, limit: float) -> float | None:
 
 def _amounts(asked: AgentBase, name: str) -> list[float | None]:
     if not isinstance(asked, ModelAgent):
-        return [asked.call_usd if name == "cost_usd" else 0]
+        reserved = asked.call_usd if name == "cost_usd" else 0
+        return [asked.unbounded.get(name, reserved)]
     # Only a low limit needs the table of prices, which is long.
     from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
 

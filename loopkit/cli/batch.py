@@ -32,7 +32,7 @@ from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say, 
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import Account
+from loopkit.drive.limits import Account, option_to_raise
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
@@ -408,7 +408,8 @@ class BatchDriver:
         elif state.suspended is not None:
             self.tally.stopped[state.suspended.reason] += 1
             if state.suspended.reason != "interrupted" and not self.account.reached:
-                self.tally.report(line.number, state.suspended.message)
+                told = (state.suspended.message, *state.suspended.remedy.splitlines())
+                self.tally.report(line.number, "; ".join(told))
         else:
             self.tally.stopped[state.status] += 1
 
@@ -457,9 +458,20 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     if tally.stopped[WAITING]:
         yield "see which runs wait: loopkit runs ls"
     if tally.lines > _done(tally):
-        yield "to continue, run the same command again"
-    if driver.account.reached:
-        yield "the limit of the batch is reached: raise `--max-cost`"
+        yield f"to continue, {_go_on(driver)}"
+    elif driver.account.reached:
+        yield "the limit of the batch is reached"
+
+
+def _go_on(driver: BatchDriver) -> str:
+    """What has to be done for the other lines: at a limit, the same command ends there again."""
+    again = "run the same command again"
+    if (reached := driver.account.reached) is not None:
+        option, amount = option_to_raise(reached)
+        return f"raise `{option}`: {again} with `{option} {amount}`"
+    if driver.tally.stopped["limit"]:
+        return f"raise the limit of each line that reached one of its own, then {again}"
+    return again
 
 
 def _lines(tally: Tally) -> list[str]:

@@ -337,6 +337,8 @@ def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed)
     if error.charged:
         reserved = active.state.open_calls[failure.key].reserved
         usage = usage_of(work.role, reserved.tokens, reserved.cost_usd, failure.spent_s).as_held
+    if not error.sent:
+        usage = Usage(time_s=usage.time_s)
     return Failed(
         key=failure.key,
         error_class=error.error_class,

@@ -24,7 +24,7 @@ from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.engine.template_values import blocking_for, plain_findings
-from loopkit.language.states.each import BLOCKED, CANCELLED, ChildrenState, EachState
+from loopkit.language.states.each import BLOCKED, CANCELLED, CHANGED_TOO, ChildrenState, EachState
 from loopkit.machine.item_list import Item
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
@@ -455,8 +455,6 @@ def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
 
 Result = Mapping[str, Any]
 """In the shape of `RESULT` of the language."""
-CHANGED_TOO = "the file has changed in the workspace as well"
-"""Why it could not be merged."""
 
 
 def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
@@ -464,7 +462,8 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
     finished, report = child.finished, child.last_report
     found = plain_findings(report.blocking) if report else []
     if finished is not None:
-        found += [{"message": CHANGED_TOO, "location": path} for path in finished.conflicts]
+        message = f"{CHANGED_TOO}; the item's version is left in {' and '.join(finished.left)}"
+        found += [{"message": message, "location": path} for path in finished.conflicts]
     return {
         "outcome": finished.outcome if finished else CANCELLED,
         "success": finished is not None and finished.success,

@@ -54,6 +54,7 @@ from loopkit.outside.workspace import (
     was_written_since,
 )
 from loopkit.text import plural
+from loopkit.text.run_ids import resume_line
 
 MOST_NAMED = 20
 """Files that a conflict names."""
@@ -64,7 +65,7 @@ LOOK_AGAIN_S = 0.02
 class MergeConflict(CallFailed):
     """The run and somebody else have changed the same files; nothing was merged."""
 
-    def __init__(self, isolated: Isolated, paths: tuple[str, ...]) -> None:
+    def __init__(self, run: str, isolated: Isolated, paths: tuple[str, ...]) -> None:
         self.paths = paths
         """The files, from the workspace on."""
         named = ", ".join(map(printable_path, paths[:MOST_NAMED]))
@@ -74,7 +75,7 @@ class MergeConflict(CallFailed):
             "fatal",
             f"not merged: the run and somebody else changed {files}: {named}{more}",
             remedy=f"the run's version is in {isolated.place}: make these files the same there and "
-            f"in the workspace {isolated.source}",
+            f"in the workspace {isolated.source}\nthen: {resume_line(run)}",
         )
 
 
@@ -191,19 +192,19 @@ def _in_own_tree(active: ActiveRun, place: Path) -> tuple[Path | None, str]:
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     """Merge the run's work into its workspace, once; raises MergeConflict, CallFailed."""
-    source = Path(isolated.source)
+    source, run = Path(isolated.source), active.state.run
     async with alone(_trees(active)):
         ours = await _keep_tree(active, source)
         merge = await _merge(active, isolated, ours)
         if merge.conflicts:
-            raise MergeConflict(isolated, merge.conflicts)
+            raise MergeConflict(run, isolated, merge.conflicts)
         # From now on the content to write is fixed, so that the work is never merged twice.
         merging = Merging(source=isolated.source, before=ours.digest, after=merge.tree.digest)
         await active.append(merging)
         try:
             changed = await _write(active, source, ours, merge.tree)
         except Conflicts as strange:
-            raise MergeConflict(isolated, strange.paths) from strange
+            raise MergeConflict(run, isolated, strange.paths) from strange
     files = tuple(map(printable_path, changed))
     await active.append(Merged(source=isolated.source, files=files))
 

@@ -181,6 +181,8 @@ class SharedLimitReached(LimitReached):
         )
 
     def remedy(self, run: str) -> str:
+        if isinstance(self.account, FamilyAccount):
+            return f"raise it: {resume_line(self.owner, *option_to_raise(self))}"
         return f"run {self.owner} again with a higher limit: {' '.join(option_to_raise(self))}"
 
     @property
@@ -216,11 +218,16 @@ class Account:
         return self._limits
 
     @property
-    def every_limit(self) -> Iterator[Mapping[str, Any]]:
-        """The limits here, and those of the accounts that this one is within."""
-        yield self.limits
+    def all_around(self) -> Iterator[Account]:
+        """This account, and those that it is within."""
+        yield self
         if self._within is not None:
-            yield from self._within.every_limit
+            yield from self._within.all_around
+
+    @property
+    def driven(self) -> Collection[ActiveRun]:
+        """The runs that are driven at the moment."""
+        return self._driven.values()
 
     def book(self, committed: Usage) -> None:
         """Count the committed usage of a run that is not driven, and of all its children.
@@ -384,7 +391,9 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
     """The room for a call; sets the longest answer if nothing else has set it.
 
     None if it has to wait for other calls, whose reservations may turn out to be too high. The
-    answer is only made shorter if there is no call to wait for. Raises LimitReached and AgentError.
+    answer is only made shorter if there is no call to wait for. A call that can report any amount
+    needs something left of each limit on it, and waits for other such calls: only what one of them
+    reports alone can exceed a limit. Raises LimitReached and AgentError.
     """
     limits = active.limits
     request.cap, request.caps = None, None
@@ -392,12 +401,17 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
         request.is_limited = False
         return Room(quote(request))
     request.is_limited = _is_limited(active, limits)
-    reserved = quote(request)
+    reserved, unbounded = quote(request), _unbounded(active, request.agent)
+    asked = reserved
+    for name, least_left in unbounded.items():
+        if getattr(reserved, name) == 0:
+            asked = asked.replace(**{name: least_left})
     try:
-        return _room(active, limits, reserved)
+        left_s = _room(active, limits, asked).left_s
+        return None if _is_reporting(active, unbounded) else Room(reserved, left_s)
     except LimitReached as reached:
         caps = request.caps
-        least = reserved if caps is None else _with_cap(quote, request, caps.least)
+        least = asked if caps is None else _with_cap(quote, request, caps.least)
         if _may_have_room(active, least):
             return None
         room = None if caps is None else _room_for_shorter(active, quote, request, caps)
@@ -411,8 +425,29 @@ def find_room(active: ActiveRun, quote: Quote, request: Request) -> Room | None:
 
 def _is_limited(active: ActiveRun, limits: Mapping[str, Any]) -> bool:
     """Whether cost or tokens are limited, so that every answer needs a maximum length."""
-    shared = active.account.every_limit if active.account is not None else ()
-    return needs_caps(limits) or any(map(needs_caps, shared))
+    shared = active.account.all_around if active.account is not None else ()
+    return needs_caps(limits) or any(needs_caps(account.limits) for account in shared)
+
+
+def _unbounded(active: ActiveRun, agent: str) -> Mapping[str, float]:
+    known = active.program.machine.agents.get(agent)
+    return known.unbounded if known is not None else {}
+
+
+def _is_reporting(active: ActiveRun, amounts: Collection[str]) -> bool:
+    """Whether a call in flight can report any of these amounts under a limit of this run."""
+    if not amounts:
+        return False
+    sharing: list[tuple[Mapping[str, Any], Collection[ActiveRun]]] = [(active.limits, (active,))]
+    for account in active.account.all_around if active.account is not None else ():
+        sharing.append((account.limits, account.driven))
+    return any(
+        limits.get(name) is not None and name in _unbounded(run, run.state.open_calls[key].agent)
+        for limits, runs in sharing
+        for run in runs
+        for key in run.line.in_flight
+        for name in amounts
+    )
 
 
 def _room(active: ActiveRun, limits: Mapping[str, Any], reserved: Usage) -> Room:

@@ -129,6 +129,8 @@ class Played(Unwritten):
     """The provider's message about the fault."""
     retry_after: Duration | None = None
     """The wait that the provider asks for with the fault."""
+    sent: bool = True
+    """With a fault: whether a request was sent. If not, it is not counted as a call."""
     delay: Duration = 0.0
     """The duration of the call."""
     usage: SpentTokens = SpentTokens()

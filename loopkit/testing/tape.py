@@ -160,6 +160,8 @@ class Tape:
             self.commands[intent.state].append(fault)
             return
         call = fault_of(failed) | usage_of(failed.usage)
+        if intent.asks_agent and not failed.usage.agent_calls:
+            call["sent"] = False
         if "time" in self.limited:
             # If the deadline of the limit was over, waiting for as long has the same effect.
             call["delay"] = f"{failed.usage.time_s:.3f}s"
@@ -171,7 +173,7 @@ class Tape:
         elif failed.resume_at is not None:
             call["retry_after"] = duration(max(0.0, failed.resume_at - at))
         self.attempts[intent.task].calls.append(
-            call | reservation_of(intent.reserved, self.limited)
+            call | reservation_of(intent.reserved, self.limited, failed.usage)
         )
 
     def _note_doubt(self, intent: Intended, doubt: InDoubt) -> None:
@@ -194,7 +196,7 @@ class Tape:
         refused = work.refused
         if refused is not None and refused.agent in self.program.machine.agents:
             attempt = self.attempts.setdefault(refused.task, Attempt(refused.agent, refused.place))
-            reserved = reservation_of(refused.reserved, COUNTED)
+            reserved = reservation_of(refused.reserved, COUNTED, Usage())
             attempt.calls.append(reserved or {"reserved": {"tokens": 0}})
         if isinstance(work, Worked) and work.answer is not None:
             asking = self.program.machine.states_of(HumanState)[work.state]
@@ -309,7 +311,7 @@ def reply_of(
         call["session"] = False
     if "time" in limits:
         call["delay"] = f"{replied.usage.time_s:.3f}s"
-    return call | usage_of(replied.usage) | reservation_of(intent.reserved, limits)
+    return call | usage_of(replied.usage) | reservation_of(intent.reserved, limits, replied.usage)
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
@@ -322,10 +324,13 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     return call
 
 
-def reservation_of(usage: Usage, limits: frozenset[str]) -> dict[str, Any]:
-    """The reservation that limits saw before the call, if any limit looks at it."""
-    named = {"tokens": usage.tokens, "cost_usd": usage.cost_usd}
-    kept = {name: amount for name, amount in named.items() if name in limits and amount != 0}
+def reservation_of(reserved: Usage, limits: frozenset[str], used: Usage) -> dict[str, Any]:
+    """The reservation that limits saw before the call, if any limit looks at it.
+
+    Without one, what the call `used` would be reserved when it is played.
+    """
+    amounts = {name: getattr(reserved, name) for name in ("tokens", "cost_usd") if name in limits}
+    kept = {name: most for name, most in amounts.items() if (most, getattr(used, name)) != (0, 0)}
     return {"reserved": kept} if kept else {}
 
 

@@ -24,6 +24,7 @@ from loopkit.engine.events import (
     Emitted,
     Entered,
     Event,
+    Failed,
     Intended,
     Kept,
     Replied,
@@ -34,6 +35,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
+from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState, is_of_program
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import RESULT, ChildrenState
@@ -162,11 +164,22 @@ def _note(result: Trace, machine: Machine, run: RunState, event: Event) -> None:
                 result.feedback.append(FeedbackGiven(feedback.to, attempt, feedback.text))
         case Emitted():
             result.emitted.append(event.name)
+        case _:
+            _note_call(result, machine, run, event)
+
+
+def _note_call(result: Trace, machine: Machine, run: RunState, event: Event) -> None:
+    match event:
         case Intended(role="author" | "judge" | "outside"):
             result.calls[event.agent] += 1
             result.asked.append(_call_of(machine, run, event))
         case Intended(role="tool") if _is_tool(machine, event.agent):
             result.calls[event.agent] += 1
+        case Failed(usage=Usage(agent_calls=0, tool_calls=0)):
+            # Nothing was sent. What somebody outside is asked is no call of an agent in a usage.
+            intent = run.open_calls[event.key]
+            if intent.role != "outside" and intent.agent in result.calls:
+                result.calls[intent.agent] -= 1
         case _:
             pass
 

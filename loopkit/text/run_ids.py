@@ -43,9 +43,13 @@ def place_of(state: str, key: str, within: str = "") -> str:
     return f"{within}{BELOW}{item}" if within else item
 
 
+RESUME = "loopkit resume "
+"""The start of each command line that resumes a run."""
+
+
 def resume_line(run: str, *arguments: str) -> str:
     """The command line that resumes a run."""
-    return shlex.join(["loopkit", "resume", run, *arguments])
+    return RESUME + shlex.join([run, *arguments])
 
 
 def delivery_line(run: str, *, is_left: bool) -> str:

@@ -39,7 +39,7 @@ from loopkit.text.run_ids import KEY_WIDTH, ancestors_of, place_of
 from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import money, until, usage_suffix
 from loopkit.views.progress import MODEL_WIDTH, WAIT_RANK, WHOLE, Part, Progress, status
-from loopkit.views.review import origins_of, reviewers_of, weight
+from loopkit.views.review import conflicts_of, origins_of, reviewers_of, weight
 
 NAME_WIDTH = 14
 MAX_LISTED = 10
@@ -199,6 +199,7 @@ def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
     calls = plural(event.usage.agent_calls, "call")
     text = f" ({kind}) · {calls}{usage_suffix(event.usage)}"
     yield _row(event.state, text, who=item, word=event.result["outcome"], tone=tone)
+    yield from (_row("", f"- {one_line(told, WHOLE)}") for told in conflicts_of(event.result))
 
 
 def _lines_for_suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.machine import Machine
 from loopkit.text import one_line, printable
-from loopkit.text.run_ids import delivery_line, resume_line
+from loopkit.text.run_ids import RESUME, delivery_line, resume_line
 from loopkit.views.amounts import moment
 
 MOST_ASKED = 10
@@ -37,7 +37,8 @@ def hints(run: RunState, machine: Machine, file: Path | None, now: float) -> Ite
         return
     if stopped.remedy:
         yield from printable(stopped.remedy).splitlines()
-    if stopped.reason != "limit":
+    # Some remedies end in a line to paste, and no other helps.
+    if stopped.reason != "limit" and RESUME not in stopped.remedy:
         yield from _remedies(run, stopped, machine, file, now)
 
 

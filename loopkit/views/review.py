@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loopkit.engine.events import Waiting
 from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
@@ -23,6 +23,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import describe_type
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import ERROR, UNANSWERED
+from loopkit.language.states.each import CHANGED_TOO, CONFLICT
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import ReportItems
@@ -380,3 +381,17 @@ def artifact_lines(artifact: Artifact) -> list[str]:
     if artifact.is_data:
         text = json.dumps(artifact.data, indent=2, ensure_ascii=False, sort_keys=True)
     return printable(text).splitlines()
+
+
+MOST_CONFLICTS = 10
+"""How many files in conflict are listed."""
+
+
+def conflicts_of(result: Mapping[str, Any]) -> Iterator[str]:
+    """The files of a child that could not be merged, each with the reason; none without any."""
+    found = result["findings"] if result["outcome"] == CONFLICT else []
+    found = [one for one in found if one["message"].startswith(CHANGED_TOO)]
+    for one in found[:MOST_CONFLICTS]:
+        yield f"{one_line(one['location'])}: {one['message']}"
+    if (more := len(found) - MOST_CONFLICTS) > 0:
+        yield f"and {plural(more, 'other file', ',')}"

@@ -26,6 +26,7 @@ from loopkit.text.run_ids import ancestors_of, place_of, resume_line
 from loopkit.views.amounts import cost_of, duration, usage_text
 from loopkit.views.review import (
     artifact_lines,
+    conflicts_of,
     phase_and_fallback,
     report_lines,
     verdict_text,
@@ -287,7 +288,10 @@ def _answers(state: RunState) -> Iterator[str]:
 
 
 def _trees(state: RunState) -> Iterator[str]:
-    """The folders in which the run works, or has left its work, instead of a workspace."""
+    """The folders in which the run works, or has left its work, and why that is not merged."""
+    if conflicts := state.finished.conflicts if state.finished else ():
+        files = one_line(", ".join(conflicts), 1_000)
+        yield f"not merged, because they have changed in the workspace as well: {files}"
     verb = "left its work" if state.is_over else "works"
     for isolated in state.isolated.values():
         if isolated.source not in state.merged:
@@ -419,6 +423,9 @@ def child_lines(
     if table:
         for line in columns([("item", "status", "rounds", "calls", "cost"), *table], "<<>>>"):
             yield f"  {line}"
+    for row in shown:
+        if row.outcome:
+            yield from (f"  {row.place}: {told}" for told in conflicts_of(row.result))
     if len(rows) > len(shown):
         yield f"  and {len(rows) - len(shown):,} more: loopkit runs ls {state.run}"
 

@@ -76,7 +76,7 @@ def test_calls_wait_for_each_other_until_the_limit_of_the_batch_is_full(
     assert spent() == pytest.approx(6 * USD_A_CALL)
     err = capsys.readouterr().err
     assert "6 of 10 lines · 6 done · " in err
-    assert "raise `--max-cost`" in err
+    assert "run the same command again with `--max-cost 0.40`" in err
 
 
 def test_what_an_earlier_process_spent_counts(hostile: HostileServer) -> None:

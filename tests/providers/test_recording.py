@@ -240,3 +240,42 @@ def test_a_run_with_capped_answers_plays_the_same(
     remedies = [event.remedy for event in replayed(made) if isinstance(event, Suspended)]
     # Nobody plays how long the answer could have been; the usual cap is meant.
     assert all("--param writer.max_tokens=32768" in remedy for remedy in remedies)
+
+
+ONCE = """
+loopkit: 1
+agents: {writer: {AGENT, retry: {attempts: 2, backoff: 10ms}}}
+states:
+  write: {agent: writer, prompt: Write., on_error: {content: bad, transient: bad}, next: done}
+  done: {final: success, result: write}
+  bad: {final: failure}
+"""
+OPENAI = f"model: openai/gpt-4o-mini, base_url: URL, api_key_env: {KEY_VARIABLE}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "url", "calls"),
+    [
+        ("model: openai/gpt-4o-mini", "", 0),
+        (OPENAI, "http://127.0.0.1:9/v1", 0),
+        (OPENAI, "localhost:11434", 0),
+        ("model: cohere/command-r, params: {logit_bias: {}}", "", 0),
+        ("command: [a-program-that-nobody-has]", "", 0),
+        (OPENAI, "of the server", 1),
+    ],
+    ids=["no key", "no server", "no address", "no such parameter", "no program", "refused"],
+)
+@pytest.mark.usefixtures("provider_key")
+def test_only_what_was_sent_is_a_call_and_is_recorded_as_one(
+    durable: Desk, hostile: HostileServer, agent: str, url: str, calls: int
+) -> None:
+    hostile.fail(401)
+    url = url.replace("of the server", hostile.base_url)
+    played = durable.play(ONCE.replace("AGENT", agent).replace("URL", f"'{url}'"))
+    assert played.of(Failed)
+    assert played.state.usage.agent_calls == len(hostile.requests()) == calls
+    made = taped(durable, played)
+    assert_same(made, played)
+    expect = load_suite(made.path).case(made.case).expect
+    assert expect is not None
+    assert (expect.calls or {}).get("writer", 0) == calls

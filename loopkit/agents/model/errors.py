@@ -63,13 +63,16 @@ def as_agent_error(
 ) -> AgentError:
     """Classify what `litellm.acompletion` raised; the message has cause and remedy, never a key.
 
-    `charged` is set where the provider may have billed the call all the same. A wait that the
-    provider names is kept for every class: a suspended run goes on after it.
+    `charged` is set where the provider may have billed the call all the same; `sent` is False where
+    it surely got no request. A wait that the provider names is kept for every class: a suspended
+    run goes on after it.
     """
     failure = cause_of(error, received)
-    return _classify(
-        replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
-    )
+    failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
+    classified = _classify(failure)
+    if received is not None and not received.sent and not classified.charged:
+        classified.sent = False
+    return classified
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -80,8 +83,12 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 
 def _classify(failure: FailureCause) -> AgentError:
-    first = next((first for rule in RULES if (first := rule(failure)) is not None), None)
-    error = first or AgentError("fatal", f"the model could not be called: {failure.said}")
+    error = AgentError("fatal", f"the model could not be called: {failure.said}")
+    for rule in RULES:
+        if (found := rule(failure)) is not None:
+            error = found
+            error.sent = rule not in UNSENT or failure.has_come_back
+            break
     error.unavailable = is_unavailable(failure)
     return error
 
@@ -294,3 +301,5 @@ RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
     _misconfiguration, _by_status, _unreadable,
 )  # fmt: skip
 """The first rule that knows the failure decides."""
+UNSENT = (_no_key, _no_address, _no_connection)
+"""The rules for failures before any request was sent, unless something came back."""

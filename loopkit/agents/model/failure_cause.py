@@ -281,6 +281,8 @@ call: the record, the numbers whose sum is the input, the output, the total of b
 class Received:
     """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
+    sent: bool = False
+    """Whether a request got as far as the network."""
     status: int | None = None
     """None where no answer came."""
     request: Any = None

@@ -119,13 +119,14 @@ def guard_send(send: Send) -> Send:
 
     async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
+        received = current_received() or Received()
+        received.sent = True
         try:
             response = await send(request)
         except UnicodeEncodeError as error:
             # The headers of the request are bytes by now.
             await _close_answer(error)
             raise UnreadableHeader(request) from error
-        received = current_received() or Received()
         received.begin(request, response.status_code)
         if _is_sent_elsewhere(str(request.url), response):
             await response.aclose()

@@ -94,6 +94,12 @@ class CommandAgent(CalledAgent):
         return True
 
     @property
+    def unbounded(self) -> Mapping[str, float]:
+        if self.reply != "stream_json":
+            return {}
+        return {"tokens": 1} if self.price_per_run else {"tokens": 1, "cost_usd": LEAST_USD}
+
+    @property
     def called(self) -> tuple[str, ...]:
         return self.command
 
@@ -164,6 +170,8 @@ if TYPE_CHECKING:
 else:
     Agent = one_of(AGENT_NOUNS, ModelAgent.kind)
 
+LEAST_USD = 1e-8
+"""What a limit on cost has to have left for a program that can report any cost."""
 NEAR = 0.8
 """The similarity from which a name counts as a misspelt known one."""
 NAMES = "types/utils.py"

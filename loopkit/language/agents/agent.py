@@ -145,6 +145,12 @@ class AgentBase(Noun):
         return getattr(self, "price_per_run", None)
 
     @property
+    def unbounded(self) -> Mapping[str, float]:
+        """The amounts that a reply can report although nothing is reserved for them, by the limit
+        on them: the least that has to be left of it for a call."""
+        return {}
+
+    @property
     def key_env(self) -> str | None:
         """The environment variable that holds its key, where the machine names one."""
         return getattr(self, "api_key_env", None)

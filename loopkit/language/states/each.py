@@ -60,6 +60,8 @@ class After(Noun):
 
 
 CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
+CHANGED_TOO = "the file has changed in the workspace as well"
+"""The start of the finding about a file for which an item is in conflict."""
 WITHOUT_END = (CANCELLED, BLOCKED, CONFLICT, "error")
 """Outcomes of children that came to no final state; no final state of theirs may be called so."""
 RESULT = {
