@@ -839,16 +839,6 @@ states:
 """
 
 
-def test_a_run_is_cancelled_also_where_its_last_step_is_in_hand() -> None:
-    process = in_hand(LAST_STEP)
-    name = only_run()
-    done = ran_loopkit("cancel", name)
-    assert "ends the work in hand and cancels the run" in done.stderr
-    assert process.wait(LONG_S) == 1
-    assert "cancelled" in Path("told").read_text(encoding="utf-8")
-    assert "cancelled" in ran_loopkit("runs", "ls").stdout
-
-
 def test_what_cancel_says_is_true_whenever_the_run_ends() -> None:
     """The last step ends while the command is on its way: sooner or later than its message."""
     for late_s in (0.0, 0.02, 0.04, 0.08):

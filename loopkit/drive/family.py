@@ -218,10 +218,7 @@ class Family:
     def _halt(self) -> None:
         self._is_halted = True
         for child in self._hands.values():
-            self._stop(child)
-
-    def _stop(self, child: ActiveRun) -> None:
-        (child.abort if self._active.aborting else child.stop)()
+            (child.abort if self._active.aborting else child.stop)()
 
     async def _run(self, key: str) -> None:
         child = await self._active.children.child(self._active, await self._record_start(key))
@@ -230,7 +227,7 @@ class Family:
             child.gate = self._gate
             self._hands[key] = child
             if self._is_halted:
-                self._stop(child)
+                self._halt()
             try:
                 with self._account.driving(child):
                     await self._active.children.drive(child)

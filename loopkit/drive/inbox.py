@@ -45,8 +45,6 @@ CANCEL = "cancel"
 """The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
 """How often the inbox of a driven run is read."""
-PARENT_CANCELLED = "its parent is cancelled"
-"""The reason that is stored with the children of a cancelled run."""
 NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
@@ -234,12 +232,10 @@ def heeding_cancellation(active: ActiveRun) -> Iterator[None]:
     Children are aborted by their root. A timer comes first, because a task for each run would take
     longer than most runs in memory do.
     """
-    loop, watching = asyncio.get_running_loop(), list[asyncio.Task[None]]()
-
-    def begin() -> None:
-        watching.append(loop.create_task(_watch(active)))
-
-    timer = loop.call_later(INBOX_SECONDS, begin)
+    watching: list[asyncio.Task[None]] = []
+    timer = asyncio.get_running_loop().call_later(
+        INBOX_SECONDS, lambda: watching.append(asyncio.create_task(_watch(active)))
+    )
     if is_child(active.claim.run):
         timer.cancel()
     try:
@@ -285,7 +281,7 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
     if message.kind == CANCEL:
         if not active.state.is_over:
             for child in open_children(active.state):
-                await active.children.cancel_child(child.started.child, PARENT_CANCELLED)
+                await active.children.cancel_child(child.started.child, "its parent is cancelled")
             active.stage(*cancellation(active.state, message.data))
         return ()
     if message.kind == WAKE:

@@ -210,6 +210,10 @@ class InDoubt(Event, frozen=True, kw_only=True):
     time_s: float = 0.0
     """The seconds until it was ended."""
 
+    @property
+    def why(self) -> str:
+        return self.reason or "its process died"
+
     def charge(self, reserved: Usage) -> Usage:
         """The usage that a call with this reservation is charged."""
         return reserved.as_held.replace(time_s=self.time_s)

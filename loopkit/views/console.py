@@ -24,7 +24,6 @@ from loopkit.engine.events import (
     Failed,
     Finished,
     Held,
-    InDoubt,
     Intended,
     Repaired,
     Replied,
@@ -317,11 +316,6 @@ def _row(name: str, text: str, *, who: str = "", word: str = "", tone: LineTone 
     return Line(f"  {name:<{NAME_WIDTH}} {who}", word, text, tone)
 
 
-def _lines_for_in_doubt(event: InDoubt, *_: object) -> Iterator[Line]:
-    reason = event.reason or "its process died"
-    yield _row("", f"a call is in doubt, because {reason}: {DOUBT_OUTCOMES[event.policy]}")
-
-
 LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "started": lambda event, *_: [Line(f"run {event.run}")],
     "baselined": _lines_for_baselined,
@@ -329,7 +323,9 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "intended": _lines_for_intended,
     "replied": _lines_for_replied,
     "failed": _lines_for_failed,
-    "in_doubt": _lines_for_in_doubt,
+    "in_doubt": lambda event, *_: [
+        _row("", f"a call is in doubt, because {event.why}: {DOUBT_OUTCOMES[event.policy]}")
+    ],
     "settled": lambda event, *_: [_row("", f"the call in doubt: {DOUBT_OUTCOMES[event.choice]}")],
     "child_ended": _lines_for_child_ended,
     "worked": _lines_for_worked,
