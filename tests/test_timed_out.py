@@ -127,9 +127,11 @@ def test_nobody_is_asked_about_one_that_a_limit_with_an_edge_has_ended(desk: Des
 
 
 @pytest.mark.parametrize("call", [{"fault": "timeout"}, {"reply": "A post.", "delay": "1s"}])
-def test_a_scenario_plays_it_as_it_is(desk: Desk, call: dict[str, str]) -> None:
-    asked = desk.play(machine("agent"), scenario(agents={"w": [[call]]}))
-    assert (asked.state.status, len(asked.of(Intended))) == ("waiting", 1)
-    assert "longer than 0.5 s" in asked.questions[0].text
-    asked = desk.play(machine("run"), scenario(commands={"draft": [{"fault": "timeout"}]}))
-    assert "longer than 0.5 s" in asked.questions[0].text
+def test_a_scenario_plays_it_as_it_is_and_what_follows(durable: Desk, call: dict[str, str]) -> None:
+    of_agent = scenario(agents={"w": [[call, "A post."]]})
+    of_run = scenario(commands={"draft": [{"fault": "timeout"}, {"stdout": "A post."}]})
+    for kind, script in (("agent", of_agent), ("run", of_run)):
+        asked = durable.play(machine(kind), script)
+        assert (asked.state.status, len(asked.of(Intended))) == ("waiting", 1)
+        assert "longer than 0.5 s" in asked.questions[0].text
+        assert durable.answer(asked.state.run, "retry").outcome == "done"
