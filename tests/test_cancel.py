@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from loopkit.app import App
-from loopkit.engine.events import Cancelled, Intended, Waiting
+from loopkit.drive.active import Stopped
+from loopkit.engine.events import Cancelled, Intended, Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.machine.inputs import complete_input
 from tests.support import Desk, scenario, sound
@@ -104,7 +105,7 @@ async def assert_cancelled(app: App) -> None:
     for row in await app.journal.runs(children=True):
         events = [stored.event for stored in await app.events(row.run)]
         assert isinstance(events[-1], Cancelled)
-        assert not any(isinstance(event, Waiting) for event in events)
+        assert not any(isinstance(event, Waiting | Suspended) for event in events)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +165,16 @@ async def test_a_wait_for_the_next_try_or_for_a_model_ends_and_no_call_follows(
         assert state.usage.held_usd == held
         events = [stored.event for stored in await app.events(state.run)]
         assert sum(isinstance(event, Intended) for event in events) == 1
+
+
+async def test_what_begins_after_the_cancellation_is_ended_too(durable: Desk) -> None:
+    prepare(durable, MODEL)
+    async with App.open(durable.state_folder) as app:
+        active = await app.start(sound(durable.folder / "machine.yaml"), {})
+        active.abort()
+        with pytest.raises(Stopped):
+            async with active.in_hand(None):
+                await asyncio.sleep(300)
 
 
 @pytest.mark.usefixtures("own_folder")

@@ -391,9 +391,8 @@ class ActiveRun:
 
         Raises TimeoutError, and Stopped at an abort.
         """
-        if self.aborting:
-            raise Stopped
-        deadline = asyncio.timeout(seconds)
+        # What has begun is ended in the usual way, although the abort came before.
+        deadline = asyncio.timeout(0 if self.aborting else seconds)
         self._in_hand.add(deadline)
         try:
             async with deadline:
