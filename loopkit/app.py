@@ -283,7 +283,8 @@ class App(ClaimedRuns):
             # From now on its owner can't end it in another way; it may have done so before.
             state = await self.state_of(run)
             if not state.is_over:
-                return f"{busy}; it cancels the run after the step in hand"
+                driven = f"run {run!r} is being driven by {busy.owner}"
+                return f"{driven}; it ends the work in hand and cancels the run"
         else:
             state = await self.state_of(run)
         if state.status != "cancelled":
@@ -295,7 +296,6 @@ class App(ClaimedRuns):
         try:
             state = await self.state_of(run)
             if not state.is_over:
-                await self._cancel_children(state, "its parent is cancelled")
                 await consume(await self._idle(claim, state))
         finally:
             await claim.release()

@@ -16,7 +16,8 @@ T = TypeVar("T")
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     answer = begin(work)
     assert isinstance(answer, Begun)
-    return await answer.within(seconds)
+    async with asyncio.timeout(seconds):
+        return await answer.result()
 
 
 async def test_an_answer_that_is_there_at_once_needs_no_deadline() -> None:

@@ -33,7 +33,9 @@ async def test_a_run_that_was_cancelled_asks_nobody_when_it_is_resumed(tmp_path:
         await active.append()
         run = active.state.run
         async with App.open(tmp_path / ".loopkit") as other:
-            assert "it cancels the run after the step in hand" in await other.cancel(run, "Enough.")
+            assert "it ends the work in hand and cancels the run" in await other.cancel(
+                run, "Enough."
+            )
         # As after a kill: nobody has looked into the inbox.
         await active.claim.release()
     async with App.open(tmp_path / ".loopkit", functions={"writer": write}) as app:

@@ -93,9 +93,11 @@ def test_what_it_raises_is_told_with_its_place(desk: Desk) -> None:
     assert "LookupError: no tea left (tools.py:4)" in told
 
 
-def test_one_that_takes_too_long_is_ended_and_the_model_told_so(desk: Desk) -> None:
-    told = answer(play(desk, "time.sleep(1000)", "timeout: 300ms"))
+def test_one_that_takes_too_long_is_ended_and_may_be_called_again_if_it_says_so(desk: Desk) -> None:
+    told = answer(play(desk, "time.sleep(1000)", "timeout: 300ms\n        on_in_doubt: retry"))
     assert told == "It was ended after 0.3 s."
+    [asked] = play(desk, "time.sleep(1000)", "timeout: 300ms").questions
+    assert 'with {"word": "tea"} was ended, because it took longer than 0.3 s' in asked.text
 
 
 @pytest.mark.parametrize(

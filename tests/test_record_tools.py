@@ -188,6 +188,7 @@ def test_a_program_that_cannot_be_started_is_played_as_one(durable: Desk) -> Non
 
 def test_a_program_that_is_too_slow_is_played_as_one(durable: Desk) -> None:
     slow = 'command: [sh, -c, exec sleep 60, "{{ word }}"]\n        timeout: 50ms'
+    slow += "\n        on_in_doubt: retry"
     start, _, rest = MACHINE.replace("MORE", "reask: 2").partition('command: [sh, -c, "cat')
     machine = start + slow + "\n" + rest.partition("\n")[2]
     attempt = [calling("search", word="x"), validating(GOOD), {"data": GOOD}]

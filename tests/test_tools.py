@@ -175,9 +175,11 @@ def test_what_a_program_prints_is_shortened_and_cant_close_its_fence(desk: Desk)
     assert text.splitlines()[2] == text.splitlines()[-1] == "````"
 
 
-def test_a_program_that_takes_too_long_is_ended_and_the_model_is_told(desk: Desk) -> None:
+def test_a_program_that_may_be_started_again_is_ended_in_time_and_the_model_is_told(
+    desk: Desk,
+) -> None:
     machine = MACHINE.replace(GREP, 'sleep, "{{ word }}"')
-    machine = machine.replace("timeout: 5s", "timeout: 200ms")
+    machine = machine.replace("timeout: 5s", "timeout: 200ms, on_in_doubt: retry")
     search = {"tool_calls": [{"name": "search", "input": {"word": "30"}}]}
     went = played(desk, [search, validating(GOOD), GOOD], machine=machine)
     assert given(went, "search") == ["It was ended after 0.2 s."]

@@ -129,7 +129,7 @@ def as_agent_errors() -> Iterator[None]:
         raise AgentError("fatal", str(error), sent=False) from error
     except CommandTimeout as error:
         # Before it was killed, it may have spent its whole price.
-        raise AgentError("transient", str(error), charged=True) from error
+        raise AgentError("transient", str(error), charged=True, timed_out=True) from error
 
 
 def read_stream_json(stdout: str) -> Reply:

@@ -160,6 +160,7 @@ class AgentError(Exception):
         cost_usd: float | None = 0.0,
         tokens: int = 0,
         charged: bool = False,
+        timed_out: bool = False,
         unreadable: bool = False,
         unavailable: bool = False,
         capped: bool = False,
@@ -173,6 +174,8 @@ class AgentError(Exception):
         self.tokens = tokens
         self.charged = charged
         """The call may have been billed all the same: it counts at its reservation."""
+        self.timed_out = timed_out
+        """It was ended because it took too long, and may have done its work all the same."""
         self.unreadable = unreadable
         """An answer came but can't be read: it is requested once more, and only once."""
         self.capped = capped

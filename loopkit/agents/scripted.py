@@ -171,6 +171,7 @@ def _failure(played: Played, fault: str) -> AgentError:
     return AgentError(
         error_class,
         played.message or message,
+        timed_out=fault == "timeout",
         retry_after_s=played.retry_after,
         cost_usd=played.cost_usd,
         tokens=played.usage.tokens,

@@ -94,12 +94,16 @@ class Observer(Protocol):
 
 
 class Stopped(Exception):
-    """The run was asked to stop while it paused, with nothing in flight."""
+    """The run was asked to stop while it paused, or is aborted: then a call may be left open."""
 
     def __init__(self, time_s: float = 0.0) -> None:
         """`time_s` are the seconds of the unfinished work that no record has yet."""
         self.time_s = time_s
         super().__init__()
+
+
+class AskedAboutDoubt(Exception):
+    """The run goes on when a person has said what becomes of a call in doubt."""
 
 
 class ChildrenStopped(Exception):
@@ -331,6 +335,10 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
+    aborting: bool = False
+    """Set where the run is cancelled: end the work in hand as well."""
+    _in_hand: set[asyncio.Timeout] = field(default_factory=set)
+    """The deadlines of calls and rules in hand, which an abort brings forward."""
     _stops: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with it, for whoever waits."""
     line: Line = field(default_factory=Line)
@@ -373,6 +381,33 @@ class ActiveRun:
         """Stop after the current step, or at once if the run only waits for its next try."""
         self.stopping = True
         self._stops.set()
+
+    def abort(self) -> None:
+        """Stop at once: whatever is waited for ends, programs with all that they have started."""
+        self.aborting = True
+        self.stop()
+        for deadline in self._in_hand:
+            if not deadline.expired():
+                deadline.reschedule(0)
+
+    @asynccontextmanager
+    async def in_hand(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """Entered for work that ends after `seconds` at the latest, and at once at an abort.
+
+        Raises TimeoutError, and Stopped at an abort.
+        """
+        # What has begun is ended in the usual way, although the abort came before.
+        deadline = asyncio.timeout(0 if self.aborting else seconds)
+        self._in_hand.add(deadline)
+        try:
+            async with deadline:
+                yield deadline
+        except TimeoutError:
+            if self.aborting:
+                raise Stopped from None
+            raise
+        finally:
+            self._in_hand.discard(deadline)
 
     async def wait_for_stop(self) -> None:
         """Wait until the run is asked to stop."""

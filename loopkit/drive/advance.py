@@ -11,10 +11,24 @@ import asyncio
 from contextlib import suppress
 
 from loopkit.drive import answers
-from loopkit.drive.active import ActiveRun, ChildrenStopped, Stopped, WorkspaceTaken
+from loopkit.drive.active import (
+    ActiveRun,
+    AskedAboutDoubt,
+    ChildrenStopped,
+    Stopped,
+    WorkspaceTaken,
+)
 from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
-from loopkit.drive.inbox import ANSWER, INBOX_SECONDS, consume, release, store
+from loopkit.drive.inbox import (
+    ANSWER,
+    INBOX_SECONDS,
+    consume,
+    heeding_cancellation,
+    release,
+    store,
+)
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
@@ -23,9 +37,7 @@ from loopkit.drive.states.performers import PERFORMERS
 from loopkit.engine.events import (
     Finished,
     InDoubt,
-    Intended,
     Kept,
-    Policy,
     Refused,
     Suspended,
     Waiting,
@@ -36,11 +48,9 @@ from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import Failure
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError
-from loopkit.language.agents import Agent
-from loopkit.language.agents.tools import Tool
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
-from loopkit.language.states import FinalState, State
+from loopkit.language.states import FinalState
 from loopkit.language.states.each import CONFLICT
 from loopkit.language.template.errors import TemplateError
 from loopkit.machine.compiler import NoEdge
@@ -56,15 +66,16 @@ CHANGE_IT = "correct the machine"
 async def advance(active: ActiveRun) -> None:
     """Drive a run until it is over or needs a person or a resume, then release it."""
     try:
-        while True:
-            # The process that drove the run before may have been killed with a message in the
-            # inbox; a run that is not stored yet has none.
-            if active.claim.seq:
-                await consume(active)
-            if active.state.status in GOING:
-                await _advance(active)
-            if await release(active):
-                break
+        with heeding_cancellation(active):
+            while True:
+                # The process that drove the run before may have been killed with a message in the
+                # inbox; a run that is not stored yet has none.
+                if active.claim.seq:
+                    await consume(active)
+                if active.state.status in GOING:
+                    await _advance(active)
+                if await release(active):
+                    break
     finally:
         active.occupancy.leave(active.state.run)
         try:
@@ -215,7 +226,7 @@ async def run_turn(active: ActiveRun) -> None:
 
 
 ENDS_EARLY = (
-    *(Stopped, Awaited, ChildrenStopped, LimitReached),
+    *(Stopped, Awaited, AskedAboutDoubt, ChildrenStopped, LimitReached),
     *(CallFailed, TemplateError, NotJudged, PatternTimeout),
 )
 """The exceptions that end work before it is complete."""
@@ -296,30 +307,18 @@ def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
     A request for a delivery stays open: loopkit does not make that call itself.
     """
     return [
-        InDoubt(key=key, policy=_policy(machine, call))
-        for key, call in run.open_calls.items()
-        if key != run.awaited
+        InDoubt(key=key, policy=policy_of(called_in(machine, call)))
+        for key, call in run.calls_in_flight.items()
     ]
-
-
-def _policy(machine: Machine, call: Intended) -> Policy:
-    """The `on_in_doubt` of the callee's definition, else the default of its kind."""
-    called: State | Agent | Tool
-    if call.role == "run":
-        called = machine.states[call.state]
-    else:
-        agent, _, tool = call.agent.partition(".")
-        called = machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
-    written: Policy | None = getattr(called, "on_in_doubt", None)
-    return written or called.if_in_doubt
 
 
 async def interrupt(active: ActiveRun, time_s: float = 0.0) -> None:
     """Suspend the run after the finished step; `resume` continues it.
 
-    `time_s` are the seconds of the unfinished work that no record has yet.
+    `time_s` are the seconds of the unfinished work that no record has yet. An aborted run goes to
+    its inbox instead, or to that of its root.
     """
-    if active.state.is_over:
+    if active.state.is_over or active.aborting:
         return
     await active.append(
         Suspended(

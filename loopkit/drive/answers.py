@@ -223,16 +223,24 @@ async def ask_about_doubt(active: ActiveRun) -> None:
     if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))
-    arguments = f" with {one_line(intent.prompt, MOST_SHOWN)}" if intent.role == "tool" else ""
+    called = f"`{intent.agent}`"
+    if intent.role == "tool":
+        called += f" with {one_line(intent.prompt, MOST_SHOWN)}"
+    if reason := active.state.doubt_reasons.get(key):
+        text = (
+            f"The call of {called} was ended, because {reason}, so it may have done its work, or a "
+            "part of it."
+        )
+    else:
+        text = (
+            f"The process ended while {called} was being called, so the call may have been made, "
+            "and a program may still be at work."
+        )
     await active.append(
         Waiting(
             state=active.state.state,
             question=f"{DOUBT}{key}",
-            text=(
-                f"The process ended while `{intent.agent}` was being called{arguments}, so the "
-                f"call may have been made, and a program may still be at work. Make it again, or "
-                f"let it count as failed?"
-            ),
+            text=f"{text} Make it again, or let it count as failed?",
             choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
             call=key,
         )

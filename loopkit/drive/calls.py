@@ -7,7 +7,6 @@ that a resumed run goes on with the same one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     Awaitable,
     Callable,
@@ -21,10 +20,10 @@ from functools import partial
 from itertools import islice
 from math import inf, isfinite
 from types import coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, AskedAboutDoubt, Stopped
 from loopkit.drive.limits import (
     KEPT_CHARS,
     AnswerCutOff,
@@ -38,12 +37,15 @@ from loopkit.drive.limits import (
 )
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
 from loopkit.drive.retries import PROBE_S, CallFailed, TryFailed, has_try_left, seconds_to_next_try
-from loopkit.engine.events import Failed, Held, Intended, Replied, Role
+from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied, Role
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
 from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.tools import Tool
+from loopkit.language.machine import Machine
+from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace
 
@@ -169,7 +171,7 @@ async def _wait_for_provider(active: ActiveRun, work: CallSeries, index: int) ->
 
 
 async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Request) -> Replied:
-    """Make one try; raises TryFailed, CallFailed and LimitReached."""
+    """Make one try; raises TryFailed, CallFailed, AskedAboutDoubt and LimitReached."""
     try:
         if work.ready is not None:
             await work.ready()
@@ -181,9 +183,11 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         try:
             reply = begin(work.ask(request))
             if isinstance(reply, Begun):
-                reply = await reply.within(request.deadline_s)
+                async with active.in_hand(request.deadline_s):
+                    reply = await reply.result()
         except (TimeoutError, AgentError) as error:
-            raise _classify_failure(active, work, request, error, started) from error
+            spent_s = active.clock.monotonic() - started
+            raise _classify_failure(active, work, request, error, spent_s) from error
         spent_s = active.clock.monotonic() - started
         written, files = NOTHING_WRITTEN, ""
         if reply.folder is not None or work.written is not None or work.files is not None:
@@ -219,9 +223,11 @@ def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
     """Stage the intent of a call with its maximum reserved, if there is room for it.
 
     False if it has to wait for other calls. Nothing is awaited between reading the limits and
-    staging the intent, so that concurrent judges can't exceed a limit together. Raises LimitReached
-    and CallFailed.
+    staging the intent, so that concurrent judges can't exceed a limit together. Raises CallFailed,
+    LimitReached and Stopped.
     """
+    if active.aborting:
+        raise Stopped
     run, task = active.state, active.state.tasks.get(work.task)
     number_call(run, work, task, request)
     try:
@@ -290,18 +296,28 @@ def _classify_failure(
     work: CallSeries,
     request: Request,
     error: TimeoutError | AgentError,
-    started: float,
-) -> TryFailed | LimitReached:
-    """The exception for a try without a reply; if a limit ended the try, its failure is staged."""
-    spent_s, deadline_s = active.clock.monotonic() - started, request.deadline_s
+    spent_s: float,
+) -> TryFailed | CallFailed | AskedAboutDoubt | LimitReached:
+    """The exception for a try without a reply.
+
+    What becomes of the call is staged if a limit ended it, or if it is in doubt.
+    """
+    by_limit = isinstance(error, TimeoutError) and request.deadline_s < request.timeout_s
     if isinstance(error, TimeoutError):
-        message = f"no answer within {deadline_s:g} s"
-        late = AgentError("transient", message, charged=True)
-        failure = TryFailed(late, message, request.key, spent_s)
-        if deadline_s < request.timeout_s:
-            active.stage(_bare_failure_event(active, work, failure))
-            return out_of_time(active)
-        return failure
+        message = f"no answer within {request.deadline_s:g} s"
+        error = AgentError("transient", message, charged=True, timed_out=True)
+    doubt = _doubt(active, request, spent_s, by_limit=by_limit) if error.timed_out else None
+    if doubt is not None:
+        active.stage(doubt)
+    elif by_limit:
+        late = TryFailed(error, error.message, request.key, spent_s)
+        active.stage(_bare_failure_event(active, work, late))
+    if by_limit:
+        return out_of_time(active)
+    if doubt is not None and doubt.policy == "fail":
+        return CallFailed("fatal", f"{refusal(work.agent)}: {doubt.reason}")
+    if doubt is not None:
+        return AskedAboutDoubt()
     message = storable_text(active.redact, error.message)
     message = message if len(message) <= KEPT_CHARS else shorten(message)
     failure = TryFailed(error, message, request.key, spent_s)
@@ -310,6 +326,50 @@ def _classify_failure(
         longer = room_for_longer(active, work.agent, work.quote, request)
         return AnswerCutOff(message, longer)
     return failure
+
+
+def _doubt(
+    active: ActiveRun, request: Request, spent_s: float, *, by_limit: bool
+) -> InDoubt | None:
+    """The event of a program that was ended, and may have done its work.
+
+    None if it may be started again, and for models, because an answer that got lost does no harm.
+    """
+    called = called_in(active.program.machine, active.state.open_calls[request.key])
+    policy = policy_of(called)
+    is_left = by_limit and _goes_on_after_limit(active, spent_s)
+    if called.if_in_doubt == "retry" or policy == "retry" or is_left:
+        return None
+    reason = f"it took longer than {getattr(called, 'timeout', request.timeout_s):g} s"
+    if by_limit:
+        reason = f"the limit `time` left it {request.deadline_s:.3g} s"
+    return InDoubt(key=request.key, policy=policy, reason=reason, time_s=spent_s)
+
+
+def _goes_on_after_limit(active: ActiveRun, spent_s: float) -> bool:
+    """Whether the run's own time is over, and an edge leads on: the call is not made again then."""
+    run, limit_s = active.state, active.limits.get("time")
+    is_own = limit_s is not None and run.committed.time_s + spent_s >= limit_s
+    return is_own and not run.then_used and bool(active.program.graph.on(run.state, "limit"))
+
+
+def called_in(machine: Machine, call: Intended) -> State | Agent | Tool:
+    """The definition of what a call calls."""
+    if call.role == "run":
+        return machine.states[call.state]
+    agent, _, tool = call.agent.partition(".")
+    return machine.agents[agent].callable_tools.get(tool, machine.agents[agent])
+
+
+def policy_of(called: State | Agent | Tool) -> Policy:
+    """Its `on_in_doubt`, else the default of its kind."""
+    written: Policy | None = getattr(called, "on_in_doubt", None)
+    return written or called.if_in_doubt
+
+
+def refusal(agent: str) -> str:
+    """Why a call in doubt gets no reply."""
+    return f"the call to `{agent}` is in doubt and is not made again"
 
 
 def _failure_event(
@@ -379,7 +439,7 @@ async def take_turn(
     that were skipped without a try.
     """
     if task in active.state.refused:
-        raise CallFailed("fatal", f"the call to `{agent}` is in doubt and is not made again")
+        raise CallFailed("fatal", refusal(agent))
     known = active.state.tasks.get(task)
     if known is None:
         return 0
@@ -445,35 +505,32 @@ def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
 
 
-def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> Awaitable[T]:
-    """The result of rules, which are cancelled when the time is over; raises LimitReached.
+async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
+    """The result of rules, which are ended when the time is over, and at an abort.
 
     A verdict that comes too late does not count, so that only the limit is reported. If the run has
-    gone on after a limit, the rules have no deadline.
+    gone on after a limit, the rules have no deadline. Raises LimitReached and Stopped.
     """
-    if active.state.then_used or not (active.limits or active.account):
-        return judging
-    try:
-        left_s = seconds_left(active)
-    except LimitReached:
-        judging.close()
-        raise
-    return judging if left_s is None else _stop_after(active, judging, left_s)
-
-
-async def _stop_after(active: ActiveRun, judging: Coroutine[Any, Any, T], left_s: float) -> T:
-    """The result of rules that have `left_s` seconds; raises LimitReached."""
-    started = active.clock.monotonic()
-    deadline = asyncio.timeout(left_s)
-    try:
-        async with deadline:
-            judged = await judging
-    except TimeoutError:
-        if not deadline.expired():
+    left_s: float | None = None
+    if not active.state.then_used and (active.limits or active.account):
+        try:
+            left_s = seconds_left(active)
+        except LimitReached:
+            judging.close()
             raise
+    started = active.clock.monotonic()
+    judged, is_late = begin(judging), False
+    if isinstance(judged, Begun):
+        try:
+            async with active.in_hand(left_s) as deadline:
+                judged = await judged.result()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            is_late = True
     spent_s = active.clock.monotonic() - started
-    if not deadline.expired() and spent_s < left_s:
-        return judged
+    if not is_late and (left_s is None or spent_s < left_s):
+        return cast("T", judged)
     reached = out_of_time(active, spent_s)
     reached.time_s = spent_s
     raise reached
@@ -485,10 +542,9 @@ class Begun(Value, Generic[T], frozen=True):
     work: Coroutine[Any, Any, T]
     waits_for: object
 
-    async def within(self, seconds: float) -> T:
-        """What the coroutine returns; raises TimeoutError if that takes longer."""
-        async with asyncio.timeout(seconds):
-            return await _continue(self.work, self.waits_for)
+    async def result(self) -> T:
+        """What the coroutine returns."""
+        return await _continue(self.work, self.waits_for)
 
 
 def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:

@@ -26,13 +26,14 @@ from loopkit.drive.active import (
     RealClock,
 )
 from loopkit.drive.advance import advance
+from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
 from loopkit.drive.judging.commands import answer_without_rules
 from loopkit.drive.notify import NotifyingAlarm
 from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import Breakers
 from loopkit.drive.stored_runs import Stored, open_children
-from loopkit.engine.events import Cancelled, ChildStarted, Replied, Resumed, Started
+from loopkit.engine.events import ChildStarted, Replied, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Artifact
@@ -170,16 +171,13 @@ class ClaimedRuns(ChildRuns):
         if not state.is_over:
             claim = await self.journal.claim(run)
             try:
-                await self._cancel_children(state, reason)
-                active = await self._idle(claim, await self.state_of(run))
-                await active.append(Cancelled(reason=reason))
+                for child in open_children(state):
+                    await self.cancel_child(child.started.child, reason)
+                active = await self._idle(claim, state)
+                await active.append(*cancellation(state, reason))
             finally:
                 await claim.release()
         return await self.state_of(run)
-
-    async def _cancel_children(self, state: RunState, reason: str) -> None:
-        for child in open_children(state):
-            await self.cancel_child(child.started.child, reason)
 
     async def drive(self, active: ActiveRun) -> RunState:
         try:

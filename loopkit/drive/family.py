@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
-from loopkit.drive.inbox import CANCEL, INBOX_SECONDS, WAKE
+from loopkit.drive.inbox import INBOX_SECONDS, WAKE
 from loopkit.drive.limits import FamilyAccount, SharedLimitReached
 from loopkit.engine.events import ChildEnded, ChildStarted, Suspended
 from loopkit.engine.feedback import default_feedback
@@ -95,9 +95,6 @@ class Family:
         # Before any child is driven: nobody works meanwhile.
         await self._active.children.ready(self._active, self._name)
         await self._drive()
-        if await self._is_to_be_cancelled():
-            await self._cancel("its parent is cancelled")
-            raise Stopped
         if self._active.stopping:
             raise Stopped(self.time_s)
         if self._account.reached is not None:
@@ -185,8 +182,6 @@ class Family:
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
                     await self._wake()
-                    if await self._is_to_be_cancelled():
-                        self._halt()
         except BaseException:
             # The other children finish their current work first: it may be paid for already.
             self._halt()
@@ -220,14 +215,10 @@ class Family:
             del self._tasks[task]
             task.result()
 
-    async def _is_to_be_cancelled(self) -> bool:
-        """Whether somebody has asked for the end of this run."""
-        return any(message.kind == CANCEL for message in await self._active.claim.inbox())
-
     def _halt(self) -> None:
         self._is_halted = True
         for child in self._hands.values():
-            child.stop()
+            (child.abort if self._active.aborting else child.stop)()
 
     async def _run(self, key: str) -> None:
         child = await self._active.children.child(self._active, await self._record_start(key))
@@ -236,7 +227,7 @@ class Family:
             child.gate = self._gate
             self._hands[key] = child
             if self._is_halted:
-                child.stop()
+                self._halt()
             try:
                 with self._account.driving(child):
                     await self._active.children.drive(child)

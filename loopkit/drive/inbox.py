@@ -7,7 +7,8 @@ between them stands in `KINDS`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.port import NotRunnable
@@ -16,10 +17,11 @@ from loopkit.drive.active import ActiveRun, Mark
 from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused
 from loopkit.drive.repair import refuse_over
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.stored_runs import Stored
+from loopkit.drive.stored_runs import Stored, open_children
 from loopkit.engine.events import (
     Cancelled,
     Event,
+    InDoubt,
     Refused,
     Replied,
     Resumed,
@@ -31,11 +33,11 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
-from loopkit.journal.errors import MessageWaits
+from loopkit.journal.errors import JournalError, MessageWaits
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import InboxMessage
 from loopkit.language.machine import Machine
-from loopkit.text.run_ids import ancestors_of, resume_line, root_of
+from loopkit.text.run_ids import ancestors_of, is_child, resume_line, root_of
 
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
@@ -231,6 +233,37 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
     return None if first is None else read_record(Posting, first)
 
 
+@contextmanager
+def heeding_cancellation(active: ActiveRun) -> Iterator[None]:
+    """Abort a run as soon as its inbox asks for its end, whatever it does then.
+
+    Children are aborted by their root. A timer comes first, because a task for each run would take
+    longer than most runs in memory do.
+    """
+    watching: list[asyncio.Task[None]] = []
+    timer = asyncio.get_running_loop().call_later(
+        INBOX_SECONDS, lambda: watching.append(asyncio.create_task(_watch(active)))
+    )
+    if is_child(active.claim.run):
+        timer.cancel()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for task in watching:
+            task.cancel()
+
+
+async def _watch(active: ActiveRun) -> None:
+    while True:
+        # A journal that can't be read now stops the driver itself, if it lasts.
+        with suppress(JournalError):
+            if any(message.kind == CANCEL for message in await active.claim.inbox()):
+                active.abort()
+                return
+        await asyncio.sleep(INBOX_SECONDS)
+
+
 async def consume(active: ActiveRun) -> None:
     """Carry out every message that waits; one that can't be carried out is refused with the reason.
 
@@ -255,7 +288,9 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
     """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
-            active.stage(Cancelled(reason=message.data))
+            for child in open_children(active.state):
+                await active.children.cancel_child(child.started.child, "its parent is cancelled")
+            active.stage(*cancellation(active.state, message.data))
         return ()
     if message.kind == WAKE:
         # A run that goes on resumes all children that can.
@@ -267,6 +302,13 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"{kind.noun} `{posted.question}` is no longer open")
     return await kind.take(active, posted.given, posted.to_all)
+
+
+def cancellation(run: RunState, reason: str) -> list[Event]:
+    """The events that cancel a run; its open calls stay charged, and nobody is asked about them."""
+    why = "the run is cancelled"
+    lost = [InDoubt(key=key, policy="fail", reason=why) for key in run.calls_in_flight]
+    return [*lost, Cancelled(reason=reason)]
 
 
 async def store(

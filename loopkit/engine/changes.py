@@ -160,14 +160,18 @@ def _end_wait(state: RunState, call: str) -> None:
 def _doubt(state: RunState, event: InDoubt) -> None:
     intent = state.open_calls.pop(event.key)
     task = state.tasks[intent.task]
-    # A command in doubt has no retry budget to spend: only a process that died brought it here.
-    spent = 1 if intent.asks_agent else 0
-    state.tasks[intent.task] = task.replace(tries=task.tries + spent)
+    # A command has no retry budget to spend, and where a person decides, that is what counts.
+    spent = intent.asks_agent and event.policy == "retry"
+    # One that was ended has certainly ended; of one whose process died nobody knows.
+    tried = {"tries": task.tries + spent, "settled": task.settled + bool(event.reason)}
+    state.tasks[intent.task] = task.replace(**tried)
+    if event.reason:
+        state.doubt_reasons = {**state.doubt_reasons, event.key: event.reason}
     if event.policy == "ask":
         state.doubts = {**state.doubts, event.key: intent}
     elif event.policy == "fail":
         state.refused |= {intent.task}
-    state.usage = state.usage.plus(intent.reserved.as_held)
+    state.usage = state.usage.plus(event.charge(intent.reserved))
 
 
 def _settle(state: RunState, event: Settled) -> None:
@@ -393,8 +397,9 @@ def _resume(state: RunState, event: Resumed) -> None:
     for key, task in state.tasks.items():
         state.tasks[key] = task.after_resume(len(task.exchanges) if unusable else task.renewed)
     state.status = "running" if state.question is None else "waiting"
+    if state.suspended is None or state.suspended.reason != "limit":
+        state.refused = frozenset()
     state.suspended = None
-    state.refused = frozenset()
     state.limits = {**state.limits, **event.limits}
 
 

@@ -198,12 +198,25 @@ Policy = Literal["retry", "ask", "fail"]
 
 
 class InDoubt(Event, frozen=True, kw_only=True):
-    """A call whose process died. It may have been made, and stays charged at its reservation."""
+    """A call whose process died, or a program that was ended before it was done. It may have done
+    its work, and stays charged at its reservation."""
 
     type: ClassVar[str] = "in_doubt"
     area: ClassVar[str] = "calls"
     key: str
     policy: Policy
+    reason: str = ""
+    """Why it was ended; empty if its process died."""
+    time_s: float = 0.0
+    """The seconds until it was ended."""
+
+    @property
+    def why(self) -> str:
+        return self.reason or "its process died"
+
+    def charge(self, reserved: Usage) -> Usage:
+        """The usage that a call with this reservation is charged."""
+        return reserved.as_held.replace(time_s=self.time_s)
 
 
 class Settled(Event, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ class Task(Record, frozen=True, kw_only=True):
     unread: int = 0
     """The failed tries with an answer that could not be read."""
     settled: int = 0
-    """Calls that were answered or have certainly failed."""
+    """Calls that were answered or have certainly ended otherwise."""
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
     """The tools that were called in all of them."""
@@ -223,6 +223,8 @@ class RunState(Mutable):
     """Intended, and neither answered nor failed nor in doubt."""
     doubts: Mapping[str, Intended] = NOTHING
     """Calls in doubt that wait for a person's decision."""
+    doubt_reasons: Mapping[str, str] = NOTHING
+    """By call in doubt: why it was ended; none for one whose process died."""
     refused: frozenset[str] = frozenset()
     """Tasks of calls in doubt that must not be made again."""
     children: Mapping[str, dict[str, Child]] = NOTHING
@@ -293,6 +295,11 @@ class RunState(Mutable):
     def era(self) -> str:
         """A suffix that keeps calls and questions apart from those under an earlier definition."""
         return f":{self.repairs}" if self.repairs else ""
+
+    @property
+    def calls_in_flight(self) -> Mapping[str, Intended]:
+        """The open calls that loopkit makes itself, which a request for a delivery is not."""
+        return {key: call for key, call in self.open_calls.items() if key != self.awaited}
 
     @property
     def committed(self) -> Usage:

@@ -91,7 +91,7 @@ class Tape:
             case Failed() as failed:
                 self._note_failure(before, failed, stored.at)
             case InDoubt() as doubt:
-                self._note_doubt(before.open_calls[doubt.key], doubt)
+                self._note_doubt(before, before.open_calls[doubt.key], doubt)
             case Baselined() as taken:
                 self._note_results(taken.validator, 0, taken.commands)
             case Worked() | Suspended() as work:
@@ -149,15 +149,9 @@ class Tape:
 
     def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
         intent = before.open_calls[failed.key]
-        if intent.role == "tool":
-            if intent.agent in self.bill.commands:
-                results, index = self.commands[intent.agent], before.tasks[intent.task].index
-                results += [NOTHING] * (index - len(results))
-                results.append(command_fault_of(failed.message, failed.error_class))
-            return
-        if intent.role == "run":
+        if not intent.is_of_agent:
             fault = command_fault_of(failed.message, failed.error_class)
-            self.commands[intent.state].append(fault)
+            self._note_command_fault(before, intent, fault)
             return
         call = fault_of(failed) | usage_of(failed.usage)
         if intent.asks_agent and not failed.usage.agent_calls:
@@ -176,12 +170,24 @@ class Tape:
             call | reservation_of(intent.reserved, self.limited, failed.usage)
         )
 
-    def _note_doubt(self, intent: Intended, doubt: InDoubt) -> None:
+    def _note_command_fault(self, before: RunState, intent: Intended, fault: Any) -> None:
+        if intent.agent in self.bill.commands:
+            results = self.commands[intent.agent]
+            if intent.role == "tool":
+                results += [NOTHING] * (before.tasks[intent.task].index - len(results))
+            results.append(fault)
+
+    def _note_doubt(self, before: RunState, intent: Intended, doubt: InDoubt) -> None:
         if (note := doubt_note(doubt, intent)) is not None:
             self.notes.append(note)
+        fault = {"fault": "timeout" if doubt.reason else "crash"}
         if intent.is_of_agent:
-            # The process died in it; it stays charged at what was reserved.
-            self.attempts[intent.task].calls.append({"fault": "crash"} | usage_of(intent.reserved))
+            if doubt.reason and "time" in self.limited:
+                fault["delay"] = f"{doubt.time_s:.3f}s"
+            # It stays charged at what was reserved.
+            self.attempts[intent.task].calls.append(fault | usage_of(intent.reserved))
+        elif doubt.reason:
+            self._note_command_fault(before, intent, fault)
 
     def _note_work(self, before: RunState, work: Worked | Suspended, at: float) -> None:
         """Note how work ended or was suspended."""
@@ -386,12 +392,12 @@ def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
 
 def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
     """Why a call in doubt can't be played; None where it can."""
-    if intent.role == "run":
-        return f"the command of `{intent.state}` was in doubt, which no scenario plays"
-    if intent.role == "tool":
-        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
     if doubt.policy == "ask":
         return f"a person was asked about a call of `{intent.agent}`, which no scenario plays"
+    if intent.role == "run" and not doubt.reason:
+        return f"the command of `{intent.state}` was in doubt, which no scenario plays"
+    if intent.role == "tool" and not doubt.reason:
+        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
     return None
 
 

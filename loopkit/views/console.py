@@ -325,7 +325,7 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "replied": _lines_for_replied,
     "failed": _lines_for_failed,
     "in_doubt": lambda event, *_: [
-        _row("", f"a call is in doubt, because its process died: {DOUBT_OUTCOMES[event.policy]}")
+        _row("", f"a call is in doubt, because {event.why}: {DOUBT_OUTCOMES[event.policy]}")
     ],
     "settled": lambda event, *_: [_row("", f"the call in doubt: {DOUBT_OUTCOMES[event.choice]}")],
     "child_ended": _lines_for_child_ended,

@@ -138,7 +138,7 @@ def _after_failed(now: Progress, event: Failed) -> Progress:
 
 def _after_in_doubt(now: Progress, event: InDoubt) -> Progress:
     call = now.call(event.key)
-    return _without_call(now, event.key, call.reserved.as_held if call else Usage())
+    return _without_call(now, event.key, event.charge(call.reserved) if call else Usage())
 
 
 def _without_call(now: Progress, key: str, usage: Usage) -> Progress:

@@ -58,14 +58,6 @@ CAUGHT = "on_error: {transient: late, fatal: broken}"
 ENDINGS = "  late: {final: failure}\n  broken: {final: failure}\n"
 
 
-def test_a_command_that_takes_too_long_is_ended_and_transient(desk: Desk) -> None:
-    machine = RUN.replace("COMMAND", "[sleep, '30']")
-    machine = machine.replace("OPTIONS", f"timeout: 100ms\n    {CAUGHT}")
-    played = desk.play(machine + ENDINGS)
-    assert played.outcome == "late"
-    assert played.state.usage.time_s < 10
-
-
 def test_a_command_that_cannot_start_is_fatal(desk: Desk) -> None:
     machine = RUN.replace("COMMAND", "[no_such_program]").replace("OPTIONS", CAUGHT)
     played = desk.play(machine + ENDINGS)
@@ -310,13 +302,6 @@ def test_an_agent_sees_only_the_variables_it_is_given(
     printed = agent(desk, ["env"], "env: [MY_KEY]").result["draft"]
     assert "MY_KEY=given" in printed
     assert "secret" not in printed
-
-
-def test_an_agent_that_takes_too_long_is_tried_again_and_then_caught(desk: Desk) -> None:
-    options = "timeout: 100ms\n    retry: {attempts: 2, backoff: 1ms}"
-    played = agent(desk, ["sleep", "30"], options)
-    assert played.outcome == "failed"
-    assert [event.error_class for event in played.of(Failed)] == ["transient", "transient"]
 
 
 def test_an_agent_works_in_its_workspace(desk: Desk) -> None:

@@ -142,10 +142,10 @@ def judged(desk: Desk, first: Any, second: Any, *incomplete: str) -> Played:
 @pytest.mark.parametrize(
     ("first", "second", "outcome"),
     [
-        (PASS, {"fault": "timeout"}, "transient"),
-        ("What?", {"fault": "timeout"}, "content"),
+        (PASS, {"fault": "connection"}, "transient"),
+        ("What?", {"fault": "connection"}, "content"),
         ({"fault": "quota"}, "What?", "fatal"),
-        ({"fault": "timeout"}, PASS, "transient"),
+        ({"fault": "connection"}, PASS, "transient"),
     ],
 )
 def test_an_incomplete_report_goes_to_the_edge_of_its_worst_missing_answer(
@@ -158,7 +158,7 @@ def test_an_incomplete_report_goes_to_the_edge_of_its_worst_missing_answer(
 
 def test_an_incomplete_report_goes_to_the_guard_that_names_it(desk: Desk) -> None:
     guard = "{guard: verdict == 'incomplete', target: refused}"
-    played = judged(desk, PASS, {"fault": "timeout"}, guard)
+    played = judged(desk, PASS, {"fault": "connection"}, guard)
     assert played.outcome == "refused"
 
 
@@ -168,7 +168,7 @@ def test_a_fail_counts_although_another_answer_is_missing(desk: Desk) -> None:
         agents={
             "author": ["plan", "better"],
             "first": [fails("Vague."), PASS],
-            "second": [{"fault": "timeout"}, PASS],
+            "second": [{"fault": "connection"}, PASS],
         }
     )
     played = desk.play(panel(TABLE), script)
@@ -180,7 +180,7 @@ def test_an_incomplete_report_that_nothing_catches_suspends_and_says_who_is_miss
     durable: Desk,
 ) -> None:
     """And only the judge that is missing is asked again."""
-    calls = [{"fault": "timeout"}, PASS]
+    calls = [{"fault": "connection"}, PASS]
     script = scenario(agents={"author": ["plan"], "first": [PASS], "second": [calls]})
     stopped = durable.play(panel(), script)
     assert stopped.state.suspended is not None

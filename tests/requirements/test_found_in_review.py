@@ -478,7 +478,7 @@ async def test_a_run_is_cancelled_up_to_its_last_commit(durable: Desk, machine: 
     """Whatever the run is about to be stored as, and whoever has looked into the inbox before."""
     told = await cancelled_at_the_end(durable, machine)
     assert "is being driven by" in told
-    assert "it cancels the run after the step in hand" in told
+    assert "it ends the work in hand and cancels the run" in told
 
 
 async def cancelled_at_the_end(desk: Desk, machine: str) -> str:

@@ -70,7 +70,7 @@ def test_the_last_revision_that_is_granted_can_still_succeed(desk: Desk, cap: in
 
 def test_only_an_invalid_verdict_is_counted(desk: Desk) -> None:
     """S0.15: neither a fault of the provider nor a valid report is a revision."""
-    calls: list[Any] = [[{"fault": "rate_limit"}, "short"], [{"fault": "timeout"}, GOOD]]
+    calls: list[Any] = [[{"fault": "rate_limit"}, "short"], [{"fault": "connection"}, GOOD]]
     played = desk.play(LOOP, scenario(agents={"author": calls}))
     assert len(played.prompts("author")) == 4
     assert played.state.counters == {"judge[2]": 1}

@@ -95,7 +95,7 @@ def test_a_retry_runs_the_failed_state_only(durable: Desk) -> None:
             "{run: [sh, -c, 'echo x >> ran; echo Ready'], next: draft}",
         )
     )
-    calls: list[Any] = [[*[{"fault": "timeout"}] * 3, GOOD]]
+    calls: list[Any] = [[*[{"fault": "connection"}] * 3, GOOD]]
     stopped = durable.play(machine, scenario(agents={"author": calls}))
     assert stopped.state.suspended is not None
     assert stopped.state.suspended.reason == "transient"

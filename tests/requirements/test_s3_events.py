@@ -212,7 +212,7 @@ def test_an_attempt_that_fails_counts_and_its_event_says_why(desk: Desk) -> None
         # No revision is left either, but the edge asks for the other reason.
         ([nodes("search"), nodes("search")], {"retries": 1}, "stalled"),
         ([nodes("search")], {"retries": 0}, "exhausted"),
-        ([{"fault": "timeout"}], {}, "transient"),
+        ([{"fault": "connection"}], {}, "transient"),
         ([], {"offline": True}, "start[0]"),
     ],
 )

@@ -19,6 +19,7 @@ from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import AgentError
 from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.calls import policy_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.judging.commands import content_fault, give_commands, setting_for
 from loopkit.drive.replies import make_artifact
@@ -78,6 +79,8 @@ async def run_program(called: ToolCalled) -> ToolResult:
         except ArgumentsRefused as error:
             raise BadArguments(str(error)) from error
         except CommandTimeout:
+            if policy_of(tool) != "retry":
+                raise
             return timeout_result(called, tool.timeout)
     did = run_records(called, result.exit_code, result.stdout, result.stderr)
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
@@ -148,7 +151,8 @@ async def _list_tools(
     names = sorted({tool.its_name for tool in wanted.values()})
     for failures in count(1):
         try:
-            return await _connection(active, server, folder).tools(names)
+            async with active.in_hand(None):
+                return await _connection(active, server, folder).tools(names)
         except ServerFailed as failed:
             message = active.redact(failed.message)
             if not failed.transient:
@@ -280,6 +284,8 @@ async def run_function(called: ToolCalled) -> ToolResult:
                 timeout_s=tool.timeout,
             )
         except CommandTimeout:
+            if policy_of(tool) != "retry":
+                raise
             return timeout_result(called, tool.timeout)
     answer = _parse_answer(tool, result)
     if answer.error:
