@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.outside.workspace import input_file, without_folders
-from loopkit.text.editing import assistant_texts, events_of, result_of
+from loopkit.text.editing import Event, assistant_texts, events_of, failure_in, result_of
 from loopkit.text.json_text import text_or_json
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.command import Ending, ending_of
@@ -47,12 +47,14 @@ class CommandAgentPort:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
         templates = [parse(text).names for _, text in self._definition.templates]
         with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
-            result = await self._run(request, own)
+            program, result = await self._run(request, own)
         try:
-            self._refuse_errors(result)
-            read = self._read(result.stdout)
+            self._refuse_errors(program, result)
+            read = self._read(result.stdout, may_be_empty=request.is_left)
         except AgentError as error:
             error.cost_usd, error.tokens = self._spent(result.stdout)
+            # Programs say in many ways that they don't know a session any more.
+            error.session_lost = bool(request.session) and error.error_class == "fatal"
             raise
         # A part of a judge's messages that is left out could hold the verdict.
         is_too_long = request.role == "judge" and sum(map(len, read.said)) > MAX_JUDGE_CHARS
@@ -66,7 +68,8 @@ class CommandAgentPort:
         priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
         return reply.replace(cost_usd=priced)
 
-    async def _run(self, request: Request, own: Mapping[str, str]) -> CommandResult:
+    async def _run(self, request: Request, own: Mapping[str, str]) -> tuple[str, CommandResult]:
+        """The program, as the templates name it, and how it ended."""
         names = {**request.names, **own, **self._definition.own_names}
         names |= {"prompt": request.prompt, "session": request.session or ""}
         resumed = self._definition.resume if request.session else ()
@@ -80,7 +83,7 @@ class CommandAgentPort:
                 timeout_s=request.timeout_s,
             )
         stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
-        return replace(result, stdout=stdout, stderr=stderr)
+        return argv[0], replace(result, stdout=stdout, stderr=stderr)
 
     def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:
         if self._definition.stdin is not None:
@@ -88,7 +91,7 @@ class CommandAgentPort:
         names_used = {name for element in self._definition.command for name in parse(element).names}
         return None if "prompt" in names_used else request.prompt
 
-    def _refuse_errors(self, result: CommandResult) -> None:
+    def _refuse_errors(self, program: str, result: CommandResult) -> None:
         try:
             ending = ending_of(self._definition.errors, result)
         except PatternTimeout as error:
@@ -96,8 +99,9 @@ class CommandAgentPort:
         if ending is None and result.exit_code == 0:
             return
         ending = ending or Ending("fatal")
-        said = _tail(result.stderr) or _tail(result.stdout)
-        message = f"`{self._definition.command[0]}` ended with exit code {result.exit_code}"
+        records = () if self._definition.reply == "text" else tuple(events_of(result.stdout))
+        said = _reported_failure(records) or _tail(result.stderr) or _tail(result.stdout)
+        message = f"`{program}` ended with exit code {result.exit_code}"
         message += f": {said}" if said else ""
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
 
@@ -108,12 +112,12 @@ class CommandAgentPort:
             cost_usd, tokens = _reported(result_of(list(events_of(stdout))))
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
-    def _read(self, stdout: str) -> Reply:
+    def _read(self, stdout: str, *, may_be_empty: bool) -> Reply:
         match self._definition.reply:
             case "text":
                 return Reply(stdout, cost_usd=None)
             case "stream_json":
-                return read_stream_json(stdout)
+                return read_stream_json(stdout, may_be_empty=may_be_empty)
             case JsonReply(json_=path):
                 return _read_json(stdout, path)
             case _ as unknown:
@@ -132,16 +136,25 @@ def as_agent_errors() -> Iterator[None]:
         raise AgentError("transient", str(error), charged=True) from error
 
 
-def read_stream_json(stdout: str) -> Reply:
-    """The reply in a transcript of JSON lines: the result, else the last assistant text."""
+def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
+    """The reply in a transcript of JSON lines: the text of its result, else the last message.
+
+    Raises AgentError if the result is missing or says that the program failed, or if there is no
+    text, unless the reply `may_be_empty`.
+    """
     events = list(events_of(stdout))
-    texts = assistant_texts(events)
     result = result_of(events)
-    said = result.get("result")
-    text = said if isinstance(said, str) and said.strip() else (texts[-1] if texts else "")
-    if result.get("is_error") is True:
+    if reason := _reported_failure(events):
+        raise AgentError("fatal", f"the program reports an error: {reason}")
+    if not result:
+        cause = "the program's output has no last record (`type: result`), so it ended early or "
+        raise AgentError("fatal", f"{cause}`reply: stream_json` can't read it{_printed(stdout)}")
+    texts = assistant_texts(events)
+    said = text_or_json(result["result"]) if result.get("result") is not None else ""
+    text = said if said.strip() else (texts[-1] if texts else "")
+    if not text and not may_be_empty:
         raise AgentError(
-            "fatal", f"the agent reports an error: {text or result.get('subtype', '')}"
+            "fatal", f"no answer can be read in the program's output{_printed(stdout)}"
         )
     session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
     cost_usd, tokens = _reported(result)
@@ -152,6 +165,16 @@ def read_stream_json(stdout: str) -> Reply:
         cost_usd=cost_usd,
         tokens=tokens,
     )
+
+
+def _reported_failure(events: Sequence[Event]) -> str:
+    """Why a program failed: by its last record, or by any event if it printed no last one."""
+    result = result_of(events)
+    return next(filter(None, map(failure_in, [result] if result else reversed(events))), "")
+
+
+def _printed(stdout: str) -> str:
+    return f"; it printed: {_tail(stdout)}" if stdout.strip() else "; it printed nothing"
 
 
 def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
@@ -174,13 +197,18 @@ def _tokens(usage: Mapping[str, Any]) -> int:
 
 def _read_json(stdout: str, path: str) -> Reply:
     try:
-        value = json.loads(stdout)
+        record = value = json.loads(stdout)
     except (ValueError, RecursionError) as error:
-        raise AgentError("fatal", f"the program's output is not JSON: {error}") from error
+        message = f"the program's output is not JSON: {error}{_printed(stdout)}"
+        raise AgentError("fatal", message) from error
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
+    if not isinstance(record, dict):
+        record = {}
+    if reason := failure_in(record) if value is None or record.get("is_error") is True else "":
+        raise AgentError("fatal", f"the program reports an error: {reason}")
     if value is None:
-        raise AgentError("fatal", f"the program's JSON has no field `{path}`")
+        raise AgentError("fatal", f"the program's JSON has no field `{path}`{_printed(stdout)}")
     return Reply(text_or_json(value), cost_usd=None)
 
 

@@ -86,6 +86,10 @@ class Request(Mutable):
     """The working folder of a command."""
     session: str | None = None
     """The session id that an external agent named before."""
+    whole_prompt: str = ""
+    """The prompt of a fresh session, if a lost one is begun anew; empty if none goes on here."""
+    is_left: bool = False
+    """Whether the artifact is what the call leaves in its folder, so that it need not say more."""
     is_sent_again: bool = False
     """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
@@ -163,6 +167,7 @@ class AgentError(Exception):
         unreadable: bool = False,
         unavailable: bool = False,
         capped: bool = False,
+        session_lost: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -176,6 +181,9 @@ class AgentError(Exception):
         """An answer came but can't be read: it is requested once more, and only once."""
         self.capped = capped
         """The answer ended at the cap of the request: its author can't correct that."""
+        self.session_lost = session_lost
+        """A kept session can't go on: it is too long for the model, or its program failed with it.
+        """
         self.unavailable = unavailable
         """The model is unavailable for now: if there is a fallback, it is asked at once."""
 

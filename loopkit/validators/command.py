@@ -140,8 +140,9 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
         return list(faults)
     known = setting.baselines.get(setting.place)
     if known is None:
+        program = parse(rule.command[0]).render(setting.names)
         raise CannotJudge(
-            f"`{rule.command[0]}` was not run before the first work, so there is no "
+            f"`{program}` was not run before the first work, so there is no "
             "baseline to compare with; start a new run"
         )
     advisory = setting.severities.advisory

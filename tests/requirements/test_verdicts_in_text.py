@@ -245,7 +245,8 @@ def test_all_messages_of_a_judge_are_stored_where_they_are_more_than_its_reply(
 
 def test_nothing_is_read_in_a_transcript_that_is_too_long(desk: Desk) -> None:
     """S1.17: a part that is left out could hold the verdict, so nothing is read."""
-    long = "line('assistant', text('word ' * 210_000)); line('assistant', text('Verdict: PASS'))"
+    long = "line('assistant', text('word ' * 210_000)); line('assistant', text('Verdict: PASS')); "
+    long += "print(json.dumps({'type': 'result', 'subtype': 'success'}))"
     report = judged(desk, TRANSCRIPT + long, "judge").reports[0]
     assert report.verdict == "incomplete"
     assert "cut off before its end" in report.reason

@@ -208,6 +208,7 @@ def _prepare(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
+        is_left=asked.is_left,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
