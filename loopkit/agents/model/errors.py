@@ -122,7 +122,8 @@ def _too_long(failure: FailureCause) -> AgentError | None:
     if not by_kind and failure.answered != 413 and not failure.codes & TOO_LONG:
         return None
     remedy = "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
-    return AgentError("fatal", _message("the prompt is too long for the model", failure, remedy))
+    message = _message("the prompt is too long for the model", failure, remedy)
+    return AgentError("fatal", message, session_lost=True)
 
 
 def _policy(failure: FailureCause) -> AgentError | None:
