@@ -100,7 +100,11 @@ class CommandAgentPort:
             return
         ending = ending or Ending("fatal")
         records = () if self._definition.reply == "text" else tuple(events_of(result.stdout))
-        said = _reported_failure(records) or _tail(result.stderr) or _tail(result.stdout)
+        said = (
+            _reported_failure(records, result.exit_code)
+            or _tail(result.stderr)
+            or _tail(result.stdout)
+        )
         message = f"`{program}` ended with exit code {result.exit_code}"
         message += f": {said}" if said else ""
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
@@ -167,10 +171,14 @@ def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
     )
 
 
-def _reported_failure(events: Sequence[Event]) -> str:
-    """Why a program failed: by its last record, or by any event if it printed no last one."""
-    result = result_of(events)
-    return next(filter(None, map(failure_in, [result] if result else reversed(events))), "")
+def _reported_failure(events: Sequence[Event], exit_code: int = 0) -> str:
+    """Why a program failed, by its last record.
+
+    A program with an exit code may have said so before, but what another has mended is no failure.
+    """
+    last = result_of(events) or (events[-1] if events else {})
+    records = [last, *reversed(events)] if exit_code else [last]
+    return next(filter(None, map(failure_in, records)), "")
 
 
 def _printed(stdout: str) -> str:

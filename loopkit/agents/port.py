@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -86,8 +86,10 @@ class Request(Mutable):
     """The working folder of a command."""
     session: str | None = None
     """The session id that an external agent named before."""
-    whole_prompt: str = ""
-    """The prompt of a fresh session, if a lost one is begun anew; empty if none goes on here."""
+    whole_prompt: Callable[[], str] | None = None
+    """Fills in the prompt of a fresh session; None if no session goes on with this call."""
+    begins_anew: bool = False
+    """Whether a fresh session follows at once if the one that goes on is lost."""
     is_left: bool = False
     """Whether the artifact is what the call leaves in its folder, so that it need not say more."""
     is_sent_again: bool = False

@@ -131,9 +131,11 @@ async def call(
         try:
             reply = await _try(active, work, callee, request)
         except TryFailed as failure:
-            if failure.error.session_lost and request.whole_prompt:
+            if failure.error.session_lost and request.whole_prompt is not None:
                 failed = _bare_failure_event(active, work, failure)
-                await active.append(failed.replace(begins_anew=request.whole_prompt))
+                await active.append(failed.replace(begins_anew=request.whole_prompt()))
+                if not request.begins_anew:
+                    raise nobody_left(active.state.tasks[work.task], work.callees, passed) from None
                 await take_turn(active, work.task, work.agent, work.callees, 0.0, passed)
                 raise SessionLost from failure
             failed, wait_s = _failure_event(active, work, failure, index)

@@ -233,8 +233,7 @@ def failure_in(event: Event) -> str:
         or event.get("status") == "error"
         or bool(event.get("error"))
         or subtype.startswith("error")
-        or kind == "error"
-        or kind.endswith(".failed")
+        or kind.endswith(("error", ".failed"))
     )
     if not has_failed:
         return ""

@@ -128,7 +128,9 @@ def test_a_lost_session_is_begun_anew_with_the_whole_prompt(
     assert sum(bool(decided.spends) for decided in played.of(Decided)) == 3
     [failed] = played.of(Failed)
     assert failed.begins_anew == WHOLE[1]
-    assert f"{failed.message} · a fresh session begins" in "\n".join(console_lines(played))
+    assert f"{failed.message} · the next call begins a fresh session" in "\n".join(
+        console_lines(played)
+    )
     why = f"fresh session of author at draft, visit 3: {failed.message}"
     assert list(fresh_session_lines(played.events)) == [why]
 
@@ -157,11 +159,12 @@ def test_a_session_that_is_lost_at_the_last_try_is_fresh_after_a_resume(durable:
     assert conversations(durable.resume(stopped.state.run))[0] == WHOLE
 
 
-def test_a_lost_session_can_be_an_error(desk: Desk) -> None:
+def test_a_lost_session_can_be_an_error_first(durable: Desk) -> None:
     machine = MACHINE.replace("SESSION", "{if_lost: fail}")
-    played = desk.play(machine, losing("p1", [LOST[0]]))
-    assert played.state.status == "suspended"
-    assert [failed.begins_anew for failed in played.of(Failed)] == [""]
+    stopped = durable.play(machine, losing("p1", "p2", [LOST[0], "p3"], "p4"))
+    assert stopped.state.suspended is not None
+    assert stopped.state.suspended.reason == "fatal"
+    assert conversations(durable.resume(stopped.state.run))[0] == WHOLE
 
 
 def test_what_tools_gave_is_not_asked_for_again_in_a_fresh_session(desk: Desk) -> None:

@@ -222,9 +222,8 @@ def _prepare(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
-        whole_prompt=author_prompt(active, name, state, kept=False)
-        if turns and agent.begins_anew
-        else "",
+        whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
+        begins_anew=agent.begins_anew,
         is_left=asked.is_left,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )

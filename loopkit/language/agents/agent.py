@@ -21,7 +21,7 @@ class KeptSession(Noun):
     """The number of recent turns of the conversation to send again."""
     if_lost: Literal["fresh", "fail"] = "fresh"
     """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an
-    attempt, with the whole prompt. `fail`: that is a fatal error."""
+    attempt, with the whole prompt. `fail`: that is a fatal error first."""
 
 
 class Workspace(Noun):
