@@ -99,12 +99,9 @@ class CommandAgentPort:
         if ending is None and result.exit_code == 0:
             return
         ending = ending or Ending("fatal")
-        records = () if self._definition.reply == "text" else tuple(events_of(result.stdout))
-        said = (
-            _reported_failure(records, result.exit_code)
-            or _tail(result.stderr)
-            or _tail(result.stdout)
-        )
+        said = _tail(result.stderr) or _tail(result.stdout)
+        if self._definition.reply != "text":
+            said = _reported_failure(list(events_of(result.stdout)), result.exit_code) or said
         message = f"`{program}` ended with exit code {result.exit_code}"
         message += f": {said}" if said else ""
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
@@ -211,9 +208,8 @@ def _read_json(stdout: str, path: str) -> Reply:
         raise AgentError("fatal", message) from error
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
-    if not isinstance(record, dict):
-        record = {}
-    if reason := failure_in(record) if value is None or record.get("is_error") is True else "":
+    reason = failure_in(record) if isinstance(record, dict) else ""
+    if reason and (value is None or record.get("is_error") is True):
         raise AgentError("fatal", f"the program reports an error: {reason}")
     if value is None:
         raise AgentError("fatal", f"the program's JSON has no field `{path}`{_printed(stdout)}")

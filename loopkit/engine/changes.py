@@ -149,7 +149,7 @@ def _fail(state: RunState, event: Failed) -> None:
     if event.begins_anew:
         # What tools have given meanwhile goes on in the fresh session.
         with_whom = (intent.state, intent.agent)
-        del state.conversations[with_whom]
+        state.conversations.pop(with_whom, None)
         if task.exchanges:
             state.conversations[with_whom] = Log(list(task.exchanges))
     state.usage = state.usage.plus(event.usage)

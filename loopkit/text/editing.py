@@ -237,22 +237,25 @@ def failure_in(event: Event) -> str:
     )
     if not has_failed:
         return ""
-    named = subtype if subtype.startswith("error") else ""
+    named = "" if subtype == "success" else subtype
     return ": ".join(filter(None, (named, _reason(event)))) or "it gives no reason"
+
+
+_OF_REASONS = (
+    *("errors", "error", "result", "message", "data", "name"),
+    *("terminal_reason", "stop_reason", "code"),
+)
 
 
 def _reason(value: object, depth: int = 4) -> str:
     """The words of a failure: a text, or the first under one of the usual keys of a record."""
     if isinstance(value, str):
         return value.strip()
-    if not depth:
-        return ""
-    if isinstance(value, list):
+    if isinstance(value, list) and depth:
         return "; ".join(filter(None, (_reason(each, depth - 1) for each in value)))
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not depth:
         return ""
-    keys = ("result", "errors", "error", "message", "data", "name")
-    return next(filter(None, (_reason(value.get(key), depth - 1) for key in keys)), "")
+    return next(filter(None, (_reason(value.get(key), depth - 1) for key in _OF_REASONS)), "")
 
 
 def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:

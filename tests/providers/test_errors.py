@@ -215,30 +215,22 @@ class TestAnErrorWithAMeaningOfItsOwn:
             "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
         )
 
-    async def test_a_prompt_that_is_said_to_be_too_long_is_fatal(
-        self, provider: ModelServer, call: Call
-    ) -> None:
-        provider.fail(413, message="9000 of 8192 tokens")
-        error = await sent_once(provider, call)
-        assert error.message.startswith("the prompt is too long for the model: 9000 of 8192 tokens")
-
     @pytest.mark.parametrize(
-        "said",
+        ("status", "said"),
         [
-            "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
-            "Trying to keep the first 9000 tokens when context the overflows.",
-            "This model's maximum prompt length is 131072",
-            "Input is too long for requested model.",
+            (413, "9000 of 8192 tokens"),
+            (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum length"),
+            (400, "Trying to keep the first 9000 tokens when context the overflows"),
+            (400, "This model's maximum prompt length is 131072"),
         ],
     )
-    async def test_every_provider_has_its_words_for_a_prompt_that_is_too_long(
-        self, openai_server: OpenAIMock, call: Call, said: str
+    async def test_a_prompt_that_is_said_to_be_too_long_is_fatal_and_ends_a_session(
+        self, provider: ModelServer, call: Call, status: int, said: str
     ) -> None:
-        """Then a kept session is begun anew; a rate limit on long prompts is none."""
-        openai_server.fail(400, message=said)
-        assert (await sent_once(openai_server, call)).session_lost
-        openai_server.fail(429, message=said)
-        assert not (await failure(call(openai_server.base_url))).session_lost
+        provider.fail(status, message=said)
+        error = await sent_once(provider, call)
+        assert error.message.startswith(f"the prompt is too long for the model: {said}")
+        assert error.session_lost
 
     @pytest.mark.parametrize("status", [400, 413])
     async def test_a_prompt_that_is_too_long_for_anthropic_is_fatal(

@@ -142,29 +142,23 @@ def test_a_fresh_session_that_fails_is_not_begun_again(desk: Desk, fault: dict[s
     assert played.state.status == "suspended"
 
 
-def test_what_is_sent_after_a_loss_and_a_restart_is_the_same(durable: Desk) -> None:
-    script = losing("p1", "p2", [LOST[0], "p3"], "p4")
-    stopped = durable.play(MACHINE.replace("SESSION", "keep"), script, limits={"agent_calls": 5})
-    assert len(conversations(stopped)) == 3
-    played = durable.resume(stopped.state.run, limits={"agent_calls": 20})
+@pytest.mark.parametrize(
+    ("session", "calls", "most", "reason"),
+    [
+        ("keep", [LOST[0], "p3"], 5, "limit"),
+        # No more calls are made than the plan of the machine says.
+        ("keep", [{"fault": "timeout"}, LOST[0], "p3"], 20, "fatal"),
+        ("{if_lost: fail}", [LOST[0], "p3"], 20, "fatal"),
+    ],
+)
+def test_a_run_that_stops_after_a_loss_goes_on_with_a_fresh_session(
+    durable: Desk, session: str, calls: list[Any], most: int, reason: str
+) -> None:
+    machine, script = MACHINE.replace("SESSION", session), losing("p1", "p2", calls, "p4")
+    stopped = durable.play(machine, script, limits={"agent_calls": most})
+    assert (stopped.state.suspended or pytest.fail("it goes on")).reason == reason
+    played = durable.resume(stopped.state.run, limits={"agent_calls": 30})
     assert conversations(played) == [WHOLE, [*WHOLE, "p3", "C"]]
-
-
-def test_a_session_that_is_lost_at_the_last_try_is_fresh_after_a_resume(durable: Desk) -> None:
-    """So that no more calls are made than the plan of the machine says."""
-    late = [{"fault": "timeout"}, LOST[0], "p3"]
-    stopped = durable.play(MACHINE.replace("SESSION", "keep"), losing("p1", "p2", late, "p4"))
-    assert stopped.state.suspended is not None
-    assert stopped.state.suspended.message == stopped.of(Failed)[-1].message
-    assert conversations(durable.resume(stopped.state.run))[0] == WHOLE
-
-
-def test_a_lost_session_can_be_an_error_first(durable: Desk) -> None:
-    machine = MACHINE.replace("SESSION", "{if_lost: fail}")
-    stopped = durable.play(machine, losing("p1", "p2", [LOST[0], "p3"], "p4"))
-    assert stopped.state.suspended is not None
-    assert stopped.state.suspended.reason == "fatal"
-    assert conversations(durable.resume(stopped.state.run))[0] == WHOLE
 
 
 def test_what_tools_gave_is_not_asked_for_again_in_a_fresh_session(desk: Desk) -> None:
@@ -187,7 +181,8 @@ agents:
     resume: ["{{ session }}"]
     reply: stream_json
     session: keep
-    OPTIONS
+    retry: {attempts: 2, backoff: 1ms}
+    errors: ERRORS
 states:
   draft: {agent: author, prompt: Write., output: post, next: check}
   check:
@@ -197,7 +192,7 @@ states:
   done: {final: success, result: post}
   failed: {final: failure, result: post}
 """
-GONE = 'if [ $# -gt 0 ]; then echo "No conversation found" >&2; exit 1; fi\n'
+GONE = '[ $# = 0 ] || { echo "No conversation found" >&2; exit 1; }\n'
 
 
 def answer(text: str, **parts: Any) -> str:
@@ -206,44 +201,27 @@ def answer(text: str, **parts: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "gone",
+    ("gone", "errors", "resumed"),
     [
-        GONE,
-        f"if [ $# -gt 0 ]; then {answer('Gone.', is_error=True)} exit 0; fi\n",
-        "if [ $# -gt 0 ]; then echo not json; exit 0; fi\n",
+        (GONE, "[]", 1),
+        (GONE, "[{exit: 1, class: fatal}]", 1),
+        (GONE, "[{stderr: No, class: content}]", 3),
+        (GONE, "[{exit: 1, class: transient}]", 2),
+        (f"[ $# = 0 ] || {{ {answer('Gone.', is_error=True)} exit; }}\n", "[]", 1),
+        ("[ $# = 0 ] || { echo not json; exit; }\n", "[]", 1),
     ],
 )
 def test_a_program_that_has_forgotten_its_session_gets_everything_anew(
-    desk: Desk, gone: str
+    desk: Desk, gone: str, errors: str, resumed: int
 ) -> None:
-    tells = 'n=$(grep -c / sent); if [ "$n" -gt 1 ]; then\n' + answer("Tea is green.") + "else\n"
+    """Not if its `errors` say that it is worth another try, or an answer."""
+    tells = 'if [ "$(grep -c / sent)" -gt 1 ]; then\n' + answer("Tea is green.") + "else\n"
     desk.write("said.sh", f"{gone}{tells}{answer('Tea.')}fi\n")
-    played = desk.play(FORGETFUL.replace("OPTIONS", "retry: {attempts: 1}"))
-    assert played.outcome == "done"
-    first, resumed, fresh, _ = (desk.folder / "sent").read_text(encoding="utf-8").split("/", 3)
-    assert (first, resumed[:1], fresh[:1]) == ("Write.", "0", "1")
-    assert listed(resumed[2:]) == "- Not green."
-    assert fresh[2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")
-    assert listed(fresh[2:]) == "- Not green."
-
-
-@pytest.mark.parametrize(
-    ("options", "tries", "status"),
-    [
-        ("errors: [{exit: 1, class: fatal}]", ["/0", "/1", "/0"], "finished"),
-        ("errors: [{stderr: No, class: transient}]", ["/0", "/1", "/1"], "suspended"),
-        ("errors: [{exit: 1, class: content}]", ["/0", "/1", "/1", "/1"], "finished"),
-    ],
-)
-def test_the_errors_of_a_program_say_whether_a_failure_may_mean_a_lost_session(
-    desk: Desk, options: str, tries: list[str], status: str
-) -> None:
-    """What is worth another try, or is an answer, does not."""
-    retry = "retry: {attempts: 2, backoff: 1ms}"
-    desk.write("sent", "")
-    first = GONE + 'if grep -q / sent && [ "$(grep -c / sent)" -gt 1 ]; then\n'
-    desk.write("said.sh", f"{first}{answer('Tea is green.')}else\n{answer('Tea.')}fi\n")
-    played = desk.play(FORGETFUL.replace("OPTIONS", f"{options}\n    {retry}"))
-    sent = (desk.folder / "sent").read_text(encoding="utf-8").splitlines()
-    assert [line[-2:] for line in sent if line[-2:-1] == "/"] == tries
-    assert played.state.status == status
+    played = desk.play(FORGETFUL.replace("ERRORS", errors))
+    sent = (desk.folder / "sent").read_text(encoding="utf-8").split("/")
+    assert sum(each.startswith("1") for each in sent) == resumed
+    assert listed(sent[1][2:]) == "- Not green."
+    assert (played.outcome == "done") == (resumed == 1)
+    if resumed == 1:
+        assert sent[2][2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")
+        assert listed(sent[2][2:]) == "- Not green."

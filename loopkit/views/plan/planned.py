@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, count, islice
@@ -653,18 +653,13 @@ def prompt_lines(events: Iterable[Event]) -> Iterator[str]:
         yield f"  {work}: {_in_words(max(calls, key=lambda size: size.total))}{often}"
 
 
-def fresh_session_lines(events: Iterable[Event]) -> Iterator[str]:
+def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
     """A line for each kept session that was begun anew, and why."""
-    asked: dict[str, Intended] = {}
+    asked = {event.key: event for event in events if isinstance(event, Intended)}
     for event in events:
-        match event:
-            case Intended():
-                asked[event.key] = event
-            case Failed(begins_anew=prompt) if prompt:
-                call, why = asked[event.key], one_line(event.message, MOST_REASON)
-                yield f"fresh session of {call.agent} at {call.state}, visit {call.visit}: {why}"
-            case _:
-                pass
+        if isinstance(event, Failed) and event.begins_anew:
+            call, why = asked[event.key], one_line(event.message, MOST_REASON)
+            yield f"fresh session of {call.agent} at {call.state}, visit {call.visit}: {why}"
 
 
 def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
