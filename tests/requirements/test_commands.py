@@ -249,16 +249,11 @@ def test_the_reply_of_a_transcript_is_its_result_with_cost_and_session(desk: Des
     assert (replied.session, replied.usage.tokens, replied.usage.cost_usd) == ("s-2", 42, 0.125)
 
 
-def pieces(*texts: str) -> list[dict[str, Any]]:
-    return [{"type": "message", "role": "assistant", "content": t, "delta": True} for t in texts]
+def pieces(*texts: str, **how: Any) -> list[dict[str, Any]]:
+    return [{"type": "message", "role": "assistant", "content": t, **how} for t in texts]
 
 
-def block(text: str, message: str) -> dict[str, Any]:
-    content = [{"type": "text", "text": text}]
-    return {"type": "assistant", "message": {"id": message, "content": content}}
-
-
-TOOL = {"type": "tool_use", "tool_name": "write_file"}
+TOOL, NEW = {"type": "tool_use", "tool_name": "write_file"}, {"delta": True}
 END = {"type": "result", "status": "success"}
 
 
@@ -266,8 +261,8 @@ END = {"type": "result", "status": "success"}
     ("events", "text"),
     [
         ([*STREAM, END], "The plan."),
-        ([*pieces("I ", "look."), TOOL, *pieces("The ", "pl", "an."), END], "The plan."),
-        ([*STREAM, block("The ", "m-2"), TOOL, block("plan.", "m-2"), END], "The plan."),
+        ([*pieces("I look.", **NEW), TOOL, *pieces("The ", "plan.", **NEW), END], "The plan."),
+        ([*STREAM, *pieces("The ", id="m"), TOOL, *pieces("plan.", id="m"), END], "The plan."),
         ([*STREAM, {**RESULT, "result": {"plan": 1}}], '{"plan": 1}'),
     ],
 )
