@@ -10,6 +10,7 @@ import pytest
 from loopkit.engine.events import Decided, Failed
 from loopkit.views.plan.planned import fresh_session_lines
 from tests.machines import loop
+from tests.recording import assert_same, taped
 from tests.support import (
     PASS,
     Desk,
@@ -19,7 +20,9 @@ from tests.support import (
     listed,
     previous,
     scenario,
+    sound,
 )
+from tests.test_bounds import explored
 
 MACHINE = loop(
     "[{judge: critic, reask: 1}]",
@@ -133,6 +136,26 @@ def test_a_lost_session_is_begun_anew_with_the_whole_prompt(
     )
     why = f"fresh session of author at draft, visit 3: {failed.message}"
     assert list(fresh_session_lines(played.events)) == [why]
+    assert_same(taped(desk, played), played)
+
+
+@pytest.mark.parametrize(
+    ("session", "attempts", "most"),
+    [
+        ("fresh", 1, 5),
+        ("keep", 1, 10),
+        ("{if_lost: fail}", 1, 5),
+        ("fresh", 2, 10),
+        ("keep", 2, 10),
+    ],
+)
+def test_the_most_calls_of_a_machine_contain_that_of_a_lost_session(
+    desk: Desk, session: str, attempts: int, most: int
+) -> None:
+    """It counts as one of the tries, unless only one is allowed."""
+    machine = MACHINE.replace("SESSION", session).replace("attempts: 2", f"attempts: {attempts}")
+    known = sound(desk.write("machine.yaml", machine)).machine
+    assert explored(known).calls.worst.by_agent["author"] == most
 
 
 @pytest.mark.parametrize("fault", LOST)
