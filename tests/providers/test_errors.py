@@ -221,7 +221,6 @@ class TestAnErrorWithAMeaningOfItsOwn:
             (413, "9000 of 8192 tokens"),
             (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum length"),
             (400, "Trying to keep the first 9000 tokens when context the overflows"),
-            (400, "This model's maximum prompt length is 131072"),
         ],
     )
     async def test_a_prompt_that_is_said_to_be_too_long_is_fatal_and_ends_a_session(

@@ -137,25 +137,9 @@ def test_a_lost_session_is_begun_anew_with_the_whole_prompt(
     why = f"fresh session of author at draft, visit 3: {failed.message}"
     assert list(fresh_session_lines(played.events)) == [why]
     assert_same(taped(desk, played), played)
-
-
-@pytest.mark.parametrize(
-    ("session", "attempts", "most"),
-    [
-        ("fresh", 1, 5),
-        ("keep", 1, 10),
-        ("{if_lost: fail}", 1, 5),
-        ("fresh", 2, 10),
-        ("keep", 2, 10),
-    ],
-)
-def test_the_most_calls_of_a_machine_contain_that_of_a_lost_session(
-    desk: Desk, session: str, attempts: int, most: int
-) -> None:
-    """It counts as one of the tries, unless only one is allowed."""
-    machine = MACHINE.replace("SESSION", session).replace("attempts: 2", f"attempts: {attempts}")
-    known = sound(desk.write("machine.yaml", machine)).machine
-    assert explored(known).calls.worst.by_agent["author"] == most
+    # The plan of the machine knows of it: here, each of five attempts has one try.
+    known = sound(desk.folder / "machine.yaml").machine
+    assert explored(known).calls.worst.by_agent["author"] == 2 * 5
 
 
 @pytest.mark.parametrize("fault", LOST)
@@ -196,8 +180,11 @@ def test_what_tools_gave_is_not_asked_for_again_in_a_fresh_session(desk: Desk) -
     assert (desk.folder / "looks").read_text(encoding="utf-8") == "x\n"
 
 
-FORGETFUL = """
-loopkit: 1
+FORGETFUL = loop(
+    "[{matches: green, message: Not green.}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft, max: 3}",
+    top="""
 agents:
   author:
     command: [sh, -c, 'cat >> sent; echo "/$#" >> sent; . ./said.sh', sh]
@@ -206,15 +193,8 @@ agents:
     session: keep
     retry: {attempts: 2, backoff: 1ms}
     errors: ERRORS
-states:
-  draft: {agent: author, prompt: Write., output: post, next: check}
-  check:
-    validate: post
-    by: [{matches: green, message: Not green.}]
-    transitions: [{guard: valid, target: done}, {revise: draft, max: 3}, {target: failed}]
-  done: {final: success, result: post}
-  failed: {final: failure, result: post}
-"""
+""",
+)
 GONE = '[ $# = 0 ] || { echo "No conversation found" >&2; exit 1; }\n'
 
 
@@ -227,7 +207,6 @@ def answer(text: str, **parts: Any) -> str:
     ("gone", "errors", "resumed"),
     [
         (GONE, "[]", 1),
-        (GONE, "[{exit: 1, class: fatal}]", 1),
         (GONE, "[{stderr: No, class: content}]", 3),
         (GONE, "[{exit: 1, class: transient}]", 2),
         (f"[ $# = 0 ] || {{ {answer('Gone.', is_error=True)} exit; }}\n", "[]", 1),
@@ -243,8 +222,6 @@ def test_a_program_that_has_forgotten_its_session_gets_everything_anew(
     played = desk.play(FORGETFUL.replace("ERRORS", errors))
     sent = (desk.folder / "sent").read_text(encoding="utf-8").split("/")
     assert sum(each.startswith("1") for each in sent) == resumed
-    assert listed(sent[1][2:]) == "- Not green."
-    assert (played.outcome == "done") == (resumed == 1)
     if resumed == 1:
+        assert played.outcome == "accepted"
         assert sent[2][2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")
-        assert listed(sent[2][2:]) == "- Not green."
