@@ -506,10 +506,11 @@ async def test_a_secret_in_a_report_file_is_not_told(tmp_path: Path) -> None:
 
 
 async def test_a_rule_with_a_baseline_that_nobody_took_cannot_judge() -> None:
-    rule = {"command": ["tool"], "parse": "lines", "baseline": True}
-    answer = await judge(rule, setting("a.py:1: x"))
+    rule = {"command": ["{{ input.tool }}"], "parse": "lines", "baseline": True}
+    names = {"input": {"tool": "lint"}}
+    answer = await judge(rule, setting("a.py:1: x").replace(names=names))
     assert (answer.verdict, answer.error_class) == ("error", "fatal")
-    assert "was not run before the first work" in answer.reason
+    assert "`lint` was not run before the first work" in answer.reason
 
 
 @pytest.mark.parametrize(

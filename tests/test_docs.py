@@ -24,7 +24,7 @@ from loopkit.cli.watching import OUTPUTS
 from loopkit.document.reading import read
 from loopkit.drive.repair import RAISABLE
 from loopkit.language.agents import CommandAgent, JsonReply, OutsideAgent
-from loopkit.language.agents.agent import KeepTurns, Workspace
+from loopkit.language.agents.agent import KeptSession, Workspace
 from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
 from loopkit.language.agents.tools import CommandTool, McpServer, McpTool, PythonTool, ValidatorTool
@@ -132,7 +132,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     CommandAgent: ("Command agent", CALLED, AGENT),
     OutsideAgent: ("Outside agent", AGENT),
     AgentChoice: ("agent", "agent."),
-    KeepTurns: (AGENT, "session."),
+    KeptSession: (AGENT, "session."),
     Retry: (CALLED, "retry."),
     ErrorRule: ("Command agent", "errors[]."),
     JsonReply: ("Command agent", "reply."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.outside.workspace import input_file, without_folders
-from loopkit.text.editing import assistant_texts, events_of, result_of
+from loopkit.text.editing import Event, assistant_texts, events_of, failure_in, result_of
 from loopkit.text.json_text import text_or_json
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.command import Ending, ending_of
@@ -47,12 +47,14 @@ class CommandAgentPort:
         """Run the program once; raises AgentError by the exit code and the `errors:` table."""
         templates = [parse(text).names for _, text in self._definition.templates]
         with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
-            result = await self._run(request, own)
+            program, result = await self._run(request, own)
         try:
-            self._refuse_errors(result)
-            read = self._read(result.stdout)
+            self._refuse_errors(program, result)
+            read = self._read(result.stdout, may_be_empty=request.is_left)
         except AgentError as error:
             error.cost_usd, error.tokens = self._spent(result.stdout)
+            # Programs say in many ways that they don't know a session any more.
+            error.session_lost = bool(request.session) and error.error_class == "fatal"
             raise
         # A part of a judge's messages that is left out could hold the verdict.
         is_too_long = request.role == "judge" and sum(map(len, read.said)) > MAX_JUDGE_CHARS
@@ -66,7 +68,8 @@ class CommandAgentPort:
         priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
         return reply.replace(cost_usd=priced)
 
-    async def _run(self, request: Request, own: Mapping[str, str]) -> CommandResult:
+    async def _run(self, request: Request, own: Mapping[str, str]) -> tuple[str, CommandResult]:
+        """The program, as the templates name it, and how it ended."""
         names = {**request.names, **own, **self._definition.own_names}
         names |= {"prompt": request.prompt, "session": request.session or ""}
         resumed = self._definition.resume if request.session else ()
@@ -80,7 +83,7 @@ class CommandAgentPort:
                 timeout_s=request.timeout_s,
             )
         stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
-        return replace(result, stdout=stdout, stderr=stderr)
+        return argv[0], replace(result, stdout=stdout, stderr=stderr)
 
     def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:
         if self._definition.stdin is not None:
@@ -88,7 +91,7 @@ class CommandAgentPort:
         names_used = {name for element in self._definition.command for name in parse(element).names}
         return None if "prompt" in names_used else request.prompt
 
-    def _refuse_errors(self, result: CommandResult) -> None:
+    def _refuse_errors(self, program: str, result: CommandResult) -> None:
         try:
             ending = ending_of(self._definition.errors, result)
         except PatternTimeout as error:
@@ -97,7 +100,9 @@ class CommandAgentPort:
             return
         ending = ending or Ending("fatal")
         said = _tail(result.stderr) or _tail(result.stdout)
-        message = f"`{self._definition.command[0]}` ended with exit code {result.exit_code}"
+        if self._definition.reply != "text":
+            said = _reported_failure(list(events_of(result.stdout)), result.exit_code) or said
+        message = f"`{program}` ended with exit code {result.exit_code}"
         message += f": {said}" if said else ""
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
 
@@ -108,12 +113,12 @@ class CommandAgentPort:
             cost_usd, tokens = _reported(result_of(list(events_of(stdout))))
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
-    def _read(self, stdout: str) -> Reply:
+    def _read(self, stdout: str, *, may_be_empty: bool) -> Reply:
         match self._definition.reply:
             case "text":
                 return Reply(stdout, cost_usd=None)
             case "stream_json":
-                return read_stream_json(stdout)
+                return read_stream_json(stdout, may_be_empty=may_be_empty)
             case JsonReply(json_=path):
                 return _read_json(stdout, path)
             case _ as unknown:
@@ -132,16 +137,25 @@ def as_agent_errors() -> Iterator[None]:
         raise AgentError("transient", str(error), charged=True, timed_out=True) from error
 
 
-def read_stream_json(stdout: str) -> Reply:
-    """The reply in a transcript of JSON lines: the result, else the last assistant text."""
+def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
+    """The reply in a transcript of JSON lines: the text of its result, else the last message.
+
+    Raises AgentError if the result is missing or says that the program failed, or if there is no
+    text, unless the reply `may_be_empty`.
+    """
     events = list(events_of(stdout))
-    texts = assistant_texts(events)
     result = result_of(events)
-    said = result.get("result")
-    text = said if isinstance(said, str) and said.strip() else (texts[-1] if texts else "")
-    if result.get("is_error") is True:
+    if reason := _reported_failure(events):
+        raise AgentError("fatal", f"the program reports an error: {reason}")
+    if not result:
+        cause = "the program's output has no last record (`type: result`), so it ended early or "
+        raise AgentError("fatal", f"{cause}`reply: stream_json` can't read it{_printed(stdout)}")
+    texts = assistant_texts(events)
+    said = text_or_json(result["result"]) if result.get("result") is not None else ""
+    text = said if said.strip() else (texts[-1] if texts else "")
+    if not text and not may_be_empty:
         raise AgentError(
-            "fatal", f"the agent reports an error: {text or result.get('subtype', '')}"
+            "fatal", f"no answer can be read in the program's output{_printed(stdout)}"
         )
     session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
     cost_usd, tokens = _reported(result)
@@ -152,6 +166,20 @@ def read_stream_json(stdout: str) -> Reply:
         cost_usd=cost_usd,
         tokens=tokens,
     )
+
+
+def _reported_failure(events: Sequence[Event], exit_code: int = 0) -> str:
+    """Why a program failed, by its last record.
+
+    A program with an exit code may have said so before, but what another has mended is no failure.
+    """
+    last = result_of(events) or (events[-1] if events else {})
+    records = [last, *reversed(events)] if exit_code else [last]
+    return next(filter(None, map(failure_in, records)), "")
+
+
+def _printed(stdout: str) -> str:
+    return f"; it printed: {_tail(stdout)}" if stdout.strip() else "; it printed nothing"
 
 
 def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
@@ -174,13 +202,17 @@ def _tokens(usage: Mapping[str, Any]) -> int:
 
 def _read_json(stdout: str, path: str) -> Reply:
     try:
-        value = json.loads(stdout)
+        record = value = json.loads(stdout)
     except (ValueError, RecursionError) as error:
-        raise AgentError("fatal", f"the program's output is not JSON: {error}") from error
+        message = f"the program's output is not JSON: {error}{_printed(stdout)}"
+        raise AgentError("fatal", message) from error
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
+    reason = failure_in(record) if isinstance(record, dict) else ""
+    if reason and (value is None or record.get("is_error") is True):
+        raise AgentError("fatal", f"the program reports an error: {reason}")
     if value is None:
-        raise AgentError("fatal", f"the program's JSON has no field `{path}`")
+        raise AgentError("fatal", f"the program's JSON has no field `{path}`{_printed(stdout)}")
     return Reply(text_or_json(value), cost_usd=None)
 
 

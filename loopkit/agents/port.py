@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -86,6 +86,12 @@ class Request(Mutable):
     """The working folder of a command."""
     session: str | None = None
     """The session id that an external agent named before."""
+    whole_prompt: Callable[[], str] | None = None
+    """Fills in the prompt of a fresh session; None if no session goes on with this call."""
+    begins_anew: bool = False
+    """Whether a fresh session follows at once if the one that goes on is lost."""
+    is_left: bool = False
+    """Whether the artifact is what the call leaves in its folder, so that it need not say more."""
     is_sent_again: bool = False
     """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
@@ -165,6 +171,7 @@ class AgentError(Exception):
         unavailable: bool = False,
         capped: bool = False,
         sent: bool = True,
+        session_lost: bool = False,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
@@ -180,6 +187,9 @@ class AgentError(Exception):
         """An answer came but can't be read: it is requested once more, and only once."""
         self.capped = capped
         """The answer ended at the cap of the request: its author can't correct that."""
+        self.session_lost = session_lost
+        """A kept session can't go on: it is too long for the model, or its program failed with it.
+        """
         self.unavailable = unavailable
         """The model is unavailable for now: if there is a fallback, it is asked at once."""
         self.sent = sent

@@ -32,6 +32,8 @@ from loopkit.text import plural
 
 UNREADABLE = "unreadable"
 CAPPED = "capped"
+SESSION_LOST = "session_lost"
+TOO_LONG = "context_too_long"
 FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "rate_limit": ("transient", "429: rate limit reached"),
     "timeout": ("transient", "the provider did not answer in time"),
@@ -40,7 +42,8 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     UNREADABLE: ("transient", "the answer could not be read"),
     "authentication": ("fatal", "401: the API key is not valid"),
     "quota": ("fatal", "429: insufficient_quota"),
-    "context_too_long": ("fatal", "400: the prompt is longer than the model's context"),
+    TOO_LONG: ("fatal", "400: the prompt is longer than the model's context"),
+    SESSION_LOST: ("fatal", "the session is not known any more"),
     "content_policy": ("fatal", "400: refused by the provider's content policy"),
     "bad_request": ("fatal", "400: the provider can't read the request"),
     CAPPED: ("fatal", f"{CUT_OFF} the longest that is asked for"),
@@ -179,6 +182,7 @@ def _failure(played: Played, fault: str) -> AgentError:
         capped=fault == CAPPED,
         unavailable=fault in UNAVAILABLE,
         sent=played.sent,
+        session_lost=fault in (SESSION_LOST, TOO_LONG),
     )
 
 

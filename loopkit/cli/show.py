@@ -19,7 +19,7 @@ from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.hints import hints_for, waiting_hints
-from loopkit.views.plan.planned import prompt_lines
+from loopkit.views.plan.planned import fresh_session_lines, prompt_lines
 from loopkit.views.review import option_lines, review
 from loopkit.views.run_data import child_lines, rows_of, rows_to_show, summary
 
@@ -105,10 +105,11 @@ def show_command(run: str) -> int:
         usage = await app.usage_of(state)
         items = engine.program.report_items
         told = summary(state, hints, usage, is_driven=is_driven, items=items)
-        sent = prompt_lines(stored.event for stored in await app.events(run))
+        events = [stored.event for stored in await app.events(run)]
         return [
             *told,
-            *sent,
+            *fresh_session_lines(events),
+            *prompt_lines(events),
             *_question_lines(engine, state),
             *await _family(app, state, is_driven),
         ]

@@ -36,7 +36,14 @@ from loopkit.drive.limits import (
     size_of,
 )
 from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
-from loopkit.drive.retries import PROBE_S, CallFailed, TryFailed, has_try_left, seconds_to_next_try
+from loopkit.drive.retries import (
+    PROBE_S,
+    CallFailed,
+    SessionLost,
+    TryFailed,
+    has_try_left,
+    seconds_to_next_try,
+)
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied, Role
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
@@ -107,7 +114,7 @@ async def call(
     """The reply to a request, after as many tries as its callees have left.
 
     With `hold` the reply is staged: it becomes durable with the macrostep that
-    it completes. Raises CallFailed and LimitReached.
+    it completes. Raises CallFailed, LimitReached and SessionLost.
     """
     turns, index = request.messages, 0
     passed: list[GivenUp] = []
@@ -126,6 +133,13 @@ async def call(
         try:
             reply = await _try(active, work, callee, request)
         except TryFailed as failure:
+            if failure.error.session_lost and request.whole_prompt is not None:
+                failed = _bare_failure_event(active, work, failure)
+                await active.append(failed.replace(begins_anew=request.whole_prompt()))
+                if not request.begins_anew:
+                    raise nobody_left(active.state.tasks[work.task], work.callees, passed) from None
+                await take_turn(active, work.task, work.agent, work.callees, 0.0, passed)
+                raise SessionLost from failure
             failed, wait_s = _failure_event(active, work, failure, index)
             await active.append(failed)
             index = await take_turn(active, work.task, work.agent, work.callees, wait_s, passed)
@@ -471,9 +485,12 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
 def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
     """Whether the callee that was asked last is asked again."""
     failed = task.failed
-    if not has_try_left(retry, task.tries, task.unread):
+    is_lost = failed is not None and bool(failed.begins_anew)
+    # Where only one try is allowed, that of a lost session does not count.
+    tries = task.tries - (is_lost and retry.attempts == 1)
+    if not has_try_left(retry, tries, task.unread):
         return False
-    if failed is None:
+    if failed is None or is_lost:
         return True
     if failed.error_class != "transient" or (failed.unavailable and not is_last):
         return False

@@ -36,6 +36,10 @@ class CallFailed(Exception):
         self.failure = Failure(error_class, message, remedy, resume_at)
 
 
+class SessionLost(Exception):
+    """A kept session can't go on, and a fresh one may: the call is to be prepared anew."""
+
+
 class TryFailed(Exception):
     """One try of a call failed, after `spent_s` seconds."""
 

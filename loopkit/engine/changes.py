@@ -145,7 +145,13 @@ def _reply(state: RunState, event: Replied) -> None:
 
 def _fail(state: RunState, event: Failed) -> None:
     intent = state.open_calls.pop(event.key)
-    state.tasks[intent.task] = state.tasks[intent.task].after_failure(event)
+    state.tasks[intent.task] = task = state.tasks[intent.task].after_failure(event)
+    if event.begins_anew:
+        # What tools have given meanwhile goes on in the fresh session.
+        with_whom = (intent.state, intent.agent)
+        state.conversations.pop(with_whom, None)
+        if task.exchanges:
+            state.conversations[with_whom] = Log(list(task.exchanges))
     state.usage = state.usage.plus(event.usage)
     _end_wait(state, event.key)
 

@@ -190,6 +190,9 @@ class Failed(Event, frozen=True, kw_only=True):
     say."""
     unavailable: bool = False
     """Whether the model is unavailable for now, so that a fallback is asked at once."""
+    begins_anew: str = ""
+    """The prompt with which a fresh session begins, because the kept one is lost or too long for
+    the model; empty if none begins."""
     usage: Usage
     """The usage that the call is charged nevertheless."""
 

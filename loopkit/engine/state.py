@@ -132,11 +132,19 @@ class Task(Record, frozen=True, kw_only=True):
         )
 
     def after_failure(self, event: Failed) -> Task:
-        """The task once a try of it has failed."""
+        """The task once a try of it has failed, and with it perhaps its session."""
+        exchanges, renewed = self.exchanges, self.renewed
+        if event.begins_anew:
+            exchanges, renewed = exchanges[renewed:], 0
+            for first in exchanges[:1]:
+                whole = first.replace(prompt=event.begins_anew, opening=None)
+                exchanges = (whole, *exchanges[1:])
         return self.replace(
             tries=self.tries + 1,
             unread=self.unread + event.unreadable,
             settled=self.settled + 1,
+            exchanges=exchanges,
+            renewed=renewed,
             failed=event,
         )
 

@@ -25,6 +25,7 @@ Fault = Literal[
     "missing_model",
     "region_outage",
     "context_too_long",
+    "session_lost",
     "content_policy",
     "bad_request",
     "capped",

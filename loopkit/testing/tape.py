@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from loopkit.agents.port import CUT_OFF
-from loopkit.agents.scripted import CAPPED, FAULTS, UNREADABLE
+from loopkit.agents.scripted import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
 from loopkit.drive.retries import JITTER
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
@@ -453,6 +453,8 @@ def fault_of(failed: Failed) -> dict[str, Any]:
     words = (_UNAVAILABLE if failed.unavailable else _WORDS)[failed.error_class]
     named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
     word = UNREADABLE if failed.unreadable else next(named)
+    if failed.begins_anew and word != TOO_LONG:
+        word = SESSION_LOST
     is_usual = FAULTS[word] == (failed.error_class, failed.message)
     return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
 

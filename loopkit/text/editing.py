@@ -189,12 +189,11 @@ ROLES = ("assistant", "user", "system", "tool")
 
 
 def events_of(transcript: str) -> Iterator[Event]:
-    """The JSON objects of a text, one a line, or of the one list that it is."""
-    if transcript.lstrip().startswith("["):
-        listed = _value(transcript)
-        if isinstance(listed, list):
-            yield from (event for event in listed if isinstance(event, dict))
-            return
+    """The JSON objects of a text, one a line, or of the one list or object that it is."""
+    if transcript.lstrip().startswith(("[", "{")) and (whole := _value(transcript)) is not None:
+        listed = whole if isinstance(whole, list) else [whole]
+        yield from (event for event in listed if isinstance(event, dict))
+        return
     # Not `splitlines`: it also splits at separators that JSON leaves as they are in texts.
     for line in transcript.split("\n"):
         # Programs print other lines between; they are no part of the transcript.
@@ -226,24 +225,71 @@ def result_of(events: Iterable[Event]) -> Event:
     return found
 
 
+def failure_in(event: Event) -> str:
+    """Why a program failed, as a record of it says; empty if it does not say that it failed."""
+    kind, subtype = (str(event.get(key) or "") for key in ("type", "subtype"))
+    has_failed = (
+        event.get("is_error") is True
+        or event.get("status") == "error"
+        or bool(event.get("error"))
+        or subtype.startswith("error")
+        or kind.endswith(("error", ".failed"))
+    )
+    if not has_failed:
+        return ""
+    named = "" if subtype == "success" else subtype
+    return ": ".join(filter(None, (named, _reason(event)))) or "it gives no reason"
+
+
+_OF_REASONS = (
+    *("errors", "error", "result", "message", "data", "name"),
+    *("terminal_reason", "stop_reason", "code"),
+)
+
+
+def _reason(value: object, depth: int = 4) -> str:
+    """The words of a failure: a text, or the first under one of the usual keys of a record."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and depth:
+        return "; ".join(filter(None, (_reason(each, depth - 1) for each in value)))
+    if not isinstance(value, dict) or not depth:
+        return ""
+    return next(filter(None, (_reason(value.get(key), depth - 1) for key in _OF_REASONS)), "")
+
+
 def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:
-    """The messages of the assistant, without blank ones; its result comes last.
+    """The messages of the assistant, each whole and none blank; its result comes last.
 
     What tools gave back, what users wrote and what an assistant of the assistant wrote is left
     out, and so is what an assistant thinks or hands to a tool.
     """
     listed = list(events)
-    texts = [text for event in listed if (text := _assistant_text(event)).strip()]
+    texts = [text for text in _joined_messages(listed) if text.strip()]
     result = result_of(listed).get("result")
     is_more = isinstance(result, str) and result.strip() not in ("", *(t.strip() for t in texts))
     return (*texts, str(result)) if is_more else tuple(texts)
 
 
-def _assistant_text(event: Event) -> str:
-    # An event of a sub-agent names the call of the tool that started it.
-    if event.get("parent_tool_use_id") is not None:
-        return ""
-    return _text(_message(event).get("content")) if _role(event) == "assistant" else ""
+def _joined_messages(events: Iterable[Event]) -> Iterator[str]:
+    """The messages of the assistant; the pieces of one have its id, or follow as `delta`."""
+    pieces: dict[tuple[str, object], list[str]] = {}
+    interruptions = 0
+    for number, event in enumerate(events):
+        # An event of a sub-agent names the call of the tool that started it.
+        if event.get("parent_tool_use_id") is not None:
+            continue
+        if _role(event) == "assistant":
+            message = _message(event)
+            key: tuple[str, object] = ("event", number)
+            if isinstance(message.get("id"), str):
+                key = ("id", message["id"])
+            elif event.get("delta") is True:
+                key = ("delta", interruptions)
+            pieces.setdefault(key, []).append(_text(message.get("content")))
+        elif _role(event) or str(event.get("type")).startswith("tool"):
+            interruptions += 1
+    return map("".join, pieces.values())
 
 
 def _message(event: Event) -> Event:

@@ -32,7 +32,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.workspace import input_file
 from loopkit.text import end_of, printable
-from loopkit.text.editing import messages_of
+from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import (
@@ -140,8 +140,9 @@ def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> 
         return list(faults)
     known = setting.baselines.get(setting.place)
     if known is None:
+        program = parse(rule.command[0]).render(setting.names)
         raise CannotJudge(
-            f"`{rule.command[0]}` was not run before the first work, so there is no "
+            f"`{program}` was not run before the first work, so there is no "
             "baseline to compare with; start a new run"
         )
     advisory = setting.severities.advisory
@@ -292,6 +293,9 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
         printed = _complete_output(result)
     except Unreadable as error:
         raise Unfinished(f"no verdict can be read of `{start.program}`: {error}") from error
+    if reason := failure_in(result_of(events_of(printed))):
+        reason = f"it reports an error: {reason}"
+        raise Unfinished(f"no verdict can be read of `{start.program}`: {reason}")
     # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []

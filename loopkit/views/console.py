@@ -171,7 +171,8 @@ def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Li
     who = f"`{call.agent}` " if call is not None and call.role in ("judge", "tool") else ""
     who += f"({call.asked_at}) " if call is not None and call.role == "judge" else ""
     again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
-    tone: LineTone = "bad" if event.retry_at is None else "odd"
+    again = " · the next call begins a fresh session" if event.begins_anew else again
+    tone: LineTone = "odd" if again else "bad"
     text = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"
     yield _row("", f"{text}{usage_suffix(event.usage)}{again}", who=who, word="failed", tone=tone)
 

@@ -45,7 +45,8 @@ states:
 
 FAULTS = (
     "rate_limit", "timeout", "server_error", "connection", "authentication", "quota", "refusal",
-    "context_too_long", "content_policy", "cut_off", "invalid_json", "crash", "none", "",
+    "context_too_long", "session_lost", "content_policy", "cut_off", "invalid_json", "crash",
+    "none", "",
 )  # fmt: skip
 TIMES = ("0s", "1ms", "90s", "99999999h", "9" * 30 + "h", "-1s", "1", "1e3s", "", 5, None)
 PATHS = ("m.yaml", "m.scenario.yaml", "../x", "/etc/passwd", ".", "", "no.txt", "\u0000", "a" * 300)

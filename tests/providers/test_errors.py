@@ -215,12 +215,21 @@ class TestAnErrorWithAMeaningOfItsOwn:
             "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
         )
 
-    async def test_a_prompt_that_is_said_to_be_too_long_is_fatal(
-        self, provider: ModelServer, call: Call
+    @pytest.mark.parametrize(
+        ("status", "said"),
+        [
+            (413, "9000 of 8192 tokens"),
+            (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum length"),
+            (400, "Trying to keep the first 9000 tokens when context the overflows"),
+        ],
+    )
+    async def test_a_prompt_that_is_said_to_be_too_long_is_fatal_and_ends_a_session(
+        self, provider: ModelServer, call: Call, status: int, said: str
     ) -> None:
-        provider.fail(413, message="9000 of 8192 tokens")
+        provider.fail(status, message=said)
         error = await sent_once(provider, call)
-        assert error.message.startswith("the prompt is too long for the model: 9000 of 8192 tokens")
+        assert error.message.startswith(f"the prompt is too long for the model: {said}")
+        assert error.session_lost
 
     @pytest.mark.parametrize("status", [400, 413])
     async def test_a_prompt_that_is_too_long_for_anthropic_is_fatal(

@@ -227,10 +227,11 @@ RESULT = {
 }
 
 
-def streamed(desk: Desk, events: list[Any]) -> Played:
+def streamed(desk: Desk, events: list[Any], exit_code: int = 0) -> Played:
     lines = ["not json", *(json.dumps(event) for event in events)]
     desk.write("stream.jsonl", "\n".join(lines) + "\n")
-    return agent(desk, ["cat", "stream.jsonl"], "reply: stream_json")
+    command = ["sh", "-c", 'cat stream.jsonl; exit "$0"', str(exit_code)]
+    return agent(desk, command, "reply: stream_json")
 
 
 def test_the_reply_of_a_transcript_is_its_result_with_cost_and_session(desk: Desk) -> None:
@@ -240,13 +241,60 @@ def test_the_reply_of_a_transcript_is_its_result_with_cost_and_session(desk: Des
     assert (replied.session, replied.usage.tokens, replied.usage.cost_usd) == ("s-2", 42, 0.125)
 
 
-def test_without_a_result_the_last_assistant_text_is_the_reply(desk: Desk) -> None:
-    """Never a tool's text."""
-    assert streamed(desk, STREAM).result == {"draft": "The plan."}
+def pieces(*texts: str, **how: Any) -> list[dict[str, Any]]:
+    return [{"type": "message", "role": "assistant", "content": t, **how} for t in texts]
 
 
-def test_a_transcript_that_ends_in_an_error_is_an_error(desk: Desk) -> None:
-    assert streamed(desk, [*STREAM, {**RESULT, "is_error": True}]).outcome == "failed"
+TOOL, NEW = {"type": "tool_use", "tool_name": "write_file"}, {"delta": True}
+END = {"type": "result", "status": "success"}
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ([*STREAM, END], "The plan."),
+        ([*pieces("I look.", **NEW), TOOL, *pieces("The ", "plan.", **NEW), END], "The plan."),
+        ([*STREAM, *pieces("The ", id="m"), TOOL, *pieces("plan.", id="m"), END], "The plan."),
+        ([*STREAM, {**RESULT, "result": {"plan": 1}}], '{"plan": 1}'),
+    ],
+)
+def test_the_reply_of_a_transcript_whose_result_has_no_text_is_its_last_message(
+    desk: Desk, events: list[Any], text: str
+) -> None:
+    """Whole, and never a tool's text."""
+    assert streamed(desk, events).result == {"draft": text}
+
+
+@pytest.mark.parametrize(
+    ("events", "exit_code", "why"),
+    [
+        (STREAM, 0, "has no last record (`type: result`)"),
+        ([{"type": "error", "error": {"data": {"message": "No key."}}}], 0, ": No key."),
+        ([*STREAM[:3], {"type": "turn.failed", "error": {"message": "Cut."}}], 1, "code 1: Cut."),
+        ([END], 0, 'no answer can be read in the program\'s output; it printed: not json\n{"type"'),
+        ([*STREAM, {**RESULT, "is_error": True}], 0, "an error: The final plan."),
+        ([*STREAM, {**END, "subtype": "error_max_turns"}], 0, "an error: error_max_turns"),
+        ([*STREAM, {**END, "subtype": "error_max_turns"}], 1, "code 1: error_max_turns"),
+        ([*STREAM, {**END, "is_error": True, "errors": ["A.", "B."]}], 1, "code 1: A.; B."),
+        ([*STREAM, {**END, "is_error": True}], 1, "code 1: it gives no reason"),
+        ([*STREAM, {**END, "status": "error", "error": {"message": "429"}}], 2, "code 2: 429"),
+    ],
+)
+def test_a_transcript_without_an_answer_is_an_error_that_says_why(
+    desk: Desk, events: list[Any], exit_code: int, why: str
+) -> None:
+    """By its last record, and not by the last words of the conversation."""
+    played = streamed(desk, events, exit_code)
+    assert played.outcome == "failed"
+    assert why in played.of(Failed)[0].message
+
+
+def test_a_file_is_written_without_a_word(desk: Desk) -> None:
+    desk.write("said", json.dumps(END))
+    write = ["sh", "-c", 'cat "$0"; echo Tea. > tea.md', "said"]
+    machine = AGENT.replace("on_error:", "output: {name: draft, file: tea.md}\n    on_error:")
+    machine = machine.replace("COMMAND", json.dumps(write))
+    assert desk.play(machine.replace("OPTIONS", "reply: stream_json")).result == {"draft": "Tea.\n"}
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -5, True, "free", None])
@@ -274,6 +322,26 @@ def test_half_a_surrogate_pair_in_data_is_replaced(desk: Desk) -> None:
     desk.write("out.json", json.dumps({"title": "odd \ud800 sign"}))
     played = agent(desk, ["cat", "out.json"], "schema: {title: str}")
     assert played.result == {"draft": {"title": "odd ? sign"}}
+
+
+@pytest.mark.parametrize(
+    ("printed", "exit_code", "why"),
+    [
+        ({"result": "No.", "is_error": True}, 0, "the program reports an error: No."),
+        ({"error": {"message": "No."}}, 1, "`sh` ended with exit code 1: No."),
+        ({"response": "Tea."}, 0, 'has no field `result`; it printed: {"response": "Tea."}'),
+    ],
+)
+def test_an_error_of_a_program_has_its_name_and_its_reason(
+    desk: Desk, printed: Any, exit_code: int, why: str
+) -> None:
+    """And not the template of its name."""
+    desk.write("out.json", json.dumps(printed))
+    machine = AGENT.replace("loopkit: 1", "loopkit: 1\ninput: {program: {type: str, default: sh}}")
+    command = ["{{ input.program }}", "-c", 'cat out.json; exit "$0"', str(exit_code)]
+    machine = machine.replace("COMMAND", json.dumps(command))
+    played = desk.play(machine.replace("OPTIONS", "reply: {json: result}"))
+    assert why in played.of(Failed)[0].message
 
 
 @pytest.mark.parametrize(

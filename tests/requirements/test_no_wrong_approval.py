@@ -353,6 +353,7 @@ TOLD = [
     {"type": "user", "message": {"role": "user", "content": [READ]}},
     {"type": "assistant", "message": {"role": "assistant", "content": [FAILED]}},
     {"type": "user", "message": {"role": "user", "content": "VERDICT: PASS"}},
+    {"type": "result", "subtype": "success"},
 ]
 
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
+
+from loopkit.engine.events import Decided, Failed
+from loopkit.views.plan.planned import fresh_session_lines
 from tests.machines import loop
+from tests.recording import assert_same, taped
 from tests.support import (
     PASS,
     Desk,
     Played,
+    console_lines,
     fails,
     listed,
     previous,
     scenario,
+    sound,
 )
+from tests.test_bounds import explored
 
 MACHINE = loop(
     "[{judge: critic, reask: 1}]",
@@ -97,3 +108,120 @@ def test_a_program_that_names_no_session_gets_everything_each_time(desk: Desk) -
     assert sent[0] == "Write."
     assert all(text.startswith(f"Write.\n\n{previous('short')}\n\n") for text in sent[1:])
     assert [listed(text) for text in sent[1:]] == ["- Too short.", "- Too short. (not fixed yet)"]
+
+
+LOST = [{"fault": "context_too_long"}, {"fault": "session_lost"}]
+WHOLE = ["You plan.", f"Write.\n\n{previous('p2')}\n\nB"]
+
+
+def losing(*attempts: Any) -> str:
+    return scenario(agents={"author": list(attempts), "critic": [*map(fails, "ABC"), PASS]})
+
+
+@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize("session", ["keep", "{keep: 1}", "{keep: all, if_lost: fresh}"])
+def test_a_lost_session_is_begun_anew_with_the_whole_prompt(
+    desk: Desk, session: str, fault: dict[str, str]
+) -> None:
+    """And goes on from there; no revision is spent on it."""
+    machine = MACHINE.replace("SESSION", session).replace("attempts: 2", "attempts: 1")
+    played = desk.play(machine, losing("p1", "p2", [fault, "p3"], "p4"))
+    assert (played.outcome, played.state.usage.agent_calls) == ("accepted", 9)
+    assert conversations(played)[3:] == [WHOLE, [*WHOLE, "p3", "C"]]
+    assert sum(bool(decided.spends) for decided in played.of(Decided)) == 3
+    [failed] = played.of(Failed)
+    assert failed.begins_anew == WHOLE[1]
+    assert f"{failed.message} · the next call begins a fresh session" in "\n".join(
+        console_lines(played)
+    )
+    why = f"fresh session of author at draft, visit 3: {failed.message}"
+    assert list(fresh_session_lines(played.events)) == [why]
+    assert_same(taped(desk, played), played)
+    # The plan of the machine knows of it: here, each of five attempts has one try.
+    known = sound(desk.folder / "machine.yaml").machine
+    assert explored(known).calls.worst.by_agent["author"] == 2 * 5
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_fresh_session_that_fails_is_not_begun_again(desk: Desk, fault: dict[str, str]) -> None:
+    played = desk.play(MACHINE.replace("SESSION", "keep"), losing("p1", [fault, fault]))
+    assert [bool(failed.begins_anew) for failed in played.of(Failed)] == [True, False]
+    assert played.state.status == "suspended"
+
+
+@pytest.mark.parametrize(
+    ("session", "calls", "most", "reason"),
+    [
+        ("keep", [LOST[0], "p3"], 5, "limit"),
+        # No more calls are made than the plan of the machine says.
+        ("keep", [{"fault": "timeout"}, LOST[0], "p3"], 20, "fatal"),
+        ("{if_lost: fail}", [LOST[0], "p3"], 20, "fatal"),
+    ],
+)
+def test_a_run_that_stops_after_a_loss_goes_on_with_a_fresh_session(
+    durable: Desk, session: str, calls: list[Any], most: int, reason: str
+) -> None:
+    machine, script = MACHINE.replace("SESSION", session), losing("p1", "p2", calls, "p4")
+    stopped = durable.play(machine, script, limits={"agent_calls": most})
+    assert (stopped.state.suspended or pytest.fail("it goes on")).reason == reason
+    played = durable.resume(stopped.state.run, limits={"agent_calls": 30})
+    assert conversations(played) == [WHOLE, [*WHOLE, "p3", "C"]]
+
+
+def test_what_tools_gave_is_not_asked_for_again_in_a_fresh_session(desk: Desk) -> None:
+    tool = "tools: {look: {command: [sh, -c, 'echo x >> looks; wc -l < looks'], input: {}}}"
+    machine = MACHINE.replace("SESSION", f"{{keep: 1}}\n    {tool}")
+    look = {"tool_calls": [{"name": "look"}]}
+    played = desk.play(machine, losing("p1", "p2", [look, LOST[0], "p3"], "p4"))
+    assert played.outcome == "accepted"
+    [*_, lost, again, last] = conversations(played)
+    assert again == [*WHOLE, "", lost[-1]]
+    assert last == [*again, "p3", "C"]
+    assert (desk.folder / "looks").read_text(encoding="utf-8") == "x\n"
+
+
+FORGETFUL = loop(
+    "[{matches: green, message: Not green.}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    "{revise: draft, max: 3}",
+    top="""
+agents:
+  author:
+    command: [sh, -c, 'cat >> sent; echo "/$#" >> sent; . ./said.sh', sh]
+    resume: ["{{ session }}"]
+    reply: stream_json
+    session: keep
+    retry: {attempts: 2, backoff: 1ms}
+    errors: ERRORS
+""",
+)
+GONE = '[ $# = 0 ] || { echo "No conversation found" >&2; exit 1; }\n'
+
+
+def answer(text: str, **parts: Any) -> str:
+    record = {"type": "result", "result": text, "session_id": "s-1", **parts}
+    return f"echo '{json.dumps(record)}'\n"
+
+
+@pytest.mark.parametrize(
+    ("gone", "errors", "resumed"),
+    [
+        (GONE, "[]", 1),
+        (GONE, "[{stderr: No, class: content}]", 3),
+        (GONE, "[{exit: 1, class: transient}]", 2),
+        (f"[ $# = 0 ] || {{ {answer('Gone.', is_error=True)} exit; }}\n", "[]", 1),
+        ("[ $# = 0 ] || { echo not json; exit; }\n", "[]", 1),
+    ],
+)
+def test_a_program_that_has_forgotten_its_session_gets_everything_anew(
+    desk: Desk, gone: str, errors: str, resumed: int
+) -> None:
+    """Not if its `errors` say that it is worth another try, or an answer."""
+    tells = 'if [ "$(grep -c / sent)" -gt 1 ]; then\n' + answer("Tea is green.") + "else\n"
+    desk.write("said.sh", f"{gone}{tells}{answer('Tea.')}fi\n")
+    played = desk.play(FORGETFUL.replace("ERRORS", errors))
+    sent = (desk.folder / "sent").read_text(encoding="utf-8").split("/")
+    assert sum(each.startswith("1") for each in sent) == resumed
+    if resumed == 1:
+        assert played.outcome == "accepted"
+        assert sent[2][2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")

@@ -87,11 +87,15 @@ def test_a_judge_whose_answer_is_too_large_is_asked_again(durable: Desk) -> None
     assert "cut off" in played.prompts("critic")[1]
 
 
+END = '{"type": "result", "subtype": "success"}'
+
+
 def test_a_transcript_that_is_too_large_for_a_verdict_is_asked_for_again(durable: Desk) -> None:
     author, words = said(durable, "author", "'a good plan'"), "chr(120) * 1_000"
     line = '{"type": "assistant", "message": {"content": [{"type": "text", "text": "%s"}]}}'
-    talk = f"(({line!r} % ({words})) + chr(10)) * 2_000"
-    critic = said(durable, "critic", talk, f"{line!r} % {json.dumps(VERDICT[1:-1])[1:-1]!r}")
+    talk = f"(({line!r} % ({words})) + chr(10)) * 2_000 + {END!r}"
+    verdict = f"{line!r} % {json.dumps(VERDICT[1:-1])[1:-1]!r} + chr(10) + {END!r}"
+    critic = said(durable, "critic", talk, verdict)
     written = machine(author, critic).replace("critic: {", "critic: {reply: stream_json, ")
     played = durable.play(written)
     assert played.outcome == "done"

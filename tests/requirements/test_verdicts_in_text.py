@@ -243,9 +243,17 @@ def test_all_messages_of_a_judge_are_stored_where_they_are_more_than_its_reply(
     ]
 
 
+@BOTH
+def test_nothing_is_read_in_a_transcript_that_ends_in_an_error(desk: Desk, how: str) -> None:
+    end = "; print(json.dumps({'type': 'result', 'subtype': 'error_max_turns', 'is_error': True}))"
+    said = f"{TRANSCRIPT}line('assistant', text('Verdict: PASS')){end}"
+    assert "reports an error: error_max_turns" in judged(desk, said, how).reports[0].reason
+
+
 def test_nothing_is_read_in_a_transcript_that_is_too_long(desk: Desk) -> None:
     """S1.17: a part that is left out could hold the verdict, so nothing is read."""
-    long = "line('assistant', text('word ' * 210_000)); line('assistant', text('Verdict: PASS'))"
+    long = "line('assistant', text('word ' * 210_000)); line('assistant', text('Verdict: PASS')); "
+    long += "print(json.dumps({'type': 'result', 'subtype': 'success'}))"
     report = judged(desk, TRANSCRIPT + long, "judge").reports[0]
     assert report.verdict == "incomplete"
     assert "cut off before its end" in report.reason

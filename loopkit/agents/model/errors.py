@@ -37,6 +37,11 @@ _SCHEMA = re.compile(
     re.IGNORECASE,
 )
 _TOOLS = re.compile(r"\btools?(?:\b|_)|\bfunctions?[ _-]?(?:call|declaration)", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"\bcontext (?:length|limit|size|window)|\bcontext the overflows|maximum prompt length"
+    r"|\b(?:input|prompt)\b.{0,80}\btoo (?:large|long)\b",
+    re.IGNORECASE,
+)
 _OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
 _KEYS = {
     "bedrock": _OF_AWS,
@@ -126,10 +131,13 @@ def _bad_call(failure: FailureCause) -> AgentError | None:
 
 def _too_long(failure: FailureCause) -> AgentError | None:
     by_kind = "ContextWindowExceededError" in failure.kinds
-    if not by_kind and failure.answered != 413 and not failure.codes & TOO_LONG:
+    # LiteLLM knows the words of some providers.
+    by_words = failure.answered not in (None, 429) and _TOO_LONG.search(failure.said)
+    if not (by_kind or by_words or failure.answered == 413 or failure.codes & TOO_LONG):
         return None
     remedy = "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
-    return AgentError("fatal", _message("the prompt is too long for the model", failure, remedy))
+    message = _message("the prompt is too long for the model", failure, remedy)
+    return AgentError("fatal", message, session_lost=True)
 
 
 def _policy(failure: FailureCause) -> AgentError | None:

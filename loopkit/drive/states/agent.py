@@ -14,7 +14,7 @@ from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.limits import is_answer
 from loopkit.drive.replies import conversation, faulty_artifact, make_artifact
-from loopkit.drive.retries import CallFailed
+from loopkit.drive.retries import CallFailed, SessionLost
 from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
 from loopkit.drive.tools.call import Answered, Conversation
 from loopkit.engine.events import Replied, Worked
@@ -31,7 +31,6 @@ from loopkit.engine.template_values import (
     template_names,
 )
 from loopkit.language.agents import Agent
-from loopkit.language.agents.agent import KeepTurns
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
@@ -61,20 +60,14 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         folder = project_folder(active, asked.workspace) or await workspace(
             active, asked.workspace, writes=is_program or asked.is_left
         )
-        first = _prepare(active, name, state, chosen, asked, folder, is_program=is_program)
-        if isinstance(first, Answered):
-            answered = first
-        else:
-            series = first.work
-            if isinstance(port, OutsideAgentPort):
-                await await_delivery(active, series, asked, first.request, port)
-            if asked.is_left:
-                written = await watch_output(active, folder, asked.output, series.task)
-                series = series.replace(written=written)
-            if first.talk is not None:
-                answered = await converse(first.talk, first.turns, first.request)
-            else:
-                answered = Answered(await call(active, series, first.request, hold=True))
+        prepare = partial(
+            _prepare, active, name, state, chosen, asked, folder, is_program=is_program
+        )
+        try:
+            answered = await _answer(active, asked, port, folder, prepare())
+        except SessionLost:
+            # The run has forgotten the session, and without one there is none to lose.
+            answered = await _answer(active, asked, port, folder, prepare())
         artifact = _artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
@@ -86,6 +79,27 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
     work = _work_event(active, name, artifact, asked.datatype)
     return work.replace(made_from=source) if source and not work.error else work
+
+
+async def _answer(
+    active: ActiveRun,
+    asked: AgentAsked,
+    port: AgentPort,
+    folder: Path,
+    first: PreparedCall | Answered,
+) -> Answered:
+    """The answer to a prepared call; raises CallFailed, LimitReached and SessionLost."""
+    if isinstance(first, Answered):
+        return first
+    series = first.work
+    if isinstance(port, OutsideAgentPort):
+        await await_delivery(active, series, asked, first.request, port)
+    if asked.is_left:
+        written = await watch_output(active, folder, asked.output, series.task)
+        series = series.replace(written=written)
+    if first.talk is not None:
+        return await converse(first.talk, first.turns, first.request)
+    return Answered(await call(active, series, first.request, hold=True))
 
 
 def _artifact_of(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
@@ -208,6 +222,9 @@ def _prepare(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
+        whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
+        begins_anew=agent.begins_anew,
+        is_left=asked.is_left,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
@@ -232,8 +249,8 @@ def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequen
     if turns and not agent.is_sent_turns and not (agent.goes_on and turns[-1].reply.session):
         # A program that can't resume its session remembers nothing of it.
         return ()
-    kept = agent.session
-    return _newest_turns(active, turns, kept.keep) if isinstance(kept, KeepTurns) else turns
+    kept = agent.turns_kept
+    return turns if kept is None else _newest_turns(active, turns, kept)
 
 
 def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
@@ -241,11 +258,8 @@ def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
     agent = active.program.machine.agents[asked]
     if not agent.is_sent_turns:
         return False
-    turns = active.state.conversations.get((name, asked), ())
-    if (
-        isinstance(agent.session, KeepTurns)
-        and len(last_turns(turns, agent.session.keep)) >= agent.session.keep
-    ):
+    turns, kept = active.state.conversations.get((name, asked), ()), agent.turns_kept
+    if kept is not None and len(last_turns(turns, kept)) >= kept:
         # The oldest turn that is sent now will be left out then.
         return False
     return can_come_again(active.program, active.state, name)

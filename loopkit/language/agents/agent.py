@@ -14,11 +14,14 @@ from loopkit.language.section import Duration, Noun, Schema, Written
 Session = Literal["keep", "fresh"]
 
 
-class KeepTurns(Noun):
+class KeptSession(Noun):
     """`session: {keep: N}`: one conversation, of which only the last N turns are sent."""
 
-    keep: int = Field(ge=1)
+    keep: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """The number of recent turns of the conversation to send again."""
+    if_lost: Literal["fresh", "fail"] = "fresh"
+    """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an
+    attempt, with the whole prompt. `fail`: that is a fatal error first."""
 
 
 class Workspace(Noun):
@@ -42,7 +45,7 @@ class AgentBase(Noun):
     """The name of a bool field of the schema. The author sets it to declare that the task cannot be
     done."""
     session: Annotated[
-        Annotated[Session, Tag("<session>")] | Annotated[KeepTurns, Tag("<turns>")],
+        Annotated[Session, Tag("<session>")] | Annotated[KeptSession, Tag("<turns>")],
         Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
     ] = "fresh"
     """`keep`: one conversation for all revisions of a state; `fresh`: a new one for each."""
@@ -61,6 +64,25 @@ class AgentBase(Noun):
     """Whether what was said before is sent again with each call."""
     if_in_doubt: ClassVar[OnInDoubt] = "retry"
     """What becomes of a call that may have been made, where the agent says nothing."""
+
+    @property
+    def turns_kept(self) -> int | None:
+        """How many turns of a kept session are sent again; None for all."""
+        keep = self.session.keep if isinstance(self.session, KeptSession) else "all"
+        return None if keep == "all" else keep
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether a fresh session follows one that is lost or too long for the model."""
+        if not self.is_called or not (self.is_sent_turns or self.goes_on):
+            return False
+        kept = self.session
+        return kept.if_lost == "fresh" if isinstance(kept, KeptSession) else kept == "keep"
+
+    @property
+    def has_one_more_try(self) -> bool:
+        """Whether a call with one try may have a second one, because its session was lost."""
+        return self.begins_anew and any(asked.retry.attempts == 1 for asked in self.in_turn)
 
     @property
     def works_on_files(self) -> bool:

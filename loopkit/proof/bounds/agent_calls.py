@@ -130,7 +130,10 @@ class Asking:
             yield from self._children.spreads(name, event, row or {})
             return
         every = self.reach(name)
-        yield from (Spread((work,), (work,)) for work in every)
+        for work in every:
+            # Whether there is a session to lose depends on earlier visits.
+            is_sure = not self._analysis.machine.agents[work.agent].has_one_more_try
+            yield Spread((work,), (work,), is_sure=is_sure)
         if len(every) < len(self._analysis.machine.states[name].asks) or not every:
             # A state without agents asks nobody, and an agent outside is not called.
             yield NOBODY
@@ -232,7 +235,8 @@ class Asking:
 
     def _author(self, asked: str, place: str) -> AgentCalls:
         agent = self._analysis.machine.agents[asked]
-        return self._work(asked, place, agent.most_rounds).replace(
+        again = agent.most_rounds + agent.has_one_more_try
+        return self._work(asked, place, again).replace(
             usual_calls=agent.usual_calls,
             most_tool_calls=agent.most_tool_calls,
         )

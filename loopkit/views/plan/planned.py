@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, count, islice
@@ -25,13 +25,13 @@ from loopkit.agents.model.pricing import (
     needs_caps,
     usual_cost,
 )
-from loopkit.engine.events import Entered, Event, Intended
+from loopkit.engine.events import Entered, Event, Failed, Intended
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import PromptSize
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_finding, render
 from loopkit.language.agents import Agent
-from loopkit.language.agents.agent import AgentBase, KeepTurns
+from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import CommandTool
 from loopkit.language.machine import Machine
@@ -49,7 +49,7 @@ from loopkit.proof.bounds.agent_calls import AgentCalls, Price
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Visit, Way
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.text import plural
+from loopkit.text import one_line, plural
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
@@ -616,8 +616,9 @@ def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
 
 def _resent_turns(turns: list[int], agent: Agent) -> list[int]:
     """The turns of a kept session that are sent again; the first says what the task is."""
-    if isinstance(agent.session, KeepTurns) and len(turns) > agent.session.keep:
-        return [turns[0], *turns[-agent.session.keep :]]
+    kept = agent.turns_kept
+    if kept is not None and len(turns) > kept:
+        return [turns[0], *turns[-kept:]]
     return turns[:]
 
 
@@ -634,6 +635,8 @@ def tokens_of(text: str) -> int:
 _NUMBERS = ("revision", "max_revisions", "attempt")
 MOST_PROMPTS = 20
 """How many prompts are listed, the last ones."""
+MOST_REASON = 200
+"""Characters of the reason of a failure."""
 PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
 
 
@@ -648,6 +651,15 @@ def prompt_lines(events: Iterable[Event]) -> Iterator[str]:
     for work, calls in list(sizes.items())[-MOST_PROMPTS:]:
         often = f", {plural(len(calls), 'call')}" if len(calls) > 1 else ""
         yield f"  {work}: {_in_words(max(calls, key=lambda size: size.total))}{often}"
+
+
+def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
+    """A line for each kept session that was begun anew, and why."""
+    asked = {event.key: event for event in events if isinstance(event, Intended)}
+    for event in events:
+        if isinstance(event, Failed) and event.begins_anew:
+            call, why = asked[event.key], one_line(event.message, MOST_REASON)
+            yield f"fresh session of {call.agent} at {call.state}, visit {call.visit}: {why}"
 
 
 def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
