@@ -742,21 +742,6 @@ def test_a_run_needs_no_standard_input() -> None:
     assert (closed.returncode, closed.stdout[:7]) == (0, "# Quote")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
-def test_a_result_that_cannot_be_written_is_no_bug_of_ours() -> None:
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "loopkit", *RUN_PLAN, "--output", "quiet"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 4
-    where_to_look = "`loopkit runs ls` shows the status of the run"
-    assert done.stderr == f"error: No space left on device; {where_to_look}\n"
-
-
 @pytest.mark.parametrize(
     ("argv", "code", "told"),
     [

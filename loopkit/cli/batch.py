@@ -699,6 +699,8 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     Raises UnfitResults and OSError.
     """
     if path is None:
+        if sys.stdout is None:
+            raise UnfitResults("standard output is closed; name a file with `-o FILE`")
         yield Results(sys.stdout.buffer, {})
         return
     if path.exists() and not path.is_file():

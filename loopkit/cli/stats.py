@@ -158,7 +158,7 @@ class Lines:
             self.flush()
 
     def flush(self) -> None:
-        click.echo("".join(self._lines), nl=False)
+        terminal.echo("".join(self._lines), nl=False)
         self._lines = []
 
 
