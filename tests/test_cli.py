@@ -141,6 +141,18 @@ def test_a_run_that_waits_takes_one_answer_that_fits_and_what_is_over_stays_so(
     assert said.replace("RUN", name) in told
 
 
+def test_the_same_answer_of_several_processes_counts_once_and_none_of_them_fails() -> None:
+    # Of the rounds in which they come to the end of the run together, each has to be right.
+    for _ in range(10):
+        _, name = started(HUMAN)
+        processes = [Process(["-m", "loopkit", "answer", name, "yes"]) for _ in range(4)]
+        for process in processes:
+            _, told = process.communicate()
+            assert process.returncode == 0, told
+        events = map(json.loads, ran_loopkit("runs", "logs", name, "--jsonl").stdout.splitlines())
+        assert [event["answer"]["choice"] for event in events if event.get("answer")] == ["yes"]
+
+
 NO_UTF_8 = os.fsdecode(b"x\xff")
 
 
