@@ -148,7 +148,8 @@ def read_text(path: Path, limit: int = 10_000_000) -> str:
     """
     data = _content(path, limit)
     if len(data) > limit:
-        raise _unreadable(path, f"is longer than {limit} bytes", "write a shorter one")
+        flaw = f"has {max(len(data), path.stat().st_size):,} bytes, and at most {limit:,} are read"
+        raise _unreadable(path, flaw, "write a shorter one")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
