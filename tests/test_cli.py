@@ -141,6 +141,26 @@ def test_a_run_that_waits_takes_one_answer_that_fits_and_what_is_over_stays_so(
     assert said.replace("RUN", name) in told
 
 
+def test_of_very_many_faults_the_first_are_said_and_how_many_more_there_are(
+    cli: CommandLine,
+) -> None:
+    names = ", ".join(f"i{n}: str" for n in range(1_000))
+    states = "{tea: {render: Tea., next: done}, done: {final: success}}"
+    machine = f"loopkit: 1\ninput: {{{names}}}\nstates: {states}\n"
+    Path("many.yaml").write_text(machine, encoding="utf-8")
+    given = {f"x{n}{'y' * 500 * (n == 0)}": 1 for n in range(2_000)}
+    Path("given.json").write_text(json.dumps(given), encoding="utf-8")
+    told = cli(2, "run", "many.yaml", "-i", "given.json").err.splitlines()
+    assert told[:2] == [f"error: input `i{n}` is missing; add `--set i{n}=…`" for n in range(2)]
+    assert told[-1] == "error: 2,900 more inputs are missing or unknown"
+    assert len(told) == 101
+    assert max(map(len, told)) < 500
+    _, name = started(FORM)
+    form = [word for n in range(1_000) for word in ("--form", f"x{n}=1")]
+    cli.said()
+    assert len(cli(2, "answer", name, "yes", *form).err) < 1_100
+
+
 def test_the_same_answer_of_several_processes_counts_once_and_none_of_them_fails() -> None:
     # Of the rounds in which they come to the end of the run together, each has to be right.
     for _ in range(10):

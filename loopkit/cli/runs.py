@@ -176,8 +176,7 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
         return terminal.OK
     for line in columns(rows, "<" * len(rows[0])):
         terminal.echo(in_colour(line, sys.stdout))
-    for fault in faults:
-        terminal.say(f"error: {fault}")
+    terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
 
 

@@ -73,8 +73,7 @@ def stats_command(
         names = [one.machine for one in totals.machines]
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
         write(drawing, plot(points, title).encode())
-    for fault in faults:
-        terminal.say(f"error: {fault}")
+    terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
 
 

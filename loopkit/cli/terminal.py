@@ -116,6 +116,18 @@ def say(text: str) -> None:
     echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
+MOST_SAID = 20
+"""Errors of one kind that are said; of more, only how many there are."""
+
+
+def say_errors(errors: Sequence[Exception]) -> None:
+    """Say what each error is, each a line; of very many the first ones."""
+    for error in errors[:MOST_SAID]:
+        say(f"error: {error}")
+    if (more := len(errors) - MOST_SAID) > 0:
+        say(f"error: {more:,} more like these")
+
+
 @contextmanager
 def report_errors() -> Iterator[None]:
     """Turn errors that a user can cause into a message and an exit code."""

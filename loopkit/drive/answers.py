@@ -34,6 +34,8 @@ TOTAL_LIMIT = "total_revisions"
 """The limit that an answer may raise."""
 MOST_SHOWN = 200
 """Characters that are shown of the arguments of a tool call."""
+LONGEST_FAULT = 1_000
+"""Characters that are told of what is wrong with a form."""
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
@@ -189,7 +191,8 @@ def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str
         raise AnswerUnfit(message, "form") from error
     if faults:
         lines = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
-        raise AnswerUnfit("; ".join(lines or fault_texts(faults)), "form")
+        told = one_line("; ".join(lines or fault_texts(faults)), LONGEST_FAULT)
+        raise AnswerUnfit(told, "form")
     return form if isinstance(form, dict) else {}
 
 
