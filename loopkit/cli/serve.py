@@ -19,16 +19,7 @@ import click
 from loopkit.cli.driving import Interruption
 from loopkit.cli.files import PATH, read_text
 from loopkit.cli.machine import load_checked
-from loopkit.cli.terminal import (
-    ERROR,
-    USAGE,
-    Stop,
-    columns_of,
-    examples,
-    report_errors,
-    say,
-    with_options,
-)
+from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
 from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
@@ -161,7 +152,7 @@ class Token:
 
 def is_private() -> bool:
     """Whether standard error is a terminal; anything else may be a log, so no secret goes there."""
-    return columns_of(sys.stderr) is not None
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def read_token(file: Path | None) -> Token:

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import select
 import shutil
 import sys
 import textwrap
@@ -65,12 +64,10 @@ class LossyOutput(io.FileIO):
     """The file of an output that may be lost; whoever writes to it goes on."""
 
     def write(self, data: Any) -> int:
-        written: int | None = len(data)
         with suppress(OSError):
-            while (written := super().write(data)) is None:
-                # Another program that has it too has set it not to wait.
-                select.select([], [self], [])
-        return len(data) if written is None else written
+            # None where it would have to be waited for, if another program has set it so.
+            return super().write(data) or len(data)
+        return len(data)
 
 
 def prepare_output() -> None:

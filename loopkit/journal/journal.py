@@ -630,10 +630,9 @@ class Journal:
         """
         if not await self.writer.read(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]):
             await self.writer.read(partial(self._write_anew, folder))
-        while free := await self.writer.read(_free_pages):
-            await self.writer.write(_shrink)
-            if await self.writer.read(_free_pages) >= free:
-                break
+        before = 0
+        while (left := await self.writer.write(_shrink)) not in (0, before):
+            before = left
             await asyncio.sleep(_LET_OTHERS_WRITE_S)
         await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
 
@@ -699,15 +698,12 @@ class Journal:
             self.lock.release()
 
 
-def _free_pages(db: sqlite3.Connection) -> int:
-    pages: int = db.execute("PRAGMA freelist_count").fetchone()[0]
-    return pages
-
-
-def _shrink(db: sqlite3.Connection) -> None:
+def _shrink(db: sqlite3.Connection) -> int:
+    """Give pages of the file back; how many of those that are free are left."""
     for _ in range(_PAGES_AT_ONCE):
         # Python makes one step of it, which gives back one page.
         db.execute("PRAGMA incremental_vacuum")
+    return int(db.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 def _is_of_family(run: str, roots: Sequence[str]) -> bool:
