@@ -680,6 +680,16 @@ states:
 """
 
 
+def test_what_is_typed_in_another_encoding_is_asked_for_again() -> None:
+    Path("machine.yaml").write_text(HUMAN, encoding="utf-8")
+    asking = Terminal(["run", "machine.yaml"])
+    asking.wait_for("Your choice: ")
+    asking.type("caf\udce9\n")
+    asking.wait_for("that is not utf-8, which is read here")
+    asking.type("yes\n")
+    assert asking.end() == 0
+
+
 def test_an_answer_posted_while_another_terminal_asks_is_the_one_that_counts() -> None:
     machine = FORM.replace("    edit: text\n", "")
     Path("machine.yaml").write_text(re.sub("    form: .*\n", "", machine), encoding="utf-8")

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -108,8 +108,13 @@ def main() -> None:
     code = invoke(sys.argv[1:])
     # While Python takes itself apart an exception would come up anywhere.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        _let_go(stream)
+    try:
+        # A closed stream is None.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Python would set an exit code of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     gc.freeze()
     sys.exit(code)
 
@@ -162,14 +167,3 @@ def _unraisable(happened: sys.UnraisableHookArgs) -> None:
         say("stopped")
         os._exit(SIGINT)
     sys.__unraisablehook__(happened)
-
-
-def _let_go(stream: TextIO | None) -> None:
-    """Flush the streams; if that failed at exit, Python would set an exit code of its own."""
-    # A closed stream is None.
-    if stream is None:
-        return
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

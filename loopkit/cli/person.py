@@ -222,7 +222,11 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
             raise Expired
         if woken is not None:
             woken.recv(WAKING_BYTES)
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        echo(f"  that is not {sys.stdin.encoding}, which is read here", err=True)
+        return _line(prompt, until, woken)
     if not line:
         raise EOFError
     return line.strip()

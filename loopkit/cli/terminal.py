@@ -78,32 +78,24 @@ def prepare_output() -> None:
     """
     codecs.register_error("as_in_json", _as_in_json)
     for stream in (sys.stdout, sys.stderr):
-        # One that is closed is None.
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in LACKING:
+        # One that is closed is None, and another way with such a character is a user's choice.
+        usual = ("strict", "surrogateescape", "backslashreplace")
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in usual:
             stream.reconfigure(errors="as_in_json")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.flush()
         sys.stderr = io.TextIOWrapper(
             io.BufferedWriter(LossyOutput(sys.stderr.fileno(), "w", closefd=False)),
             sys.stderr.encoding, sys.stderr.errors, line_buffering=True,
         )  # fmt: skip
 
 
-LACKING = ("strict", "surrogateescape", "backslashreplace")
-"""What Python does by itself about a character that an output lacks; others are a user's choice."""
-
-
 def _as_in_json(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+    assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True, color: bool | None = None) -> None:
-    """Print a text to stdout, or with `err` to stderr; all that commands print passes here.
-
-    Raises OSError if stdout does not take it.
-    """
+    """Print a text to stdout, or with `err` to stderr; raises OSError if stdout takes no more."""
     # Named, since click would write UTF-8 to a stream that takes ASCII only.
     click.echo(text, sys.stderr if err else sys.stdout, nl=nl, color=color)
 
@@ -113,15 +105,11 @@ def say(text: str) -> None:
     echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
-MOST_SAID = 20
-"""Errors of one kind that are said; of more, only how many there are."""
-
-
-def say_errors(errors: Sequence[Exception]) -> None:
-    """Say what each error is, each a line; of very many the first ones."""
-    for error in errors[:MOST_SAID]:
+def say_errors(errors: Sequence[Exception], most: int = 20) -> None:
+    """Say what each error is, each a line; of very many the first, and how many more there are."""
+    for error in errors[:most]:
         say(f"error: {error}")
-    if (more := len(errors) - MOST_SAID) > 0:
+    if (more := len(errors) - most) > 0:
         say(f"error: {more:,} more like these")
 
 

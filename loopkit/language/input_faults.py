@@ -6,15 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import did_you_mean, short
 from loopkit.language.datatypes.datatype import DataType, misfit, value_at
 from loopkit.language.json_schema import MAX_FAULTS
 from loopkit.language.machine import Machine
-from loopkit.text import one_line
 from loopkit.values import Value
-
-LONGEST_NAME = 200
-"""Characters that are told of the name of an unknown input."""
 
 
 class InputFault(Value, frozen=True):
@@ -87,7 +83,7 @@ def input_faults(
         yield InputFault(f"{noun} `{name}` is missing", missing=name)
     for name in unknown[:MAX_FAULTS]:
         hint = did_you_mean(name, fields)
-        told = f"unknown {noun} `{one_line(name, LONGEST_NAME)}`"
+        told = f"unknown {noun} `{short(name)}`"
         yield InputFault(told + (f"; {hint}" if hint else ""), where=name)
     for where, what in faults:
         if where:
