@@ -39,6 +39,7 @@ from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.observability import observers_within
 from loopkit.proof.bounds.configurations import NotDetermined
 from loopkit.text import plural
+from loopkit.text.run_ids import root_of
 from loopkit.views.plan.planned import ANSWER_TOKENS, Plan, plan_of
 
 Machine: TypeAlias = str | Path | Loaded
@@ -293,7 +294,7 @@ def _give(
 ) -> Result:
     """Give it to a run, or to the only child that waits for such a thing, and continue the run."""
 
-    async def go_on(app: App) -> ActiveRun:
+    async def go_on(app: App) -> ActiveRun | RunState:
         every = await app.questions(run, is_for_artifact=isinstance(given, Delivery))
         if len(every) > 1:
             raise AnswerRefused(
@@ -305,7 +306,14 @@ def _give(
         except AnsweredTwice as twice:
             help_ = f"name it with `question=` to {twice.again}"
             raise AnswerRefused(f"{twice}; {help_}") from twice
-        return await app.resume(run)
+        try:
+            return await app.resume(run)
+        except NotRunnable:
+            # The same was given before, or by somebody who was faster and drove the run to its end.
+            state = await app.state_of(root_of(run))
+            if not state.is_over:
+                raise
+            return state
 
     return _run_to_end(_drive(go_on, state, agents))
 
@@ -319,12 +327,15 @@ async def _drive_and_notify(app: App, active: ActiveRun) -> RunState:
 
 
 async def _drive(
-    begin: Callable[[App], Coroutine[Any, Any, ActiveRun]],
+    begin: Callable[[App], Coroutine[Any, Any, ActiveRun | RunState]],
     state: Folder,
     agents: Functions | None,
 ) -> Result:
+    """The result of the run that is begun, or of one that is over already."""
     async with _open_app(state, agents) as app:
-        return await _result(app, await _drive_and_notify(app, await begin(app)))
+        begun = await begin(app)
+        over = begun if isinstance(begun, RunState) else await _drive_and_notify(app, begun)
+        return await _result(app, over)
 
 
 _IDLE: list[dict[str, Engine]] = []

@@ -192,10 +192,6 @@ class Serving:
             time.sleep(0.02)
         return found[1]
 
-    @property
-    def link(self) -> str:
-        return self.found(r"sign in, .*: (\S+)")
-
     def client(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         return httpx.Client(

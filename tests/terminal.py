@@ -56,7 +56,7 @@ class Terminal:
         return self.output[begin:][: found.end()]
 
     def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
+        os.write(self._terminal, text.encode(errors="surrogateescape"))
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)

@@ -478,7 +478,10 @@ async def test_a_link_that_leads_out_is_neither_deleted_nor_read(tmp_path: Path)
         ("import os; os.mkdir('out/r.json')", "is a folder"),
         ("open('out/r.json', 'wb').write(b'\\xff\\xfe{')", "is not UTF-8 text"),
         ("open('out/r.json', 'wb').write(b'{}\\0')", "contains a NUL"),
-        ("open('out/r.json', 'wb').truncate(50_000_000)", "is longer than 10000000 bytes"),
+        (
+            "open('out/r.json', 'wb').truncate(50_000_000)",
+            "has 50,000,000 bytes, and at most 10,000,000 are read",
+        ),
     ],
 )
 async def test_what_is_no_text_is_no_report(tmp_path: Path, code: str, why: str) -> None:

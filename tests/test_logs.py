@@ -198,6 +198,19 @@ def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
     )
 
 
+def test_a_handler_that_fails_is_told_of_and_ends_no_run(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: logging.LogRecord) -> None:
+        raise ValueError("no room")
+
+    monkeypatch.setattr(kept, "emit", fail)
+    with pytest.warns(RuntimeWarning, match="hears no more: ValueError") as told:
+        result = loopkit.run("machine.yaml", {"topic": "x"}, agents=writer("A heron on Monday."))
+    assert result.success
+    assert len(told) == 1
+
+
 def test_nobody_watches_a_run_where_nobody_asked_for_logs(cli: CommandLine) -> None:
     # pytest itself has handlers at the root, which `loopkit` does not pass records on to here.
     logger = logging.getLogger("loopkit")

@@ -22,7 +22,7 @@ from loopkit.views.console import lines
 from loopkit.views.plan.plan_as_text import usd
 from loopkit.views.progress import Progress, fit, status
 from tests.machines import loop
-from tests.support import PASS, Desk, Played, fails, progress_of, scenario
+from tests.support import PASS, CommandLine, Desk, Played, fails, progress_of, scenario
 from tests.terminal import Terminal
 from tests.warm import ran_loopkit
 
@@ -207,6 +207,31 @@ def test_the_status_leaves_out_what_has_no_room_and_keeps_what_is_waited_for(des
     assert fits[40] == "draft · asks writer 12 s · $0.0210"
     assert fits[24] == "draft · asks writer 12 s"
     assert fits[20] == "draft · asks w… 12 s"
+
+
+WIDE_SPACE = """
+loopkit: 1
+states:
+  draft: {render: "\n  green \n", output: post, next: check}
+  check:
+    validate: post
+    by: [{min_chars: 8}]
+    transitions: [{guard: valid, target: done}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_a_text_has_one_size_wherever_its_characters_are_counted(
+    own_folder: Path, cli: CommandLine
+) -> None:
+    Path("machine.yaml").write_text(WIDE_SPACE, encoding="utf-8")
+    told = cli(1, "run", "machine.yaml").err
+    run = told.split()[1]
+    cli(0, "report", run, "-o", "run.md")
+    told += Path("run.md").read_text(encoding="utf-8")
+    assert "post, attempt 1: 5 characters" in told
+    assert set(re.findall(r"(\d+) characters", told)) == {"5"}
 
 
 def test_wide_characters_take_the_cells_that_they_take(desk: Desk) -> None:

@@ -375,6 +375,9 @@ def test_answers_and_runs_that_do_not_fit_are_refused_with_the_reason() -> None:
     with pytest.raises(AnswerRefused, match="there is no choice `acept`"):
         answer(waiting.run, "acept")
     assert answer(waiting.run, "accept").result == {"note": "c"}
+    assert answer(waiting.run, "accept").result == {"note": "c"}
+    with pytest.raises(NotRunnable, match="has already finished: accepted"):
+        answer(waiting.run, "reject")
     with pytest.raises(NotRunnable, match="has already finished: accepted"):
         resume(waiting.run)
     with pytest.raises(JournalError, match="there is no run `x`"):

@@ -97,23 +97,26 @@ def test_the_token_is_in_nothing_that_is_printed_and_in_no_url() -> None:
         client.get(f"/api/runs/{run}?token={TOKEN}")
         client.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}x"})
         with httpx.Client(base_url=server.url, trust_env=False) as browser:
-            link = server.link
-            assert browser.get(link).status_code == 303
+            page = server.found(r"sign in with the token: (\S+)")
+            signed = browser.post(page, data={"token": TOKEN}, headers={"Origin": server.url})
+            assert signed.status_code == 303
             assert browser.get("/api/runs").status_code == 200
-        assert TOKEN not in link
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 143
     assert TOKEN not in server.log.read_text()
     assert all(TOKEN.encode() not in data for data in contents().values())
 
 
-def test_a_new_token_is_shown_at_a_terminal_only() -> None:
+def test_a_new_token_and_a_link_are_shown_at_a_terminal_only() -> None:
     with serving("--answer", token="") as server:
-        assert server.link
-        assert server.found("(programs need a token of yours): .*")
+        assert server.found(r"nobody can sign in, .* give it in (LOOPKIT_TOKEN) or .*")
         assert "the token, for programs" not in server.log.read_text()
+        assert "/login" not in server.log.read_text()
     terminal = Terminal(["serve", "--port", "0", "--answer"])
     shown = terminal.wait_for(r"the token, for programs: \S+\s")
+    link = re.search(r"sign in, once and within\s+ten minutes:\s+(\S+)", shown)
+    assert link is not None
+    assert httpx.get(link[1], trust_env=False).status_code == 303
     url = re.search(r"serving at (\S+)", shown)
     token = re.search(r"for programs: (\S{30,})", shown)
     assert url is not None
@@ -190,7 +193,7 @@ def test_a_server_that_others_can_reach_says_so_loudly() -> None:
         log = server.log.read_text()
         assert log.startswith("WARNING: the server listens at 0.0.0.0, where others can reach it")
         assert server.url == "https://runs.example"
-        assert server.link.startswith("https://runs.example/login/")
+        assert server.found("sign in with the token: (.*)") == "https://runs.example/login"
 
 
 def test_the_first_signal_stores_the_step_in_hand_and_ends_also_clients_that_do_not_read() -> None:

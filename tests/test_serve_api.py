@@ -260,6 +260,8 @@ async def test_an_answer_about_a_call_in_doubt_counts_once_as_well() -> None:
         ({"choice": "send", "form": {"stamps": "many"}}, "stamps"),
         ({"choice": "send", "form": {"colour": "red"}}, "colour"),
         ({"choice": "send", "edit": "Mine."}, "edit"),
+        ({"choice": "send", "limits": {"total_revisions": 9}}, "limits.total_revisions"),
+        ({"choice": "send", "origins": {"4e1c": ["draft"]}}, "origins"),
         ({"choice": "send", "by": "script"}, "nobody's name"),
     ],
 )
@@ -268,7 +270,7 @@ async def test_an_answer_that_does_not_fit_is_refused_as_at_the_command_line(
 ) -> None:
     run = await started(site)
     answer = await site.post(f"/api/runs/{run}/answer", **body)
-    assert answer.status_code == 409
+    assert answer.status_code == 422
     assert cause in answer.json()["error"]["message"]
     assert is_asking(await site.get(f"/api/runs/{run}"))
 

@@ -191,10 +191,10 @@ async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "cause"),
     [
-        ({}, 409, "deliver that, and not the workspace as it is"),
-        ({"artifact": "x" * 1_500_001}, 409, "deliver less"),
+        ({}, 422, "deliver that, and not the workspace as it is"),
+        ({"artifact": "x" * 1_500_001}, 422, "deliver less"),
         ({"artifact": GOOD, "question": "draft:9:1"}, 409, "is no longer open"),
-        ({"artifact": GOOD, "by": "timeout"}, 409, "nobody's name"),
+        ({"artifact": GOOD, "by": "timeout"}, 422, "nobody's name"),
         ({"artifact": GOOD, "by": "a\nb"}, 422, "`by` has to be a name"),
         ({"artifact": GOOD, "text": GOOD}, 422, "text"),
     ],
@@ -251,7 +251,7 @@ async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
     async with started(FOLDER) as (site, run):
         place = Path((await wanted(site, run))["wanted"]["workspace"], "src/a.txt")
         refused = await reply(site, run, artifact="tea")
-        assert refused.status_code == 409
+        assert refused.status_code == 422
         assert "deliver the workspace as it is" in refused.json()["error"]["message"]
         place.write_text("tea\n", encoding="utf-8")
         assert (await reply(site, run)).status_code == 200

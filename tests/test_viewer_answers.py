@@ -318,7 +318,7 @@ async def test_a_missing_comment_and_a_name_of_nobody_are_told_where_they_belong
     user = await visitor(ASKING)
     await asked(user)
     await user.send(choice="again", by="ann")
-    assert (user.status, list(user.fault_of)) == (409, ["comment"])
+    assert (user.status, list(user.fault_of)) == (422, ["comment"])
     assert sent_as_it_is(user.page.find("form", id="answer"))["choice"] == ["again"]
     await user.send(choice="send", by="timeout")
     assert user.fault_of == {"by": "timeout is nobody's name: say who answers"}

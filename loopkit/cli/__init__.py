@@ -8,13 +8,23 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, TextIO
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import click
 
 from loopkit import __version__
-from loopkit.cli.terminal import BUG, ERROR, SIGINT, USAGE, Stop, examples, report_bug
+from loopkit.cli.terminal import (
+    BUG,
+    ERROR,
+    SIGINT,
+    USAGE,
+    Stop,
+    examples,
+    prepare_output,
+    report_bug,
+    say,
+)
 from loopkit.text import is_broken
 
 NEW_OBJECTS = 200_000
@@ -89,6 +99,7 @@ def app() -> None:
 def main() -> None:
     """The program: runs one command and ends the process with its exit code."""
     sys.unraisablehook = _unraisable
+    prepare_output()
     # What is loaded stays, and there is no garbage in it. With the search for some, `check` of
     # plan_review takes half as long again: a sixth more while it loads, and a third at its end.
     gc.set_threshold(NEW_OBJECTS)
@@ -97,8 +108,13 @@ def main() -> None:
     code = invoke(sys.argv[1:])
     # While Python takes itself apart an exception would come up anywhere.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        _let_go(stream)
+    try:
+        # A closed stream is None.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Python would set an exit code of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     gc.freeze()
     sys.exit(code)
 
@@ -106,23 +122,21 @@ def main() -> None:
 def invoke(argv: list[str]) -> int:
     """The exit code of one command line."""
     if broken := next(filter(is_broken, argv), ""):
-        _say(f"error: the argument {broken!r} is not UTF-8 text")
+        say(f"error: the argument {broken!r} is not UTF-8 text")
         return USAGE
     try:
         with _logging():
             result = app.main(argv, prog_name="loopkit", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show()
+        error.show(sys.stderr)
         return USAGE
     except click.Abort:
-        _say("stopped")
+        say("stopped")
         return SIGINT
     except Stop as stop:
         if str(stop):
-            from loopkit.cli.terminal import fit_to_terminal
-
-            _say(fit_to_terminal(str(stop), sys.stderr))
+            say(str(stop))
         return stop.code
     except SystemExit:
         # click ends the process so, as if with a failure, where a reader such as `head` went away.
@@ -130,7 +144,7 @@ def invoke(argv: list[str]) -> int:
     except OSError as error:
         # The journal reports its own failures; this one is of our output or of a user's file.
         place = "" if error.filename is None else f"{error.filename!r}: "
-        _say(f"error: {place}{error.strerror or error}")
+        say(f"error: {place}{error.strerror or error}")
         return ERROR
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
         report_bug(error)
@@ -150,23 +164,6 @@ def _logging() -> AbstractContextManager[None]:
 def _unraisable(happened: sys.UnraisableHookArgs) -> None:
     """End the process on a Ctrl-C where Python drops exceptions, as in `__del__`."""
     if isinstance(happened.exc_value, KeyboardInterrupt):
-        _say("stopped")
+        say("stopped")
         os._exit(SIGINT)
     sys.__unraisablehook__(happened)
-
-
-def _say(text: str) -> None:
-    """Write a last line to stderr; if that fails too, only the exit code tells of the failure."""
-    with suppress(OSError):
-        click.echo(text, err=True)
-
-
-def _let_go(stream: TextIO | None) -> None:
-    """Flush the streams; if that failed at exit, Python would set an exit code of its own."""
-    # A closed stream is None.
-    if stream is None:
-        return
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.files import PATH, read_stdin, read_text
@@ -134,9 +135,10 @@ def give_and_drive(
     `driving` are `--output` and `--notify`.
     """
 
+    given: list[tuple[str, AnyAnswer, str | None]] = []
+
     async def post(app: App) -> bool:
-        given = []
-        for one, what in await give(app):
+        for one, what in () if given else await give(app):
             asked = (await app.state_of(one)).question if again else None
             given.append((one, what, asked.question if asked else None))
         try:
@@ -155,6 +157,10 @@ def give_and_drive(
     except Stop as stop:
         if isinstance(busy := stop.__cause__, RunBusy):
             say(f"{busy}; it takes the {kind.name} after the step in hand")
+            return OK
+        # Whoever gave the same, or drove the run already, may have come to its end meanwhile.
+        if isinstance(stop.__cause__, NotRunnable) and not with_app(post):
+            say(f"run {root_of(run)} has ended meanwhile")
             return OK
         raise
 

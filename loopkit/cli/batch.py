@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -113,18 +113,16 @@ class BatchProgress(Watcher):
             yield
         finally:
             ticking.cancel()
-            with suppress(OSError):
-                self._draw("")
+            self._draw("")
 
     async def _tick(self) -> None:
-        with suppress(OSError):
-            while True:
-                await asyncio.sleep(LIVE_S if self._is_live else PLAIN_S)
-                told = status(self._driver, time.monotonic() - self._started)
-                if self._is_live:
-                    self._draw(told[: (columns_of(sys.stderr) or WIDTH) - 1])
-                else:
-                    terminal.say(told)
+        while True:
+            await asyncio.sleep(LIVE_S if self._is_live else PLAIN_S)
+            told = status(self._driver, time.monotonic() - self._started)
+            if self._is_live:
+                self._draw(told[: (columns_of(sys.stderr) or WIDTH) - 1])
+            else:
+                terminal.say(told)
 
     def _draw(self, line: str) -> None:
         if self._is_live:
@@ -711,6 +709,8 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     Raises UnfitResults and OSError.
     """
     if path is None:
+        if sys.stdout is None:
+            raise UnfitResults("standard output is closed; name a file with `-o FILE`")
         yield Results(sys.stdout.buffer, {})
         return
     if path.exists() and not path.is_file():

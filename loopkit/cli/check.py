@@ -34,7 +34,7 @@ def check_command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     """
     examined = _examine(*machine_files(paths))
     if report := FORMATS[form](examined):
-        click.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
+        terminal.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
     terminal.say(_summary(examined, failures, strict))
     return terminal.FAILURE if failures else terminal.OK

@@ -63,7 +63,7 @@ def diagram_command(
         again += [*(["--run", run] if run else []), *(f"--cases={path}" for path in cases)]
         return _compare(committed, text, shlex.join(again))
     if out is None:
-        click.echo(text, nl=False)
+        terminal.echo(text, nl=False)
     else:
         write(out, text.encode())
     return terminal.OK

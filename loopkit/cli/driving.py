@@ -67,17 +67,9 @@ def drive(
     output: str, start: Callable[[App], Awaitable[ActiveRun]], notifier: Sequence[str] = ()
 ) -> int:
     """Open the journal, claim a run, and drive it until it stops; the exit code."""
-    try:
-        # Around the event loop and not in it, so that its end can be interrupted too.
-        with terminal.report_errors(), Interruption() as interruption:
-            return asyncio.run(_drive(output, start, notifier, interruption))
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        # Of stdout, as with `| head` or a full disk: neither a failure nor an end of the run.
-        closed = "stdout was closed" if isinstance(error, BrokenPipeError) else error.strerror
-        told = f"error: {closed or error}; `loopkit runs ls` shows the status of the run"
-        raise terminal.Stop(terminal.ERROR, told) from error
+    # Around the event loop and not in it, so that its end can be interrupted too.
+    with terminal.report_errors(), Interruption() as interruption:
+        return asyncio.run(_drive(output, start, notifier, interruption))
 
 
 async def _drive(
@@ -109,9 +101,19 @@ async def _drive(
             await app.usage_of(state),
             await app.questions(state.run) if state.waits_for_children else (),
         )
+        lost = watcher.fault
+        try:
+            _print_result(ended, output)
+        except OSError as error:
+            lost = lost or error
         code = _end(ended, output, interruption)
         if fault := await _notify(active, interruption):
             terminal.say(fault)
+        if lost is not None:
+            # As with `| head` or a full disk: neither a failure nor an end of the run.
+            closed = "stdout was closed" if isinstance(lost, BrokenPipeError) else lost.strerror
+            terminal.say(f"error: {closed}; the run is stored: loopkit runs show {state.run}")
+            return terminal.ERROR
         return code
 
 
@@ -191,12 +193,6 @@ class Ended(NamedTuple):
 
 def _end(ended: Ended, output: str, interruption: Interruption) -> int:
     state = ended.state
-    if output == "jsonl":
-        result = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
-        line = {"type": "result", **result, "exit": exit_code(state)}
-        click.echo(json.dumps(line, ensure_ascii=False))
-    else:
-        _print_result(state)
     if output == "quiet" and (stop := state.suspended):
         terminal.say(f"suspended ({stop.reason}): {stop.message}")
     if output != "jsonl" and not (output == "quiet" and state.is_over):
@@ -222,7 +218,14 @@ def exit_code(state: RunState) -> int:
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
-def _print_result(state: RunState) -> None:
+def _print_result(ended: Ended, output: str) -> None:
+    """Print what goes to standard output at the end; raises OSError."""
+    state = ended.state
+    if output == "jsonl":
+        told = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
+        line = {"type": "result", **told, "exit": exit_code(state)}
+        terminal.echo(json.dumps(line, ensure_ascii=False))
+        return
     result = state.finished.result if state.finished else {}
     if not result:
         return
@@ -233,7 +236,7 @@ def _print_result(state: RunState) -> None:
     is_seen = sys.stdout is not None and sys.stdout.isatty()
     shown = printable(text) if is_seen else text
     # With `color` click leaves escape sequences in a file or pipe, where they are data.
-    click.echo(shown, nl=not shown.endswith("\n"), color=True)
+    terminal.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
 def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:

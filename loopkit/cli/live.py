@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -84,17 +84,14 @@ class LiveLines(PlainLines):
             self._is_live = was_live
 
     async def _tick(self) -> None:
-        # A closed terminal is reported by the next message, not by the clock.
-        with suppress(OSError):
-            while True:
-                if self._is_live and self._status() != self._drawn:
-                    self._write([])
-                await asyncio.sleep(TICK_S)
+        while True:
+            if self._is_live and self._status() != self._drawn:
+                self._write([])
+            await asyncio.sleep(TICK_S)
 
     def _hide(self) -> None:
         self._is_live = False
-        with suppress(OSError):
-            self._write([])
+        self._write([])
 
     def _write(self, rows: list[Text]) -> None:
         """Erase the status, print lines, draw it again: in one write, so that nothing flickers."""

@@ -39,6 +39,7 @@ from loopkit.cli.terminal import (
     SIGTERM,
     USAGE,
     Stop,
+    echo,
     examples,
     report_errors,
     say,
@@ -139,7 +140,7 @@ def tools(machine: Path, server: str | None) -> int:
                 say(redact(f"error: {offered.message}"))
                 failed = True
             else:
-                click.echo(redact("\n".join(_lines(name, offered))))
+                echo(redact("\n".join(_lines(name, offered))))
     return ERROR if failed else OK
 
 

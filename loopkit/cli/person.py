@@ -21,7 +21,7 @@ import click
 from loopkit.agents.port import NotRunnable
 from loopkit.cli.files import read_text
 from loopkit.cli.inputs import as_type
-from loopkit.cli.terminal import USAGE, Stop, say, with_options
+from loopkit.cli.terminal import USAGE, Stop, echo, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits
 from loopkit.engine.events import Waiting
@@ -100,7 +100,7 @@ class PersonAtTerminal:
         try:
             return self._ask(engine, run, question, form)
         except (Expired, EOFError, KeyboardInterrupt):
-            click.echo("", err=True)
+            echo("", err=True)
             return None
         finally:
             self.is_asking = False
@@ -121,7 +121,7 @@ class PersonAtTerminal:
             try:
                 step_of_answer(engine, run, answer, time.time())
             except AnswerRefused as refused:
-                click.echo(f"  {printable(str(refused))}", err=True)
+                echo(f"  {printable(str(refused))}", err=True)
                 continue
             return answer
 
@@ -137,12 +137,12 @@ class PersonAtTerminal:
             )
             choices = _choices_after(engine, run, question, said)
         except (Stop, AnswerRefused) as refused:
-            click.echo(f"  {printable(str(refused))}", err=True)
+            echo(f"  {printable(str(refused))}", err=True)
             return None, beside
         if words.choice or said == beside:
             return _match_choice(choices, words.choice), said
         for told in choice_lines(choices):
-            click.echo(told, err=True)
+            echo(told, err=True)
         return None, said
 
 
@@ -162,9 +162,9 @@ def _match_choice(choices: Sequence[Choice], said: str) -> Choice | None:
     chosen = (exact or matching)[0] if exact or len(matching) == 1 else None
     if chosen is None:
         names = ", ".join(choice.name for choice in choices)
-        click.echo(f"  please answer one of: {names}", err=True)
+        echo(f"  please answer one of: {names}", err=True)
     elif chosen.closed:
-        click.echo(f"  `{chosen.name}` is closed: {chosen.closed}", err=True)
+        echo(f"  `{chosen.name}` is closed: {chosen.closed}", err=True)
         return None
     return chosen
 
@@ -173,7 +173,7 @@ def _comment(choice: Choice, ask: Ask) -> str:
     if not choice.takes_comment:
         return ""
     while not (said := ask("What should change? ")) and choice.needs_comment:
-        click.echo("  a comment is needed: it becomes the feedback", err=True)
+        echo("  a comment is needed: it becomes the feedback", err=True)
     return said
 
 
@@ -191,7 +191,7 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
             if value != "":
                 # In the words of its type, if there are any.
                 fault = misfit(value, field) or f"does not fit: {fault}"
-            click.echo(f"  `{name}` {printable(fault)}", err=True)
+            echo(f"  `{name}` {printable(fault)}", err=True)
     return answers
 
 
@@ -204,13 +204,13 @@ def _edit(question: Waiting, ask: Ask) -> str | None:
         try:
             return read_text(Path(said).expanduser())
         except (Stop, RuntimeError) as error:
-            click.echo(f"  {printable(str(error))}", err=True)
+            echo(f"  {printable(str(error))}", err=True)
     return None
 
 
 def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     """One line that the person types; raises Expired, EOFError, KeyboardInterrupt."""
-    click.echo(prompt, nl=False, err=True)
+    echo(prompt, nl=False, err=True)
     # Not read at once: a Ctrl-C that comes right before would be noticed only after the line.
     awaited: list[TextIO | socket] = [sys.stdin] if woken is None else [sys.stdin, woken]
     while True:
@@ -222,7 +222,11 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
             raise Expired
         if woken is not None:
             woken.recv(WAKING_BYTES)
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        echo(f"  that is not {sys.stdin.encoding}, which is read here", err=True)
+        return _line(prompt, until, woken)
     if not line:
         raise EOFError
     return line.strip()

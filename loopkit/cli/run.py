@@ -32,6 +32,7 @@ from loopkit.cli.terminal import (
     OK,
     USAGE,
     Stop,
+    echo,
     examples,
     report_errors,
     with_options,
@@ -161,10 +162,10 @@ def validate_command(
         alone = StandaloneValidator(loaded, validator)
         report = asyncio.run(_judge(alone, read_text(file), inputs, played))
     if as_json:
-        click.echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
+        echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:
         for line in report_lines(report, validator):
-            click.echo(line)
+            echo(line)
     return OK if report.valid else FAILURE if report.verdict == "fail" else ERROR
 
 

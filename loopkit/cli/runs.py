@@ -73,7 +73,7 @@ def diff_command(run: str, artifact: str | None, first: int | None, last: int | 
         return list(_compare(found, artifact or judged, first, last))
 
     for line in with_runs(read):
-        click.echo(line)
+        terminal.echo(line)
     return terminal.OK
 
 
@@ -125,7 +125,7 @@ def logs_command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
                 if one.seq > behind:
                     told = [line.text for line in lines(progress, one)]
                     for line in [event_line(run, one)] if jsonl else told:
-                        click.echo(line)
+                        terminal.echo(line)
                 progress = progress.after(one)
             # Of what was printed: what is stored since is printed before this ends.
             state = read.after(new)
@@ -175,9 +175,8 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
         terminal.say(f"`{run}` has begun no other runs" if run else of_machine)
         return terminal.OK
     for line in columns(rows, "<" * len(rows[0])):
-        click.echo(in_colour(line, sys.stdout))
-    for fault in faults:
-        terminal.say(f"error: {fault}")
+        terminal.echo(in_colour(line, sys.stdout))
+    terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
 
 

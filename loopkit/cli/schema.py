@@ -6,7 +6,7 @@ import json
 
 import click
 
-from loopkit.cli.terminal import OK, examples
+from loopkit.cli.terminal import OK, echo, examples
 from loopkit.views.schemas import SCHEMAS
 
 
@@ -14,5 +14,5 @@ from loopkit.views.schemas import SCHEMAS
 @click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
 def schema_command(which: str) -> int:
     """Print the JSON Schema of machine files (the default), of scenario files, or of output."""
-    click.echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
+    echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
     return OK

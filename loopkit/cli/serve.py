@@ -23,6 +23,7 @@ from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, sa
 from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
+    LOGIN,
     SHORTEST_TOKEN,
     Access,
     host_in_url,
@@ -115,8 +116,11 @@ def _tell(listening: Listening, machines: Sequence[Loaded], *, may_answer: bool)
     more = ", and can start and answer runs." if may_answer else "."
     listening.warn(f"sees every prompt and every answer{more}")
     say(f"serving at {listening.address}")
-    link = f"{listening.address}{listening.access.new_link()}"
-    say(f"sign in, once and within ten minutes: {link}")
+    if is_private():
+        link = f"{listening.address}{listening.access.new_link()}"
+        say(f"sign in, once and within ten minutes: {link}")
+    elif not listening.token.is_secret:
+        say(f"sign in with the token: {listening.address}{LOGIN}")
     listening.tell_token()
     names = ", ".join(f"`{loaded.machine.label}`" for loaded in machines)
     if not may_answer:
@@ -143,8 +147,12 @@ class Token:
     @property
     def is_secret(self) -> bool:
         """Whether it is new and not shown, because standard error is not a terminal."""
-        # Anything else may be a log.
-        return self.is_new and (sys.stderr is None or not sys.stderr.isatty())
+        return self.is_new and not is_private()
+
+
+def is_private() -> bool:
+    """Whether standard error is a terminal; anything else may be a log, so no secret goes there."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def read_token(file: Path | None) -> Token:
@@ -184,7 +192,8 @@ class Listening:
     def tell_token(self) -> None:
         """Show a new token, but only at a terminal."""
         if self.token.is_secret:
-            say(f"programs need a token of yours: {GIVE_IT}")
+            told = "nobody can sign in, since a new token is shown at a terminal only"
+            say(f"{told}: make one, and {GIVE_IT}")
         elif self.token.is_new:
             say(f"the token, for programs: {self.token.text}")
 

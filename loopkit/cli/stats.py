@@ -73,8 +73,7 @@ def stats_command(
         names = [one.machine for one in totals.machines]
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
         write(drawing, plot(points, title).encode())
-    for fault in faults:
-        terminal.say(f"error: {fault}")
+    terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
 
 
@@ -158,7 +157,7 @@ class Lines:
             self.flush()
 
     def flush(self) -> None:
-        click.echo("".join(self._lines), nl=False)
+        terminal.echo("".join(self._lines), nl=False)
         self._lines = []
 
 

@@ -5,15 +5,18 @@ That is wrapped at words, and in colour; for a file or a pipe text stays as it i
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -57,9 +60,57 @@ class Stop(Exception):
         self.code = code
 
 
+class LossyOutput(io.FileIO):
+    """The file of an output that may be lost; whoever writes to it goes on."""
+
+    def write(self, data: Any) -> int:
+        with suppress(OSError):
+            # None where it would have to be waited for, if another program has set it so.
+            return super().write(data) or len(data)
+        return len(data)
+
+
+def prepare_output() -> None:
+    """Let no output end a command: not by a character that it lacks, and stderr not by a fault.
+
+    What its encoding lacks is written as in JSON, `\\u2192`, so that JSON stays what it was. Where
+    stderr is a closed pipe or on a full disk, what is written there is lost.
+    """
+    codecs.register_error("as_in_json", _as_in_json)
+    for stream in (sys.stdout, sys.stderr):
+        # One that is closed is None, and another way with such a character is a user's choice.
+        usual = ("strict", "surrogateescape", "backslashreplace")
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in usual:
+            stream.reconfigure(errors="as_in_json")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(LossyOutput(sys.stderr.fileno(), "w", closefd=False)),
+            sys.stderr.encoding, sys.stderr.errors, line_buffering=True,
+        )  # fmt: skip
+
+
+def _as_in_json(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True, color: bool | None = None) -> None:
+    """Print a text to stdout, or with `err` to stderr; raises OSError if stdout takes no more."""
+    # Named, since click would write UTF-8 to a stream that takes ASCII only.
+    click.echo(text, sys.stderr if err else sys.stdout, nl=nl, color=color)
+
+
 def say(text: str) -> None:
     """A text to stderr, where errors and hints go."""
-    click.echo(fit_to_terminal(text, sys.stderr), err=True)
+    echo(fit_to_terminal(text, sys.stderr), err=True)
+
+
+def say_errors(errors: Sequence[Exception], most: int = 20) -> None:
+    """Say what each error is, each a line; of very many the first, and how many more there are."""
+    for error in errors[:most]:
+        say(f"error: {error}")
+    if (more := len(errors) - most) > 0:
+        say(f"error: {more:,} more like these")
 
 
 @contextmanager
@@ -128,7 +179,7 @@ def report_bug(error: Exception) -> None:
         "This is a bug in loopkit. Everything stored is safe; `loopkit resume` may be able to "
         "continue from there."
     )
-    click.echo("".join(traceback.format_exception(error)[-4:]).rstrip(), err=True)
+    echo("".join(traceback.format_exception(error)[-4:]).rstrip(), err=True)
 
 
 NARROWEST = 40
@@ -167,7 +218,7 @@ Only a terminal needs them, so they are compiled then."""
 def echo_wrapped(paragraphs: Iterable[str]) -> None:
     """Print paragraphs to stdout; what is wrapped goes on under its first word."""
     for paragraph in paragraphs:
-        click.echo(fit_to_terminal(paragraph, sys.stdout))
+        echo(fit_to_terminal(paragraph, sys.stdout))
 
 
 def fit_to_terminal(text: str, stream: TextIO | None) -> str:

@@ -122,7 +122,7 @@ def test_command(
             data = json.dumps(coverage_data(covered), indent=2, ensure_ascii=False)
             write(coverage_file, f"{data}\n".encode())
         if is_table and covered.machines:
-            click.echo(f"\n{coverage_text(covered)}\n")
+            terminal.echo(f"\n{coverage_text(covered)}\n")
         is_enough = least is None or _is_enough(covered, least)
     terminal.say(_summary(tested))
     if tested.broken:
@@ -155,7 +155,7 @@ def _tell(result: CaseResult) -> None:
         echo_wrapped([f"\n{result.failures_text}\n"])
     if result.block:
         # Wrapped lines could not be pasted.
-        click.echo(f"{result.block_text}\n")
+        terminal.echo(f"{result.block_text}\n")
 
 
 def _summary(tested: Tested) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
-import click
-
+from loopkit.cli.terminal import echo
 from loopkit.drive.active import Listener
 from loopkit.drive.stored_runs import Stored
 from loopkit.views.console import FamilyProgress, event_line
@@ -30,6 +29,8 @@ class Watcher:
 
     erased = "\n"
     """The codes after which a last line may be written to the terminal."""
+    fault: OSError | None = None
+    """Why standard output takes no more of the run, which goes on all the same."""
 
     def listeners_of(self, run: str) -> Sequence[Listener]:
         """The listeners of a run, which may be a child of the driven one."""
@@ -68,7 +69,15 @@ class Events(Watcher):
     """Every event as a line of JSON on standard output."""
 
     def listeners_of(self, run: str) -> Sequence[Listener]:
-        return [lambda stored: click.echo(event_line(run, stored))]
+        return [partial(self.tell, run)]
+
+    def tell(self, run: str, stored: Stored) -> None:
+        """Print an event, up to the first that can't be printed."""
+        if self.fault is None:
+            try:
+                echo(event_line(run, stored))
+            except OSError as error:
+                self.fault = error
 
 
 class PlainLines(Watcher):
@@ -86,7 +95,7 @@ class PlainLines(Watcher):
     def tell(self, run: str, stored: Stored) -> None:
         """Show an event."""
         for line in self._progress.lines(run, stored):
-            click.echo(line.text, err=True)
+            echo(line.text, err=True)
         self._progress.take(run, stored)
 
 

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterator,
@@ -489,7 +490,15 @@ class ActiveRun:
             for number, event in enumerate(batch, seq - len(batch) + 1):
                 stored = Stored(number, self.claim.epoch, at, event)
                 for listen in self.listeners:
-                    listen(stored)
+                    self._tell(listen, stored)
+
+    def _tell(self, listen: Listener, stored: Stored) -> None:
+        try:
+            listen(stored)
+        except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
+            self.listeners = tuple(one for one in self.listeners if one is not listen)
+            told = f"{self.claim.run}: a listener has failed, and hears no more: {error!r}"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
 
 
 def _as_texts(events: Iterable[Event]) -> list[str]:

@@ -34,6 +34,8 @@ TOTAL_LIMIT = "total_revisions"
 """The limit that an answer may raise."""
 MOST_SHOWN = 200
 """Characters that are shown of the arguments of a tool call."""
+LONGEST_FAULT = 1_000
+"""Characters that are told of what is wrong with a form."""
 DOUBT = "doubt:"
 """Begins the ids of questions about calls in doubt."""
 DOUBT_CHOICES = ("retry", "fail")
@@ -46,6 +48,10 @@ class AnswerRefused(Exception):
         """`at` is the part of the answer that is wrong, such as `comment`; empty for the whole."""
         super().__init__(message)
         self.at = at
+
+
+class AnswerUnfit(AnswerRefused):
+    """An answer that its question does not take, whatever has become of the run meanwhile."""
 
 
 class AnsweredTwice(AnswerRefused):
@@ -101,7 +107,7 @@ def _settlement(call: str, answer: HumanAnswer) -> Settled:
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":
         return Settled(key=call, choice="fail")
-    raise AnswerRefused(f"there is no choice `{answer.choice}`: one of `retry`, `fail`", "choice")
+    raise AnswerUnfit(f"there is no choice `{answer.choice}`: one of `retry`, `fail`", "choice")
 
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
@@ -114,7 +120,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
     if closed := engine.questions.why_refused(ahead, facts):
         raise AnswerRefused(f"`{answer.choice}` with this form is closed: {closed}", "choice")
     if answer.edit is not None and state.edit is None:
-        raise AnswerRefused("this question offers nothing to edit", "edit")
+        raise AnswerUnfit("this question offers nothing to edit", "edit")
     return Worked(
         state=run.state,
         visit=run.visit,
@@ -134,11 +140,11 @@ def consider_answer(
     Raises AnswerRefused.
     """
     if answer.limits and (fault := _limits_fault(engine, run, answer.limits)):
-        raise AnswerRefused(fault, "limits")
+        raise AnswerUnfit(fault, "limits")
     try:
         about = consider(engine.program.graph.origins, run.last_report, answer.origins)
     except NotReclassified as error:
-        raise AnswerRefused(str(error), "origins") from error
+        raise AnswerUnfit(str(error), "origins") from error
     ahead = run.copy()
     apply_answer(ahead, answer, about)
     return about, ahead
@@ -168,12 +174,12 @@ def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: Hum
         near = closest(answer.choice, state.choices)
         known = ", ".join(f"`{name}`" for name in state.choices)
         hint = f"did you mean `{near}`?" if near else f"one of {known}"
-        raise AnswerRefused(f"there is no choice `{answer.choice}`: {hint}", "choice")
+        raise AnswerUnfit(f"there is no choice `{answer.choice}`: {hint}", "choice")
     if choice.closed:
         raise AnswerRefused(f"`{choice.name}` is closed: {choice.closed}", "choice")
     if choice.needs_comment and not answer.comment.strip():
         message = f"`{choice.name}` needs a comment, which becomes the feedback"
-        raise AnswerRefused(message, "comment")
+        raise AnswerUnfit(message, "comment")
 
 
 def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
@@ -182,10 +188,11 @@ def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str
         form, faults = conform(given, form_type)
     except NotJudged as error:
         message = f"the form could not be checked against its type: {error}"
-        raise AnswerRefused(message, "form") from error
+        raise AnswerUnfit(message, "form") from error
     if faults:
         lines = [fault.message for fault in input_faults(faults, given, form_type, "form field")]
-        raise AnswerRefused("; ".join(lines or fault_texts(faults)), "form")
+        told = one_line("; ".join(lines or fault_texts(faults)), LONGEST_FAULT)
+        raise AnswerUnfit(told, "form")
     return form if isinstance(form, dict) else {}
 
 
@@ -251,4 +258,4 @@ def refuse_broken(given: Record, noun: str) -> None:
     """Raise AnswerRefused for texts that can't be stored."""
     if is_broken(json.dumps(given.plain(), ensure_ascii=False)):
         message = f"the {noun} has half a surrogate pair in it, which is not a character"
-        raise AnswerRefused(message)
+        raise AnswerUnfit(message)

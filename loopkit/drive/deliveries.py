@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from loopkit.agents.port import OutsideAgentPort, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.answers import AnswerRefused, refuse_broken
+from loopkit.drive.answers import AnswerRefused, AnswerUnfit, refuse_broken
 from loopkit.drive.calls import CallSeries, intent_of, number_call
 from loopkit.drive.isolation import (
     counterpart,
@@ -115,14 +115,14 @@ def judge(_: Engine, run: RunState, delivery: Delivery, __: float) -> None:
     if text is None:
         if not wanted.is_left:
             message = f"`{wanted.artifact}` is {_WORDS[wanted.form]}"
-            raise AnswerRefused(f"{message}: deliver that, and not the workspace as it is")
+            raise AnswerUnfit(f"{message}: deliver that, and not the workspace as it is")
     elif not wanted.takes_text:
         where = f"the {wanted.form} {wanted.path!r} in {wanted.workspace!r}"
         message = f"`{wanted.artifact}` is {where}"
-        raise AnswerRefused(f"{message}: put it there, and deliver the workspace as it is")
+        raise AnswerUnfit(f"{message}: put it there, and deliver the workspace as it is")
     elif not is_answer(text):
         message = f"the delivery has {len(text):,} characters"
-        raise AnswerRefused(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
+        raise AnswerUnfit(f"{message}, and {LONGEST_ANSWER:,} can be kept; deliver less")
 
 
 def _wanted_by(run: RunState) -> Wanted:

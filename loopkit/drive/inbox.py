@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from loopkit.agents.port import NotRunnable
 from loopkit.drive import answers, deliveries
 from loopkit.drive.active import ActiveRun, Mark
-from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused
+from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused, AnswerUnfit
 from loopkit.drive.repair import refuse_over
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.stored_runs import Stored, open_children
@@ -132,7 +132,7 @@ async def post(
     if named not in (None, question.question):
         raise _late(kind, state, named)
     if given.by in NOBODY:
-        raise AnswerRefused(f"`{given.by}` is nobody's name: say who answers", "by")
+        raise AnswerUnfit(f"`{given.by}` is nobody's name: say who answers", "by")
     kind.judge(run.engine, state, given, now)
     before = by_asked.get(_asked(question)) if named is None and question.call is None else None
     if before is not None and await _is_repeated(kind, state, [before], given):

@@ -554,6 +554,8 @@ LONGEST_ANSWER = 1_500_000
 Whatever they are, they are fewer bytes than can be stored."""
 MOST_BYTES = 10_000_000
 """Of a text as JSON, where a control character takes six; a record holds several texts."""
+MOST_FILE_BYTES = 20_000_000
+"""Of an output file as JSON: room for all that can be read, but for many control characters."""
 LONGEST_NAME = 10_000
 """Characters of a session or a model."""
 LONGEST_TOOL = 64
@@ -565,9 +567,12 @@ _MOST_BYTES_A_CHAR = 6
 
 def fits(text: str) -> bool:
     """Whether a text can be stored, together with others that are as long."""
-    if len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES:
-        return True
-    return len(json.dumps(text, ensure_ascii=False).encode()) <= MOST_BYTES
+    return len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES or size_as_json(text) <= MOST_BYTES
+
+
+def size_as_json(text: str) -> int:
+    """The bytes of a text as it is stored."""
+    return len(json.dumps(text, ensure_ascii=False).encode())
 
 
 def is_answer(text: str) -> bool:

@@ -19,9 +19,10 @@ from loopkit.drive.limits import (
     LONGEST_ANSWER,
     LONGEST_NAME,
     LONGEST_TOOL,
-    MOST_BYTES,
+    MOST_FILE_BYTES,
     fits,
     shorten,
+    size_as_json,
 )
 from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
 from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
@@ -150,10 +151,10 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
 def _storable_output(redact: Redact, text: str) -> Written:
     """The text of the output file as it may be stored; a text that is too long is a fault."""
     text = storable_text(redact, text)
-    if fits(text):
+    if (size := size_as_json(text)) <= MOST_FILE_BYTES:
         return Written(text)
-    most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
-    return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
+    takes = f"the output file takes {size:,} bytes as JSON, where control characters take six each"
+    return Written(fault=f"{takes}, and {MOST_FILE_BYTES:,} can be kept; write fewer of them")
 
 
 def _output(text: str) -> str:

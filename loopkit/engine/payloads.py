@@ -104,6 +104,11 @@ class Artifact(Record, frozen=True, kw_only=True):
     """For a folder: its path."""
 
     @property
+    def size(self) -> int:
+        """The characters of its text without the white space around it, as rules count them."""
+        return len(self.text.strip())
+
+    @property
     def made(self) -> Version:
         """What is told of it besides its content."""
         return Version(

@@ -181,7 +181,7 @@ class Figures:
         phase = self._phase(event.state)
         phase.works += 1
         phase.corrections += is_again
-        phase.characters = len(event.artifact.text)
+        phase.characters = event.artifact.size
 
     def _report(self, report: Report) -> None:
         if report.verdict not in COMPLETE:

@@ -71,9 +71,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with nobody_opens(folder):
         ignore, draft = folder / ".gitignore", folder / ".gitignore.draft"
         if not ignore.exists():
             # Renamed: a crash in between leaves no empty file that ignores nothing.
@@ -87,6 +85,15 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
         except OSError:
             connection.close()
             raise
+
+
+@contextmanager
+def nobody_opens(folder: Path) -> Iterator[None]:
+    """While others that open a state folder to write wait; raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)
 
@@ -173,6 +180,9 @@ def connect(path: Path | str, place: str) -> sqlite3.Connection:
     version, which it leaves untouched.
     """
     with _checked(path, place) as (db, version):
+        if not version:
+            # Only a file without tables can begin with it.
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             db.execute(f"PRAGMA {pragma}")
         db.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")

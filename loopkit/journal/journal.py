@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -45,6 +45,7 @@ from loopkit.journal.files import (
     View,
     connect,
     connect_to_read,
+    nobody_opens,
     open_folder,
 )
 from loopkit.journal.records import (
@@ -67,6 +68,10 @@ T = TypeVar("T")
 _LONGEST_START_S = 5.0
 """The longest that the start of a program may take on a busy machine."""
 _LOOK_AGAIN_S = 0.02
+_PAGES_AT_ONCE = 1000
+"""The pages that are given back in one transaction, which takes some hundredths of a second."""
+_LET_OTHERS_WRITE_S = 0.02
+"""Longer than a writer that waits for another one takes to look again."""
 _MAX_PID = 2**31 - 1
 _MOST_PLACED = 500
 _MOST_CHARACTERS = 4_000_000
@@ -612,6 +617,30 @@ class Journal:
             kept = await asyncio.to_thread(self.contents.runs)
             gone = [run for run in kept if not await self.has(run)]
             await asyncio.to_thread(self.contents.forget, gone)
+        if self._folder is not None:
+            # The runs are removed, also where a full disk or somebody who writes keeps their room.
+            with suppress(JournalError):
+                await self._give_room_back(self._folder)
+
+    async def _give_room_back(self, folder: Path) -> None:
+        """Shrink the file by what was removed, in steps between which others can write.
+
+        A file that was made before this was possible is written anew, once, where nobody else has
+        it open. SQLite keeps the numbers of rows in a table with an index.
+        """
+        if not await self.writer.read(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]):
+            await self.writer.read(partial(self._write_anew, folder))
+        before = 0
+        while (left := await self.writer.write(_shrink)) not in (0, before):
+            before = left
+            await asyncio.sleep(_LET_OTHERS_WRITE_S)
+        await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
+
+    def _write_anew(self, folder: Path, db: sqlite3.Connection) -> None:
+        with nobody_opens(folder):
+            if self.lock.is_alone():
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                db.execute("VACUUM")
 
     def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
         before = _newest(db)
@@ -667,6 +696,14 @@ class Journal:
         finally:
             self.contents.close()
             self.lock.release()
+
+
+def _shrink(db: sqlite3.Connection) -> int:
+    """Give pages of the file back; how many of those that are free are left."""
+    for _ in range(_PAGES_AT_ONCE):
+        # Python makes one step of it, which gives back one page.
+        db.execute("PRAGMA incremental_vacuum")
+    return int(db.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 def _is_of_family(run: str, roots: Sequence[str]) -> bool:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import did_you_mean, short
 from loopkit.language.datatypes.datatype import DataType, misfit, value_at
+from loopkit.language.json_schema import MAX_FAULTS
 from loopkit.language.machine import Machine
 from loopkit.values import Value
 
@@ -71,15 +72,19 @@ def input_faults(
     datatype: DataType,
     noun: str = "input",
 ) -> Iterator[InputFault]:
-    """The faults that `conform` found, in words, and the missing and unknown inputs."""
+    """The faults that `conform` found, in words, and the missing and unknown inputs.
+
+    Of very many missing or unknown ones, the first, and how many more there are.
+    """
     fields = datatype.fields or {}
-    for name, field in fields.items():
-        if field.required and name not in given:
-            yield InputFault(f"{noun} `{name}` is missing", missing=name)
-    for name in given:
-        if datatype.field(name) is None:
-            hint = did_you_mean(name, fields)
-            yield InputFault(f"unknown {noun} `{name}`" + (f"; {hint}" if hint else ""), where=name)
+    missing = [name for name, field in fields.items() if field.required and name not in given]
+    unknown = [name for name in given if datatype.field(name) is None]
+    for name in missing[:MAX_FAULTS]:
+        yield InputFault(f"{noun} `{name}` is missing", missing=name)
+    for name in unknown[:MAX_FAULTS]:
+        hint = did_you_mean(name, fields)
+        told = f"unknown {noun} `{short(name)}`"
+        yield InputFault(told + (f"; {hint}" if hint else ""), where=name)
     for where, what in faults:
         if where:
             # What the value there should be, if it is a single one.
@@ -88,3 +93,5 @@ def input_faults(
             plain = misfit(value_at(given, steps), known) if known is not None else ""
             message = f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}"
             yield InputFault(message, where=where)
+    if more := len(missing[MAX_FAULTS:]) + len(unknown[MAX_FAULTS:]):
+        yield InputFault(f"{more:,} more {noun}s are missing or unknown")

@@ -164,7 +164,8 @@ def read_text(path: Path, limit: int = 10_000_000, known: FileMark = _ABSENT) ->
     """
     data = _content(path, limit, known)
     if len(data) > limit:
-        raise _unreadable(path, f"is longer than {limit} bytes", "write a shorter one")
+        flaw = f"has {max(len(data), path.stat().st_size):,} bytes, and at most {limit:,} are read"
+        raise _unreadable(path, flaw, "write a shorter one")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -262,7 +262,7 @@ def _artifact_text(before: Progress, event: Worked) -> str:
     artifact = event.artifact
     if artifact is None:
         return ""
-    size = plural(len(artifact.text), "character") if artifact.text.strip() else "empty"
+    size = plural(artifact.size, "character", ",") if artifact.size else "empty"
     if artifact.tree:
         size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:

@@ -214,7 +214,7 @@ def as_shown_version(kept: KeptVersion) -> ShownVersion:
         is_edited=artifact.edited,
         is_infeasible=artifact.infeasible,
         fault=artifact.fault,
-        size=len(artifact.text),
+        size=artifact.size,
         report=kept.report,
     )
 

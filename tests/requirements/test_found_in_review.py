@@ -672,24 +672,67 @@ def test_a_result_at_a_terminal_drives_nothing(desk: Desk) -> None:
     assert os.read(screen, 1000) == b"ab\r\n"
 
 
+SHOWN = """
+loopkit: 1
+states:
+  wish: {render: "Tea → two 😀", next: done}
+  done: {final: success, result: wish}
+"""
+
+
+def ran_shown(desk: Desk, command: str, *, streams: str = "utf-8") -> tuple[str, str, bytes]:
+    """The exit code of a command line, what it said on stderr, and wrote to stdout."""
+    desk.write("shown.yaml", SHOWN)
+    command, pipe, reader = command.partition(" | ")
+    told = f"{{ {command}; echo $? >code; }}{pipe}{reader}"
+    environment = {**os.environ, "PYTHONIOENCODING": streams}
+    done = subprocess.run(
+        ["bash", "-c", f'loopkit() {{ {shlex.quote(sys.executable)} -m loopkit "$@"; }}; {told}'],
+        cwd=desk.folder, capture_output=True, check=False, env=environment,
+    )  # fmt: skip
+    assert b"Traceback" not in done.stderr
+    code = (desk.folder / "code").read_text(encoding="utf-8").strip()
+    return code, done.stderr.decode(errors="replace"), done.stdout
+
+
 @pytest.mark.parametrize(
-    ("redirected", "said"),
+    ("command", "code", "said"),
     [
-        ("--output jsonl | true", "error: stdout was closed"),
-        ("--output plain 2>/dev/full", ""),
+        ("loopkit run shown.yaml --output jsonl | true", "4", "error: stdout was closed"),
+        ("loopkit run shown.yaml 2>&1 | true", "4", ""),
+        ("loopkit run shown.yaml >/dev/full", "4", "error: No space left on device; the run is"),
+        ("loopkit run shown.yaml --record it.scenario.yaml | true", "4", "recorded as case"),
+        ("loopkit run shown.yaml 2>/dev/full", "0", ""),
+        ("loopkit run shown.yaml 2>&-", "0", ""),
+        ("loopkit run shown.yaml >&- 2>&-", "0", ""),
+        ("loopkit run shown.yaml --batch lines 2>/dev/full", "0", ""),
     ],
 )
-def test_a_run_whose_output_goes_nowhere_is_not_told_to_have_failed(
-    desk: Desk, redirected: str, said: str
+def test_a_run_ends_as_it_would_where_its_output_cannot_be_written(
+    desk: Desk, command: str, code: str, said: str
 ) -> None:
-    desk.write("slow.yaml", SLOW)
-    desk.write("slow.sh", UNTIL_TOLD)
-    command, pipe, reader = f"{RUN_SLOW} {redirected}".partition(" | ")
-    told = f"{{ {command}; echo $? >code; }}{pipe}{reader}"
-    done = subprocess.run(["sh", "-c", told], cwd=desk.folder, capture_output=True, check=False)
-    assert (desk.folder / "code").read_text(encoding="utf-8") == "4\n"
-    assert done.stderr.decode().startswith(said)
-    assert b"Traceback" not in done.stderr
+    desk.write("lines", "{}\n")
+    assert ran_shown(desk, command)[0] == code
+    ended, told, _ = ran_shown(desk, command)
+    assert ended == code
+    assert said in told
+    assert b"finished  done (success)" in ran_shown(desk, "loopkit runs ls")[2]
+
+
+@pytest.mark.parametrize("streams", ["latin-1", "ascii"])
+def test_what_an_output_lacks_is_written_as_in_json(desk: Desk, streams: str) -> None:
+    result = b"Tea \\u2192 two \\ud83d\\ude00\n"
+    ended = ran_shown(desk, "loopkit run shown.yaml --output quiet", streams=streams)
+    assert ended == ("0", "", result)
+    _, _, events = ran_shown(desk, "loopkit run shown.yaml --output jsonl", streams=streams)
+    assert json.loads(events.splitlines()[-1])["result"] == {"wish": "Tea → two 😀"}
+    run = json.loads(events.splitlines()[-1])["run"]
+    for command in (f"runs show {run}", f"runs logs {run}", "check shown.yaml", "plan shown.yaml",
+                    "diagram shown.yaml", "stats", "schema", "run shown.yaml é→"):  # fmt: skip
+        code, told, shown = ran_shown(desk, f"loopkit {command}", streams=streams)
+        assert code == ("2" if "→" in command else "0"), told
+        assert "internal error" not in told
+        assert streams != "ascii" or (told.isascii() and shown.isascii())
 
 
 @dataclass

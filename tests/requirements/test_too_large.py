@@ -14,7 +14,7 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.engine.events import Refused, Replied
 from loopkit.language.load import load
-from tests.support import Desk
+from tests.support import Desk, console_lines
 
 SAY = """
 import sys
@@ -122,7 +122,22 @@ def test_a_file_that_is_too_large_to_be_stored_is_a_fault_of_its_author(durable:
     played = durable.play(machine(author, said(durable, "critic", VERDICT), plan))
     assert played.outcome == "done"
     assert calls(durable, "author") == 2
-    assert "10,000,000 characters" in played.reports[0].findings[0].message
+    assert "takes 60,000,002 bytes as JSON" in played.reports[0].findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("size", "outcome"), [(10_000_000, "done"), (10_000_001, "10,000,001 bytes, and at most 10,00")]
+)
+def test_a_file_is_taken_up_to_the_size_that_is_documented(
+    size: int, outcome: str, durable: Desk
+) -> None:
+    quoted = f"('\"a\"' + chr(10)) * {size // 4} + 'x' * {size % 4}"
+    author = said(durable, "author", f"open('plan.md', 'w').write({quoted}) and ''")
+    plan = "{name: plan, file: plan.md}, on_error: {content: failed}"
+    # What is too long for a prompt is judged by rules alone.
+    judged = machine(author, said(durable, "critic", VERDICT), plan).replace(", quality]", "]")
+    played = durable.play(judged)
+    assert outcome in " ".join(console_lines(played))
 
 
 FIELDS = ", ".join(f"f{number}: {{match: '(?s)(.*)'}}" for number in range(9))

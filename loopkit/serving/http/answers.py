@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.answers import AnswerRefused, AnswerUnfit
 from loopkit.drive.stored_runs import read_stored
 from loopkit.engine.events import ENDS
 from loopkit.engine.records import Record, read_record
@@ -44,6 +44,7 @@ from loopkit.views.page.rendering import render
 
 STATUS: dict[type[Exception], int] = {
     UnknownRun: 404,
+    AnswerUnfit: 422,
     AnswerRefused: 409,
     RunBusy: 409,
     NotRunnable: 409,

@@ -183,7 +183,7 @@ class RunPage:
         if work.answer is not None:
             return f"{work.answer.choice} (by {work.answer.by})"
         if work.artifact is not None and work.outcome == "done":
-            return f"{work.artifact.name}, {plural(len(work.artifact.text), 'character', ',')}"
+            return f"{work.artifact.name}, {plural(work.artifact.size, 'character', ',')}"
         return work.error or work.outcome
 
     def guard(self, edge: str) -> str:
