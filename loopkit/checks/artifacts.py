@@ -2,6 +2,7 @@
 
 `unknown-artifact`, `may-be-missing`: used where not every path has written it.
 `content-unhandled`: an empty or unreadable answer goes on without being judged.
+`bad-path`: a `file` that can't be one of the workspace.
 `folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
 `judged-before`: a rule finds nothing, because an earlier state enforces it already.
 `judged-elsewhere`: programs judge in another folder than the tree in which the author works.
@@ -10,7 +11,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
@@ -22,12 +24,15 @@ from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import RenderState, ValidateState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.rendering import Hole, parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
+from loopkit.outside.workspace import flaw_of_path
 from loopkit.proof.outcomes.analysis import levels_at
 
 REPORT = "report"
@@ -144,6 +149,28 @@ def _own_names_read(subject: Subject, name: str) -> set[str]:
     texts = (edge.guard for edge in subject.graph.on(name, "done") if edge.guard is not None)
     guards = (subject.guards.whole(text) for text in texts)
     return {read for guard in guards if isinstance(guard, Guard) for read in guard.names & own}
+
+
+def check_files(subject: Subject) -> Iterator[Problem]:
+    """Files of states and rules that lead out of the workspace, whatever is filled in."""
+    for path, file in _files(subject):
+        parts: Iterable[str | Hole] = ()
+        with suppress(TemplateError):
+            parts = parse(file).parts or ()
+        literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+        if literal and (flaw := flaw_of_path(literal)) is not None:
+            remedy = "write a path that starts at the workspace and stays inside it"
+            yield subject.problem(path, "bad-path", f"the path `{file}` {flaw}", remedy)
+
+
+def _files(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    for name, state in subject.machine.states.items():
+        output = state.output_at(name)
+        if output is not None and output.file is not None:
+            yield ("states", name, "output", "file"), output.file
+    for placed in subject.rules_of(CommandRule):
+        if placed.rule.file is not None:
+            yield (*placed.path, "file"), placed.rule.file
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

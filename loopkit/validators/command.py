@@ -25,6 +25,7 @@ from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.scope import over
 from loopkit.outside.processes import (
+    ArgumentsRefused,
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
@@ -88,6 +89,10 @@ async def _judge(
         return await run_until_verdict(rule.retry, partial(_run_once, start), setting.pause)
 
 
+NOT_STARTED = (126, 127)
+"""The exit codes by which a shell, `env` and the like say that there is no such program."""
+
+
 async def _run_once(start: Start) -> Found:
     """Run the program once and read its verdict; raises CannotJudge."""
     rule, program = start.rule, start.argv[0]
@@ -105,7 +110,9 @@ async def _run_once(start: Start) -> Found:
         )
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
         error = Unfinished if result.exit_code < 0 else CannotJudge
-        raise error(no_verdict_message(program, result, rule))
+        raise error(
+            no_verdict_message(program, result, rule), not_started=result.exit_code in NOT_STARTED
+        )
     return read_result(start, result)
 
 
@@ -120,7 +127,8 @@ async def _run(start: Start) -> CommandResult:
             timeout_s=rule.timeout,
         )
     except CommandNotStarted as error:
-        raise CannotJudge(str(error)) from error
+        is_absent = not isinstance(error, ArgumentsRefused)
+        raise CannotJudge(str(error), not_started=is_absent) from error
     except CommandTimeout as error:
         raise CannotJudge(
             f"{error}{output_clause(error.stdout, error.stderr)}", "transient"
@@ -332,7 +340,9 @@ async def run_until_verdict(
             wait = max(backoff, error.retry_after_s or 0.0)
             if not may_help or tries >= retry.attempts or wait > retry.max_backoff:
                 reason = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
-                raise CannotJudge(reason, error.error_class, error.retry_after_s) from error
+                raise CannotJudge(
+                    reason, error.error_class, error.retry_after_s, not_started=error.not_started
+                ) from error
         await pause(wait)
         tries += 1
 

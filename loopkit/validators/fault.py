@@ -91,7 +91,8 @@ def unreadable(reason: str) -> Fault:
 class CannotJudge(Exception):
     """The check could not come to a verdict; the reason is a sentence with a remedy.
 
-    `retry_after_s` is the wait that a program asks for, where it names one.
+    `retry_after_s` is the wait that a program asks for, where it names one. `not_started` says
+    that the program does not exist, or cannot be executed.
     """
 
     def __init__(
@@ -99,11 +100,14 @@ class CannotJudge(Exception):
         reason: str,
         error_class: ErrorClass = "fatal",
         retry_after_s: float | None = None,
+        *,
+        not_started: bool = False,
     ) -> None:
         super().__init__(reason, error_class)
         self.reason = reason
         self.error_class = error_class
         self.retry_after_s = retry_after_s
+        self.not_started = not_started
 
     def __str__(self) -> str:
         return self.reason
@@ -149,7 +153,8 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
-    return Answer.with_failure(validator, error.failure(now))
+    answer = Answer.with_failure(validator, error.failure(now))
+    return answer.replace(not_started=error.not_started)
 
 
 def not_applicable(validator: str, reason: str) -> Answer:
@@ -160,22 +165,25 @@ def combine(validator: str, answers: Sequence[Answer]) -> Answer:
     """Combine the answers of the rules into one, with the findings of all.
 
     As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
-    whatever another would have said. `error` takes precedence over all else; of several errors, a
-    fatal one counts.
+    whatever another would have said; the class and the reason of the error are kept beside it.
+    `error` takes precedence over all else; of several errors, a fatal one counts.
     """
     findings = [finding for answer in answers for finding in answer.findings]
     errors = sorted(
         (answer for answer in answers if answer.verdict == "error"),
         key=lambda answer: answer.error_class != "fatal",
     )
-    reason = "; ".join(answer.reason for answer in errors)
     judged = answer_with(validator, findings)
     reasons = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
-    if errors and judged.verdict != "fail":
-        error = {"verdict": "error", "error_class": errors[0].error_class}
-        return judged.replace(**error, reason=reason, resume_at=latest_resume(errors))
     if errors:
-        return judged.replace(reason="; ".join([*reasons, reason]))
+        is_fail = judged.verdict == "fail"
+        return judged.replace(
+            verdict="fail" if is_fail else "error",
+            error_class=errors[0].error_class,
+            not_started=any(answer.not_started for answer in errors),
+            reason="; ".join([*(reasons if is_fail else ()), *(e.reason for e in errors)]),
+            resume_at=latest_resume(errors),
+        )
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
     return judged.replace(reason="; ".join(reasons))

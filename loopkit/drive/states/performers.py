@@ -290,7 +290,8 @@ def _judges(
     rules = active.engine.plans[name].rules
     assert rules is not None
     # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
-    is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
+    is_decided = _blocks(answers) or any(answer.is_missing for answer in answers)
+    is_ended = any(answer.not_started for answer in answers)
     return [
         Judge(
             active,
@@ -304,7 +305,7 @@ def _judges(
             shares_keys=state.merge == "key",
         )
         for validator, index, rule in rules.judges
-        if rule.always or not is_decided
+        if (rule.always and not is_ended) or not is_decided
     ]
 
 
