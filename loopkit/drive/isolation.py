@@ -15,7 +15,7 @@ from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LONGEST_ANSWER
-from loopkit.drive.replies import Written
+from loopkit.drive.replies import Written, storable_output
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
 from loopkit.engine.payloads import Artifact, LeftFolder
@@ -263,7 +263,7 @@ async def watch_folder(
         # Contents are only kept for a run that is stored.
         await active.append()
         tree = await _keep_tree(active, place, origin, relative)
-        before = _capture(active, task, artifact, place, tree.times, tree.digest)
+        before = _capture(active, task, artifact, place, tree.times, tree.digest, relative)
 
     async def read() -> Written:
         try:
@@ -280,7 +280,13 @@ async def watch_folder(
 
 
 def _capture(
-    active: ActiveRun, task: str, artifact: str, place: Path, times: str, tree: str = ""
+    active: ActiveRun,
+    task: str,
+    artifact: str,
+    place: Path,
+    times: str,
+    tree: str = "",
+    relative: str = "",
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
@@ -288,6 +294,7 @@ def _capture(
         state=active.state.state,
         artifact=artifact,
         place=str(place),
+        relative=relative,
         tree=tree,
         times=times,
     )
@@ -424,8 +431,41 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
         return Written(fault=f"{relative} was not written in this attempt")
     try:
         # Once more, because the attempt may have put a link there that leads out.
-        return Written(read_text(resolve_inside(folder, relative)))
+        place = resolve_inside(folder, relative)
+        return Written(read_text(place), str(place))
     except (OutsideWorkspace, UnreadableArtifact) as error:
+        return Written(fault=str(error))
+
+
+async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
+    """What the file or folder of an artifact has now, which may be its fault that it is unreadable.
+
+    None if that is the artifact's content, or if it holds another version.
+    """
+    state, place = active.state, Path(artifact.place)
+    if state.on_disk.get(artifact.place) != (artifact.name, artifact.version):
+        return None
+    if not artifact.tree:
+        return storable_output(active.redact, await asyncio.to_thread(_text_now, place))
+    captured = (one for one in state.captured.values() if one.tree and one.place == artifact.place)
+    *_, before = (None, *captured)
+    if before is None:
+        return None
+    try:
+        tree = await _keep_tree(active, place, origin_of(active, place), before.relative)
+    except CallFailed as failed:
+        return Written(fault=failed.failure.message)
+    if tree.digest == artifact.tree:
+        return None
+    return await asyncio.to_thread(_folder_change, active, before, tree, place, before.relative)
+
+
+def _text_now(place: Path) -> Written:
+    if os.path.realpath(place) != str(place):
+        return Written(fault=f"file {str(place)!r} is behind a symlink now; write a file")
+    try:
+        return Written(read_text(place))
+    except UnreadableArtifact as error:
         return Written(fault=str(error))
 
 

@@ -61,6 +61,8 @@ class Written(Value, frozen=True):
 
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
+    place: str = ""
+    """The path of the file."""
     fault: str = ""
     folder: LeftFolder | None = None
     """None if the attempt changed nothing in it."""
@@ -73,8 +75,7 @@ def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
-    if written.text is not None:
-        written = _storable_output(redact, written.text)
+    written = storable_output(redact, written)
     text = storable_text(redact, reply.text)
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
@@ -108,6 +109,7 @@ def reply_event(
         replied = replace(
             replied,
             artifact_text=written.text,
+            artifact_place=written.place,
             artifact_fault=written.fault,
             folder=written.folder,
         )
@@ -147,11 +149,13 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
     return dict(kept) if may_be_stored else {}
 
 
-def _storable_output(redact: Redact, text: str) -> Written:
-    """The text of the output file as it may be stored; a text that is too long is a fault."""
-    text = storable_text(redact, text)
+def storable_output(redact: Redact, written: Written) -> Written:
+    """The output file as it may be stored; a text that is too long is a fault."""
+    if written.text is None:
+        return written
+    text = storable_text(redact, written.text)
     if fits(text):
-        return Written(text)
+        return Written(text, written.place)
     most = f"more than the {MOST_BYTES:,} bytes that are kept of a text, as JSON"
     return Written(fault=f"the output file has {len(text):,} characters, {most}; write less")
 
@@ -176,28 +180,63 @@ def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) ->
 
 def make_artifact(
     reply: Replied,
-    agent: Agent,
+    agent: Agent | None,
     output: Output,
     author: str,
     attempt: int,
     patterns: Mapping[str, str],
 ) -> Artifact:
-    """The artifact of an agent's reply, with its content fault if there is one."""
-    text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
-    if code == CUT_OFF:
+    """The artifact of an agent's reply, with its content fault if there is one.
+
+    Without an agent it is the text of a program or a template.
+    """
+    schema = agent.schema_ if agent is not None else None
+    text, code, fault = _text_of(reply, output, has_schema=schema is not None)
+    if code == CUT_OFF and agent is not None:
         fault += _own_cap(agent)
     plain = Artifact(
-        name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
+        name=output.name,
+        author=author,
+        attempt=attempt,
+        text=text,
+        workspace=reply.workspace,
+        place=reply.artifact_place,
     )
     if fault:
         return plain.replace(fault=fault, fault_code=code)
     if output.folder is not None:
         plain = with_folder(plain, reply)
-    if agent.schema_ is not None:
+    if agent is not None and schema is not None:
         return _with_data(plain, agent)
     if not output.fields:
         return plain
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
+
+
+def with_content(
+    artifact: Artifact,
+    written: Written,
+    agent: Agent | None,
+    output: Output,
+    patterns: Mapping[str, str],
+) -> Artifact:
+    """The next version of an artifact, with what its file or folder has now."""
+    reply = Replied(
+        key="", text="", artifact_text=written.text, folder=written.folder, usage=Usage()
+    )
+    made = make_artifact(reply, agent, output, artifact.author, artifact.attempt, patterns)
+    return artifact.replace(
+        text=made.text,
+        data=made.data,
+        is_data=made.is_data,
+        fields=artifact.fields | made.fields,
+        fault=made.fault,
+        fault_code=made.fault_code,
+        infeasible=made.infeasible,
+        missing=made.missing,
+        tree=made.tree,
+        rereads=artifact.rereads + 1,
+    )
 
 
 def workspace_text(reply: Replied) -> str | None:

@@ -30,6 +30,7 @@ from loopkit.engine.events import (
     Merging,
     Repaired,
     Replied,
+    Reread,
     Restored,
     Resumed,
     Settled,
@@ -40,7 +41,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
-from loopkit.engine.payloads import Deferral
+from loopkit.engine.payloads import Artifact, Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import after_edge
@@ -216,6 +217,7 @@ def _work(state: RunState, event: Worked) -> None:
         artifacts[name] = event.artifact
         state.versions = versions = state.versions.copy()
         versions[name] = number or versions.get(name, 0) + 1
+        _leave(state, event.artifact)
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
         apply_answer(state, event.answer, event.considered)
@@ -283,7 +285,23 @@ def _capture(state: RunState, event: Captured) -> None:
         state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
+def _leave(state: RunState, artifact: Artifact) -> None:
+    """Note that a file or folder holds this version; the edit of a person is in none."""
+    if artifact.place and not artifact.edited:
+        held = {artifact.place: (artifact.name, artifact.version)}
+        state.on_disk = {**state.on_disk, **held}
+
+
+def _reread(state: RunState, event: Reread) -> None:
+    artifact = event.artifact
+    state.artifacts = {**state.artifacts, artifact.name: artifact}
+    state.versions = {**state.versions, artifact.name: artifact.version}
+    _leave(state, artifact)
+
+
 def _end_restore(state: RunState, event: Restored) -> None:
+    for name in event.artifacts:
+        _leave(state, state.artifacts[name])
     left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
     state.unrestored = left
     state.restored_in = state.state
@@ -426,6 +444,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Isolated: _isolate,
     Merging: _merge,
     Merged: _end_merge,
+    Reread: _reread,
     Restored: _end_restore,
     Decided: _decide,
     Alerted: _alert,

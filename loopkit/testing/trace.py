@@ -190,14 +190,17 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
 PROCESS = frozenset(
     {
         *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        "adding",
+        *("adding", "reread"),
     }
 )
 """Events about the process that drives a run and about its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
+    "replied": (
+        *("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
+        "artifact_place",
+    ),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),

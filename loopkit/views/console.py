@@ -337,6 +337,9 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "emitted": _lines_for_emitted,
     "suspended": _lines_for_suspended,
     "repaired": _lines_for_repaired,
+    "reread": lambda event, *_: [
+        _row(event.state, f" `{event.artifact.name}`, which has changed on the disk", word="reads")
+    ],
     "resumed": _lines_for_resumed,
     "refused": lambda event, *_: [Line("an answer was refused: " + one_line(event.reason))],
     "waiting": _lines_for_waiting,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
 from loopkit.drive.isolation import (
     files_reader,
+    on_disk,
     output_file,
     project_folder,
     watch_output,
@@ -26,12 +29,12 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, extract, with_folder, workspace_text
+from loopkit.drive.replies import body, extract, with_content, with_folder, workspace_text
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
 from loopkit.engine import ledger
-from loopkit.engine.events import Adding, Outcome, Replied, Worked
+from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
@@ -85,6 +88,7 @@ def _artifact(
         text="",
         fallback=state.fallback,
         workspace=reply.workspace,
+        place=reply.artifact_place,
     )
     written = workspace_text(reply)
     if output.may_be_missing and written is None:
@@ -145,8 +149,11 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
     text = text if is_data else body(text, output)
+    place = ""
     if output.file is not None:
-        await _write(active, name, output.file, text, adds=state.adds)
+        path = await _write(active, name, output.file, text, adds=state.adds)
+        # What is added is a part of the file, and data is a value that the text only prints.
+        place = "" if state.adds or is_data else str(path)
     artifact = Artifact(
         name=output.name,
         author=name,
@@ -156,14 +163,18 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
         is_data=is_data,
         fields={} if is_data else extract(text, output.fields, active.program.machine.patterns),
         fallback=state.fallback,
+        place=place,
     )
     return Worked(
         state=name, visit=active.state.visit, outcome="done", artifact=artifact, made_from=made
     )
 
 
-async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> None:
-    """Write a text to a file of the workspace; what is added is added once, also after a kill."""
+async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> Path:
+    """Write a text to a file of the workspace; what is added is added once, also after a kill.
+
+    Returns the path of the file.
+    """
     folder = await workspace(active, None, writes=True)
     path = output_file(folder, render(active.program, active.state, file).strip())
     try:
@@ -173,6 +184,7 @@ async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bo
             replace_file(path, text)
     except NotWritable as error:
         raise CallFailed("fatal", str(error)) from error
+    return path
 
 
 async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
@@ -196,10 +208,12 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
     if artifact.infeasible or artifact.fault:
         answers = [answer_without_rules(artifact, rules.levels)]
     else:
-        subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
         own, ran = rules.workspace, rules_work.ran
         folder = project_folder(active, own) or await workspace(active, own)
-        judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, ran)
+        is_left = _is_left(artifact)
+        judging = _judge_what_is_left(
+            active, name, state, rules, folder, earlier, ran, is_left=is_left
+        )
         started = active.clock.monotonic()
         try:
             try:
@@ -209,13 +223,15 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
             if rules.judges and (
                 judges := _judges(active, name, state, artifact, earlier, answers)
             ):
-                setting = setting_for(active, folder, rules)
+                setting, subject = setting_for(active, folder, rules), _subject(active, state)
                 judged = await gather_answers(ask(one, subject, setting) for one in judges)
+                if is_left and (change := await _reread(active, name, state)):
+                    judged = [_without_verdict(answer, change) for answer in judged]
                 of_judges = ledger.settle(judged, earlier, state, rules.levels)
         except LimitReached as reached:
             reached.commands, reached.time_s = tuple(ran), rules_work.time_s
             raise
-    panel = ledger.Panel(tuple(answers), of_judges)
+    panel, artifact = ledger.Panel(tuple(answers), of_judges), run.artifacts[state.validate_]
     report = ledger.complete(program, run, name, artifact, panel, earlier, made_from)
     return _work_event(active, name, report, rules_work)
 
@@ -249,24 +265,111 @@ def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _Rules
     )
 
 
+def _is_left(artifact: Artifact) -> bool:
+    """Whether it is a file or folder that is still there."""
+    return bool(artifact.place) and os.path.lexists(artifact.place)
+
+
+def _path_in(folder: Path, artifact: Artifact) -> str:
+    return os.path.relpath(artifact.place, os.path.realpath(folder))
+
+
+def _subject(active: ActiveRun, state: ValidateState) -> JudgedArtifact:
+    artifact = active.state.artifacts[state.validate_]
+    return JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
+
+
+async def _reread(active: ActiveRun, name: str, state: ValidateState) -> str:
+    """Make what is on the disk now the artifact; returns why it can't have been judged, or ""."""
+    program, artifact = active.program, active.state.artifacts[state.validate_]
+    where = f"{'folder' if artifact.tree else 'file'} {Path(artifact.place).name!r}"
+    if (written := await on_disk(active, artifact)) is None:
+        return ""
+    if written.fault:
+        return f"{where} can't be read after its check: {written.fault}"
+    output = program.machine.states[artifact.author].output_at(artifact.author)
+    assert output is not None
+    agents = program.machine.agents_at(artifact.author)
+    agent = next((a for a in agents if (a.schema_ is not None) == artifact.is_data), None)
+    now = with_content(artifact, written, agent, output, program.machine.patterns)
+    if (now.text, now.tree) == (artifact.text, artifact.tree):
+        return ""
+    version = active.state.versions[artifact.name] + 1
+    active.stage(
+        Reread(state=name, artifact=now.replace(version=version, previous=artifact.version))
+    )
+    return (
+        f"{where} was changed while it was judged, so nobody has judged what is left; let a check "
+        "change nothing, at least not the second time"
+    )
+
+
+def _without_verdict(answer: Answer, reason: str) -> Answer:
+    """The answer of a validator that judged something else than what is there."""
+    verdict = "fail" if answer.verdict == "fail" else "error"
+    reason = "; ".join(filter(None, (answer.reason, reason)))
+    return answer.replace(verdict=verdict, error_class="fatal", reason=reason)
+
+
+async def _judge_what_is_left(
+    active: ActiveRun,
+    name: str,
+    state: ValidateState,
+    rules: RulesAsked,
+    folder: Path,
+    earlier: Earlier,
+    ran: list[Ran],
+    *,
+    is_left: bool,
+) -> list[Answer]:
+    """The answers of the validators without a model about the artifact as they leave it.
+
+    If its file or folder has changed, all of them judge once more; who changes it again gives no
+    verdict.
+    """
+    judge = partial(_judge_by_rules, active, name, state, rules, folder, earlier, ran)
+    before, answers = active.state.artifacts[state.validate_], await judge()
+    if not is_left or not (change := await _reread(active, name, state)):
+        return answers
+    now = active.state.artifacts[state.validate_]
+    if now is before:
+        return [_without_verdict(answer, change) for answer in answers]
+    if now.fault:
+        return [answer_without_rules(now, rules.levels)]
+    ran.clear()
+    answers = await judge(is_last=True)
+    if ran and not now.tree:
+        # A scenario that plays the run has to write it.
+        ran[0] = ran[0].replace(files={**ran[0].files, _path_in(folder, now): now.text})
+    return answers
+
+
 async def _judge_by_rules(
     active: ActiveRun,
     name: str,
     state: ValidateState,
     rules: RulesAsked,
-    subject: JudgedArtifact,
     folder: Path,
     earlier: Earlier,
     ran: list[Ran],
+    *,
+    is_last: bool = False,
 ) -> list[Answer]:
-    """The answers of the validators without a model; with `stop_early`, until one blocks."""
+    """The answers of the validators without a model; with `stop_early`, until one blocks.
+
+    With `is_last`, who changes the artifact gives no verdict.
+    """
     answers: list[Answer] = []
+    subject = _subject(active, state)
     for validator, fixed in rules.fixed:
         setting = setting_for(active, folder, rules)
         if validator in rules.starting:
             setting.baselines = active.state.baselines.get((name, validator), {})
             give_commands(active, validator, result_index(active, name, validator), setting, ran)
         answers.append(await judge_placed(validator, fixed, subject, setting))
+        is_watched = is_last and validator in rules.starting
+        if is_watched and (change := await _reread(active, name, state)):
+            answers[-1] = _without_verdict(answers[-1], change)
         if rules.may_settle:
             answers[-1:] = ledger.settle(answers[-1:], earlier, state, rules.levels)
         if rules.stop_early and _blocks(answers):
