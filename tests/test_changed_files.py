@@ -63,7 +63,7 @@ def test_what_a_check_has_mended_is_judged_shown_stored_and_delivered(desk: Desk
     assert (written.artifact.text, written.report) == ("green  tea", None)
     assert (mended.artifact.text, mended.report) == ("mint tea", run.reports[0])
     assert run.folded.artifacts["post"].text == "mint tea"
-    assert "  check          reads `post`, which has changed on the disk" in console_lines(run)
+    assert "                 reads `post` again, which has changed on the disk" in console_lines(run)
 
 
 @pytest.mark.parametrize("by", [f"[{ONE_BLANK}]", "[{command: [grep, -q, tea, post.md]}]"])
@@ -124,7 +124,7 @@ def test_who_changes_it_each_time_is_named_under_what_blocks(desk: Desk) -> None
     [
         ("rm post.md", "does not exist"),
         ("printf '\\\\0' >post.md", "is binary"),
-        ("rm post.md; ln -s /etc/passwd post.md", "is behind a symlink now"),
+        ("rm post.md; ln -s /etc/passwd post.md", "is a symlink now"),
         ("rm post.md; mkdir post.md", "is a folder"),
     ],
 )

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from loopkit.checks import state_paths
@@ -25,7 +25,7 @@ from loopkit.language.guard.grammar import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import RenderState, ValidateState
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import Hole, parse
+from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.edges import Edge
@@ -153,24 +153,19 @@ def _own_names_read(subject: Subject, name: str) -> set[str]:
 
 def check_files(subject: Subject) -> Iterator[Problem]:
     """Files of states and rules that lead out of the workspace, whatever is filled in."""
-    for path, file in _files(subject):
-        parts: Iterable[str | Hole] = ()
+    outputs = ((name, state.output_at(name)) for name, state in subject.machine.states.items())
+    files: list[tuple[DocPath, str | None]] = [
+        *((("states", name, "output"), output.file) for name, output in outputs if output),
+        *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
+    ]
+    for path, file in files:
         with suppress(TemplateError):
-            parts = parse(file).parts or ()
-        literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
-        if literal and (flaw := flaw_of_path(literal)) is not None:
-            remedy = "write a path that starts at the workspace and stays inside it"
-            yield subject.problem(path, "bad-path", f"the path `{file}` {flaw}", remedy)
-
-
-def _files(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    for name, state in subject.machine.states.items():
-        output = state.output_at(name)
-        if output is not None and output.file is not None:
-            yield ("states", name, "output", "file"), output.file
-    for placed in subject.rules_of(CommandRule):
-        if placed.rule.file is not None:
-            yield (*placed.path, "file"), placed.rule.file
+            parts = parse(file or "").parts or ()
+            literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+            if literal and (flaw := flaw_of_path(literal)) is not None:
+                remedy = "write a path that starts at the workspace and stays inside it"
+                message = f"the path `{file}` {flaw}"
+                yield subject.problem((*path, "file"), "bad-path", message, remedy)
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

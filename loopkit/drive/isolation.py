@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LONGEST_ANSWER
@@ -263,7 +264,8 @@ async def watch_folder(
         # Contents are only kept for a run that is stored.
         await active.append()
         tree = await _keep_tree(active, place, origin, relative)
-        before = _capture(active, task, artifact, place, tree.times, tree.digest, relative)
+        known = {"tree": tree.digest, "relative": relative}
+        before = _capture(active, task, artifact, place, tree.times, **known)
 
     async def read() -> Written:
         try:
@@ -280,13 +282,7 @@ async def watch_folder(
 
 
 def _capture(
-    active: ActiveRun,
-    task: str,
-    artifact: str,
-    place: Path,
-    times: str,
-    tree: str = "",
-    relative: str = "",
+    active: ActiveRun, task: str, artifact: str, place: Path, times: str, **folder: Any
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
@@ -294,9 +290,8 @@ def _capture(
         state=active.state.state,
         artifact=artifact,
         place=str(place),
-        relative=relative,
-        tree=tree,
         times=times,
+        **folder,
     )
     active.stage(captured)
     return captured
@@ -399,10 +394,10 @@ async def watch_output(
 
 @contextmanager
 def _as_failed_call() -> Iterator[None]:
-    """Raise CallFailed for a path that leads out of the workspace, or can't be used as a folder."""
+    """Raise CallFailed for a path that leads out of the workspace, or can't be used or read."""
     try:
         yield
-    except (OutsideWorkspace, UnusableWorkspace) as error:
+    except (OutsideWorkspace, UnusableWorkspace, UnreadableArtifact) as error:
         raise CallFailed("fatal", str(error)) from error
 
 
@@ -438,35 +433,34 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
 
 
 async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
-    """What the file or folder of an artifact has now, which may be its fault that it is unreadable.
+    """What the file or folder of an artifact has now; raises CallFailed if it can't be read.
 
-    None if that is the artifact's content, or if it holds another version.
+    None if that is known to be its content, or if it holds another version or artifact.
     """
     state, place = active.state, Path(artifact.place)
     if state.on_disk.get(artifact.place) != (artifact.name, artifact.version):
         return None
-    if not artifact.tree:
-        return storable_output(active.redact, await asyncio.to_thread(_text_now, place))
-    captured = (one for one in state.captured.values() if one.tree and one.place == artifact.place)
-    *_, before = (None, *captured)
-    if before is None:
-        return None
-    try:
+    if artifact.tree:
+        captured = (c for c in reversed(state.captured.values()) if c.place == artifact.place)
+        if (before := next(captured, None)) is None:
+            return None
         tree = await _keep_tree(active, place, origin_of(active, place), before.relative)
-    except CallFailed as failed:
-        return Written(fault=failed.failure.message)
-    if tree.digest == artifact.tree:
-        return None
-    return await asyncio.to_thread(_folder_change, active, before, tree, place, before.relative)
+        if tree.digest == artifact.tree:
+            return None
+        now = await asyncio.to_thread(_folder_change, active, before, tree, place, before.relative)
+    else:
+        text = await asyncio.to_thread(_text_now, place)
+        now = storable_output(active.redact, Written(text))
+    if now.fault:
+        raise CallFailed("fatal", now.fault)
+    return now
 
 
-def _text_now(place: Path) -> Written:
-    if os.path.realpath(place) != str(place):
-        return Written(fault=f"file {str(place)!r} is behind a symlink now; write a file")
-    try:
-        return Written(read_text(place))
-    except UnreadableArtifact as error:
-        return Written(fault=str(error))
+def _text_now(place: Path) -> str:
+    with _as_failed_call():
+        if os.path.realpath(place) != str(place):
+            raise UnreadableArtifact(f"file {str(place)!r} is a symlink now; make it a file again")
+        return read_text(place)
 
 
 def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:

@@ -30,6 +30,7 @@ from loopkit.engine.state import Exchange, Task, tool_task
 from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.machine import Machine
 from loopkit.language.states.state import (
     OF_FOLDERS,
     Extract,
@@ -186,14 +187,8 @@ def make_artifact(
     attempt: int,
     patterns: Mapping[str, str],
 ) -> Artifact:
-    """The artifact of an agent's reply, with its content fault if there is one.
-
-    Without an agent it is the text of a program or a template.
-    """
-    schema = agent.schema_ if agent is not None else None
-    text, code, fault = _text_of(reply, output, has_schema=schema is not None)
-    if code == CUT_OFF and agent is not None:
-        fault += _own_cap(agent)
+    """The artifact of a reply with its content fault; without an agent, of a program's."""
+    text, code, fault = _text_of(reply, output, agent)
     plain = Artifact(
         name=output.name,
         author=author,
@@ -205,51 +200,34 @@ def make_artifact(
     if fault:
         return plain.replace(fault=fault, fault_code=code)
     if output.folder is not None:
-        plain = with_folder(plain, reply)
-    if agent is not None and schema is not None:
+        left = reply.folder or LeftFolder(tree="")
+        values = list(left.files), left.last_change, left.tree
+        of_folder = dict(zip(OF_FOLDERS, values, strict=True))
+        plain = plain.replace(fields=of_folder, tree=left.tree, place=left.place)
+    if agent is not None and agent.schema_ is not None:
         return _with_data(plain, agent)
     if not output.fields:
         return plain
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-def with_content(
-    artifact: Artifact,
-    written: Written,
-    agent: Agent | None,
-    output: Output,
-    patterns: Mapping[str, str],
-) -> Artifact:
-    """The next version of an artifact, with what its file or folder has now."""
-    reply = Replied(
-        key="", text="", artifact_text=written.text, folder=written.folder, usage=Usage()
+_CONTENT = ("text", "data", "is_data", "fault", "fault_code", "infeasible", "missing", "tree")
+"""What an artifact has of its file or folder, beside its fields."""
+
+
+def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
+    """The artifact with what its file or folder has now."""
+    author, text = artifact.author, written.text
+    output = machine.states[author].output_at(author)
+    assert output is not None
+    agents = (one for one in machine.agents_at(author) if bool(one.schema_) == artifact.is_data)
+    reply = Replied(key="", text="", artifact_text=text, folder=written.folder, usage=Usage())
+    made = make_artifact(
+        reply, next(agents, None), output, author, artifact.attempt, machine.patterns
     )
-    made = make_artifact(reply, agent, output, artifact.author, artifact.attempt, patterns)
-    return artifact.replace(
-        text=made.text,
-        data=made.data,
-        is_data=made.is_data,
-        fields=artifact.fields | made.fields,
-        fault=made.fault,
-        fault_code=made.fault_code,
-        infeasible=made.infeasible,
-        missing=made.missing,
-        tree=made.tree,
-        rereads=artifact.rereads + 1,
-    )
-
-
-def workspace_text(reply: Replied) -> str | None:
-    """The text of the output file or folder; None if the attempt left none."""
-    return reply.artifact_text if reply.folder is None else reply.folder.change
-
-
-def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
-    """The artifact with the fields and the tree of the folder that it is."""
-    left = reply.folder or LeftFolder(tree="")
-    values = list(left.files), left.last_change, left.tree
-    fields = dict(zip(OF_FOLDERS, values, strict=True))
-    return artifact.replace(fields=fields, tree=left.tree, place=left.place)
+    content = {name: getattr(made, name) for name in _CONTENT}
+    fields = artifact.fields | made.fields
+    return artifact.replace(**content, fields=fields, rereads=artifact.rereads + 1)
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
@@ -259,18 +237,21 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
     )
 
 
-def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
+def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
-    written = workspace_text(reply)
+    written = reply.artifact_text if reply.folder is None else reply.folder.change
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written
-    text = text if has_schema else body(text, output)
+    text = text if agent is not None and agent.schema_ is not None else body(text, output)
+    if agent is None:
+        # A program may have nothing to say.
+        return text, "", ""
     # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
     if not text.strip() and reply.folder is None:
         return text, EMPTY, "the answer is empty"
     if reply.cut_off and written is None:
-        return text, CUT_OFF, "the answer was cut off before its end"
+        return text, CUT_OFF, f"the answer was cut off before its end{_own_cap(agent)}"
     return text, "", ""
 
 

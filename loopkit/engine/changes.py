@@ -212,12 +212,7 @@ def _work(state: RunState, event: Worked) -> None:
     if event.restored:
         restore(state, event.restored)
     if event.artifact is not None:
-        name, number = event.artifact.name, event.artifact.version
-        state.artifacts = artifacts = state.artifacts.copy()
-        artifacts[name] = event.artifact
-        state.versions = versions = state.versions.copy()
-        versions[name] = number or versions.get(name, 0) + 1
-        _leave(state, event.artifact)
+        _take(state, event.artifact)
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
         apply_answer(state, event.answer, event.considered)
@@ -285,23 +280,20 @@ def _capture(state: RunState, event: Captured) -> None:
         state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
-def _leave(state: RunState, artifact: Artifact) -> None:
-    """Note that a file or folder holds this version; the edit of a person is in none."""
+def _take(state: RunState, artifact: Artifact) -> None:
+    """Make a version the current one, also of its file or folder; an edit is in none."""
+    name, number = artifact.name, artifact.version
+    state.artifacts = artifacts = state.artifacts.copy()
+    artifacts[name] = artifact
+    state.versions = versions = state.versions.copy()
+    versions[name] = number or versions.get(name, 0) + 1
     if artifact.place and not artifact.edited:
-        held = {artifact.place: (artifact.name, artifact.version)}
-        state.on_disk = {**state.on_disk, **held}
-
-
-def _reread(state: RunState, event: Reread) -> None:
-    artifact = event.artifact
-    state.artifacts = {**state.artifacts, artifact.name: artifact}
-    state.versions = {**state.versions, artifact.name: artifact.version}
-    _leave(state, artifact)
+        state.on_disk = {**state.on_disk, artifact.place: (name, number)}
 
 
 def _end_restore(state: RunState, event: Restored) -> None:
-    for name in event.artifacts:
-        _leave(state, state.artifacts[name])
+    restored = (state.artifacts[name] for name in event.artifacts)
+    state.on_disk = {**state.on_disk, **{a.place: (a.name, a.version) for a in restored}}
     left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
     state.unrestored = left
     state.restored_in = state.state
@@ -444,7 +436,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Isolated: _isolate,
     Merging: _merge,
     Merged: _end_merge,
-    Reread: _reread,
+    Reread: lambda state, event: _take(state, event.artifact),
     Restored: _end_restore,
     Decided: _decide,
     Alerted: _alert,

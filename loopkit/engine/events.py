@@ -237,13 +237,10 @@ class Captured(Event, frozen=True, kw_only=True):
 
 
 class Reread(Event, frozen=True, kw_only=True):
-    """An artifact is what its file or folder has now, which has changed since its author left
-    it."""
+    """The file or folder of an artifact has changed, and what it has now is the artifact."""
 
     type: ClassVar[str] = "reread"
     area: ClassVar[str] = "files"
-    state: str
-    """The state that judges it."""
     artifact: Artifact
 
 

@@ -239,10 +239,7 @@ SCHEMA: Mapping[str, Any] = {
     "properties": {
         "ok": {"type": "boolean", "description": "Whether nothing has to be corrected."},
         "verdict": {"enum": ["pass", "warn", "fail", "infeasible", "not_applicable"]},
-        "reason": {
-            "type": "string",
-            "description": "Why it can't be done, or why somebody gave no verdict.",
-        },
+        "reason": {"type": "string", "description": "Why it can't be done, or judged by all."},
         "diagnostics": {
             "type": "array",
             "items": {

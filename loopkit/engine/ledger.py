@@ -84,9 +84,10 @@ def complete(
         findings=findings,
         score=min((a.score for a in panel.judges if a.score is not None), default=None),
         work=version.digest,
-        error_class=worst_class(panel.missing) if verdict == "incomplete" else None,
-        reason=reason(verdict, panel),
     )
+    if panel.missing or verdict in UNANSWERED:
+        error_class = worst_class(panel.missing) if verdict == "incomplete" else None
+        report = replace(report, error_class=error_class, reason=reason(verdict, panel))
     if verdict in UNANSWERED:
         return report
     if before:
@@ -217,15 +218,13 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
 
 
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
-    """The strictest verdict counts; missing answers make the report incomplete.
-
-    A program that does not exist does so even if something blocks: no author can help that.
-    """
+    """The strictest verdict counts; missing answers make the report incomplete."""
     found = verdict_of_findings(findings)
     given = set(map(_VERDICT, panel.answers))
     if "infeasible" in given:
         return "infeasible"
     if any(answer.not_started for answer in panel.fixed):
+        # No author can help that, whatever else blocks.
         return "incomplete"
     if found == "fail":
         return "fail"

@@ -197,10 +197,7 @@ PROCESS = frozenset(
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": (
-        *("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
-        "artifact_place",
-    ),
+    "replied": ("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
     "failed": ("retry_at", "resume_at"),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),
@@ -323,6 +320,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
     for name in ("time_s", "held_tokens", "held_usd"):
         plain.get("usage", {}).pop(name, None)
+    plain.pop("artifact_place", None)
     is_command = is_of_program(tasks.get(getattr(event, "key", ""), ""))
     if isinstance(event, Replied | Worked):
         for holder in (plain.get("folder"), plain.get("artifact")):

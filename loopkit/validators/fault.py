@@ -91,8 +91,7 @@ def unreadable(reason: str) -> Fault:
 class CannotJudge(Exception):
     """The check could not come to a verdict; the reason is a sentence with a remedy.
 
-    `retry_after_s` is the wait that a program asks for, where it names one. `not_started` says
-    that the program does not exist, or cannot be executed.
+    `retry_after_s` is the wait that a program asks for, where it names one.
     """
 
     def __init__(
@@ -100,14 +99,11 @@ class CannotJudge(Exception):
         reason: str,
         error_class: ErrorClass = "fatal",
         retry_after_s: float | None = None,
-        *,
-        not_started: bool = False,
     ) -> None:
         super().__init__(reason, error_class)
         self.reason = reason
         self.error_class = error_class
         self.retry_after_s = retry_after_s
-        self.not_started = not_started
 
     def __str__(self) -> str:
         return self.reason
@@ -117,6 +113,10 @@ class CannotJudge(Exception):
         wait_s = self.retry_after_s
         resume_at = None if wait_s is None else now + wait_s
         return Failure(self.error_class, self.reason, resume_at=resume_at)
+
+
+class NotStarted(CannotJudge):
+    """The program does not exist, or cannot be executed."""
 
 
 def amount(number: int) -> str:
@@ -154,7 +154,7 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
     answer = Answer.with_failure(validator, error.failure(now))
-    return answer.replace(not_started=error.not_started)
+    return answer.replace(not_started=isinstance(error, NotStarted))
 
 
 def not_applicable(validator: str, reason: str) -> Answer:
@@ -176,12 +176,12 @@ def combine(validator: str, answers: Sequence[Answer]) -> Answer:
     judged = answer_with(validator, findings)
     reasons = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
     if errors:
-        is_fail = judged.verdict == "fail"
+        if judged.verdict != "fail":
+            judged, reasons = judged.replace(verdict="error"), []
         return judged.replace(
-            verdict="fail" if is_fail else "error",
             error_class=errors[0].error_class,
             not_started=any(answer.not_started for answer in errors),
-            reason="; ".join([*(reasons if is_fail else ()), *(e.reason for e in errors)]),
+            reason="; ".join([*reasons, *(answer.reason for answer in errors)]),
             resume_at=latest_resume(errors),
         )
     if all(answer.verdict == "not_applicable" for answer in answers):

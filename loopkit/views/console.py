@@ -338,7 +338,7 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "suspended": _lines_for_suspended,
     "repaired": _lines_for_repaired,
     "reread": lambda event, *_: [
-        _row(event.state, f" `{event.artifact.name}`, which has changed on the disk", word="reads")
+        _row("", f"reads `{event.artifact.name}` again, which has changed on the disk")
     ],
     "resumed": _lines_for_resumed,
     "refused": lambda event, *_: [Line("an answer was refused: " + one_line(event.reason))],
