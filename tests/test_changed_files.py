@@ -22,7 +22,7 @@ states:
   draft:
     agent: w
     prompt: Write.
-    output: {name: post, file: post.md, fields: {first: {match: '^\\S+'}}}
+    output: {name: post, file: post.mdFIELDS}
     next: check
   check:
     validate: post
@@ -34,12 +34,14 @@ states:
   failed: {final: failure, result: post}
 """
 WRITES = json.dumps(["sh", "-c", "printf 'green  tea' >post.md"])
+FIELDS = ", fields: {first: {match: '^\\S+'}}"
 SED = '{command: [sed, -i, "s/  / /; s/green/mint/", post.md]}'
 ONE_BLANK = "{not_matches: '  '}"
 
 
 def machine(by: str, writes: str = WRITES, reads: str = "[none]") -> str:
-    return MACHINE.replace("BY", by).replace("WRITES", writes).replace("READS", reads)
+    text = MACHINE.replace("BY", by).replace("WRITES", writes).replace("READS", reads)
+    return text.replace("FIELDS", FIELDS)
 
 
 def play(desk: Desk, text: str) -> Played:
@@ -63,20 +65,18 @@ def test_what_a_check_has_mended_is_judged_shown_stored_and_delivered(desk: Desk
     assert (written.artifact.text, written.report) == ("green  tea", None)
     assert (mended.artifact.text, mended.report) == ("mint tea", run.reports[0])
     assert run.folded.artifacts["post"].text == "mint tea"
-    assert "                 reads `post` again, which has changed on the disk" in console_lines(run)
+    assert any("reads `post` again, which has changed" in line for line in console_lines(run))
 
 
-@pytest.mark.parametrize("by", [f"[{ONE_BLANK}]", "[{command: [grep, -q, tea, post.md]}]"])
-def test_a_file_that_no_check_changes_is_read_once_only(desk: Desk, by: str) -> None:
-    run = play(desk, machine(by, WRITES.replace("  tea", " tea")))
+def test_a_file_that_no_check_changes_stays_one_version(desk: Desk) -> None:
+    run = play(desk, machine("[{command: [grep, -q, tea, post.md]}]"))
     assert (run.outcome, run.of(Reread), run.state.artifacts["post"].version) == ("done", [], 1)
 
 
 def test_what_another_state_has_changed_meanwhile_is_judged(desk: Desk) -> None:
     text = machine(f"[{ONE_BLANK}]").replace("    next: check", "    next: mend")
     mend = f"  mend: {{run: {SED[10:-1]}, next: check}}\n  check:\n"
-    run = play(desk, text.replace("  check:\n", mend))
-    assert (run.outcome, run.result["post"]) == ("done", "mint tea")
+    assert play(desk, text.replace("  check:\n", mend)).result["post"] == "mint tea"
 
 
 def test_what_a_template_wrote_and_a_check_mends_is_judged(desk: Desk) -> None:
@@ -88,47 +88,30 @@ def test_data_in_a_file_is_read_again_as_data(desk: Desk) -> None:
     writes = json.dumps(["sh", "-c", """printf '{"cups": 1}' >post.md"""])
     text = machine("[{command: [sed, -i, s/1/2/, post.md]}, {require: cups == 2}]", writes)
     text = text.replace("on_in_doubt: retry}", "schema: {cups: int}}", 1)
-    text = text.replace(", fields: {first: {match: '^\\S+'}}", "").replace(
-        "post.first", "post.cups"
-    )
+    text = text.replace(FIELDS, "").replace("post.first", "post.cups")
     assert play(desk, text).result["post"] == {"cups": 2}
 
 
-def test_what_a_check_breaks_is_a_fault_of_the_artifact(desk: Desk) -> None:
-    run = play(desk, machine("[{command: [truncate, -s, '0', post.md]}]"))
-    assert run.outcome == "failed"
-    assert [finding.message for finding in run.reports[0].findings] == ["post: the answer is empty"]
-
-
 ADDS = '{command: [sh, -c, "echo x >>post.md"]}'
-PLUG = "def more(text, context):\n    open('post.md', 'a').write('x')\n    return []\n"
 
 
 @pytest.mark.parametrize("rule", [ADDS, "{python: 'plug:more'}"])
 def test_who_changes_it_each_time_gives_no_verdict_and_is_named(desk: Desk, rule: str) -> None:
-    desk.write("plug.py", PLUG)
-    run = play(desk, machine(f"[{ONE_BLANK}, {rule}]", WRITES.replace("  tea", " tea")))
+    desk.write("plug.py", "def more(*_):\n    open('post.md', 'a').write('x')\n    return []\n")
+    run = play(desk, machine(f"[{{matches: tea}}, {rule}]"))
     assert suspended(run).startswith("incomplete: by[1]: file 'post.md' was changed while")
     assert run.state.artifacts["post"].text == (desk.folder / "post.md").read_text()
-
-
-def test_who_changes_it_each_time_is_named_under_what_blocks(desk: Desk) -> None:
-    run = play(desk, machine(f"[{ADDS}, {{min_chars: 99}}]"))
-    assert [report.verdict for report in run.reports] == ["fail", "fail"]
-    assert all("by[0]: file 'post.md' was changed" in report.reason for report in run.reports)
-    assert run.result["post"] == (desk.folder / "post.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("does", "words"),
     [
         ("rm post.md", "does not exist"),
-        ("printf '\\\\0' >post.md", "is binary"),
+        ("truncate -s 20 post.md", "is binary"),
         ("rm post.md; ln -s /etc/passwd post.md", "is a symlink now"),
-        ("rm post.md; mkdir post.md", "is a folder"),
     ],
 )
-def test_what_cannot_be_read_after_its_check_was_not_judged(
+def test_what_cannot_be_read_after_its_check_ends_the_step(
     desk: Desk, does: str, words: str
 ) -> None:
     run = play(desk, machine(f'[{{command: [sh, -c, "{does}"]}}]'))
@@ -138,14 +121,12 @@ def test_what_cannot_be_read_after_its_check_was_not_judged(
 
 def test_a_judge_that_changes_what_it_judges_has_not_judged_what_is_left(tmp_path: Path) -> None:
     desk = Desk(tmp_path, in_memory=False)
-    desk.write("post.md", "")
     says = (
         """sed -i s/green/mint/ post.md; echo >>asked; echo '{"verdict": "pass", "findings": []}'"""
     )
     run = play(desk, machine("[{judge: reader}]", reads=json.dumps(["sh", "-c", says])))
     assert suspended(run).startswith("incomplete: by[0]: file 'post.md' was changed while")
-    again = desk.resume(run.state.run)
-    assert (again.outcome, again.result["post"]) == ("done", "mint  tea")
+    assert desk.resume(run.state.run).result["post"] == "mint  tea"
     assert len((desk.folder / "asked").read_text()) == 2
 
 
@@ -153,16 +134,15 @@ def test_a_folder_that_a_check_mends_is_judged_as_it_is_left(desk: Desk) -> None
     desk.write("src/post.md", "old\n")
     writes = json.dumps(["sh", "-c", "echo 'green  tea' >src/post.md"])
     text = machine(f"[{SED.replace('post.md', 'src/post.md')}, {{not_matches: green}}]", writes)
-    text = text.replace("file: post.md, fields: {first: {match: '^\\S+'}}", "folder: src")
+    text = text.replace(f"file: post.md{FIELDS}", "folder: src")
     run = play(desk, text.replace("post.first", "post.files[0]"))
     assert run.result["post"].endswith("-old\n+mint tea\n")
     assert run.result["tell"].startswith("src/post.md|diff --git a/src/post.md b/src/post.md")
-    assert run.state.artifacts["post"].tree != versions_of(run.events)["post"][0].artifact.tree
 
 
 def test_the_text_of_a_person_is_in_no_file_and_stays(desk: Desk) -> None:
-    text = machine(f"[{ONE_BLANK}]", WRITES.replace("  tea", " tea"))
-    text = text.replace("show: post", "edit: post").replace("{target: done}", "{target: last}")
+    text = machine("[{matches: tea}]").replace("show: post", "edit: post")
+    text = text.replace("{target: done}", "{target: last}")
     text = text.replace("  done:", f"  last: {{validate: post, by: [{SED}], next: done}}\n  done:")
     answer: Any = {"ask": [{"choice": "yes", "edit": "My own tea."}]}
     assert desk.play(text, scenario(answers=answer)).result["post"] == "My own tea."
