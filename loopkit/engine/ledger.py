@@ -245,7 +245,8 @@ def reason(verdict: Verdict, panel: Panel) -> str:
     """Why there are no verdicts, in the words of the validators that gave none."""
     if verdict == "infeasible":
         return next(a.reason for a in panel.answers if a.verdict == "infeasible")
-    return "; ".join([f"{answer.validator}: {answer.reason}" for answer in panel.missing])
+    given = "; ".join([f"{answer.validator}: {answer.reason}" for answer in panel.missing])
+    return given if verdict == "incomplete" else f"no verdict: {given}"
 
 
 class Version(Value, frozen=True):
