@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.cli import invoke
 from loopkit.engine.events import Reread
 from loopkit.views.run_data import versions_of
 from tests.crash.points import SAME, killed_at_points
@@ -156,3 +157,34 @@ def test_the_same_is_decided_wherever_the_process_is_killed(tmp_path: Path) -> N
     assert len(begun) > 5
     for point in begun:
         assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+
+
+def test_a_recording_writes_what_a_check_has_mended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    lines = machine(f"[{SED}]").replace("next: ask", "next: done").splitlines(keepends=True)
+    desk.write("m.yaml", "".join(line for line in lines if "human:" not in line))
+    assert invoke(["run", "m.yaml", "--record", "m.scenario.yaml"]) == 0
+    assert "its replay produces the same events" in capsys.readouterr().err
+
+
+RESTORED = """
+loopkit: 1
+workspace: {path: ., isolate: copy}
+agents: {w: {command: [sh, -c, "echo x >>n; echo tea, $(wc -l <n) >src/post.md"]}}
+states:
+  draft: {agent: w, prompt: Write., output: {name: post, folder: src}, next: check}
+  check:
+    validate: post
+    by: [{command: [grep, -q, '1', src/post.md]}, {matches: never}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: ask}]
+  ask: {human: Which?, show: post, pick: best, choices: [yes], transitions: [{target: last}]}
+  last: {validate: post, by: [{command: [sed, -i, s/tea/mint/, src/post.md]}], next: done}
+  done: {final: success, result: post}
+"""
+
+
+def test_a_folder_that_was_restored_is_read_again_too(desk: Desk) -> None:
+    desk.write("src/post.md", "")
+    assert play(desk, RESTORED).result["post"].endswith("+mint, 1\n")
