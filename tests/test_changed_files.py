@@ -188,3 +188,12 @@ states:
 def test_a_folder_that_was_restored_is_read_again_too(desk: Desk) -> None:
     desk.write("src/post.md", "")
     assert play(desk, RESTORED).result["post"].endswith("+mint, 1\n")
+
+
+def test_the_report_of_a_rule_is_no_change_of_the_folder(desk: Desk) -> None:
+    desk.write("src/post.md", "")
+    report = """echo '{"verdict": "pass", "findings": []}' >src/out.json"""
+    rule = json.dumps(["sh", "-c", report])
+    by = f"by: [{{command: {rule}, parse: report, file: src/out.json}}]"
+    text = RESTORED.replace("by: [{command: [sed, -i, s/tea/mint/, src/post.md]}]", by)
+    assert play(desk, text).of(Reread) == []

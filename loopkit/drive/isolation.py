@@ -9,7 +9,15 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -432,10 +440,13 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
         return Written(fault=str(error))
 
 
-async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
+async def on_disk(
+    active: ActiveRun, artifact: Artifact, reports: Collection[str] = ()
+) -> Written | None:
     """What the file or folder of an artifact has now; raises CallFailed if it can't be read.
 
-    None if that is known to be its content, or if it holds another version or artifact.
+    None if that is known to be its content, but for `reports` of rules (paths in the workspace), or
+    if it holds another version or artifact.
     """
     state, place = active.state, Path(artifact.place)
     if state.on_disk.get(artifact.place) != (artifact.name, artifact.version):
@@ -445,7 +456,8 @@ async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
         if (before := next(captured, None)) is None:
             return None
         tree = await _keep_tree(active, place, origin_of(active, place), before.relative)
-        if tree.digest == artifact.tree:
+        changed = changed_paths(active.contents.tree(artifact.tree), tree)
+        if all(_within(before.relative) + path in reports for path in changed):
             return None
         now = await asyncio.to_thread(_folder_change, active, before, tree, place, before.relative)
     else:

@@ -296,7 +296,8 @@ class _Judging(Mutable):
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
         active, artifact = self.active, self.artifact
-        written = await on_disk(active, artifact) if self.is_left else None
+        reports = {file for ran in self.ran for file in ran.files}
+        written = await on_disk(active, artifact, reports) if self.is_left else None
         if written is None:
             return False
         now = with_content(artifact, written, active.program.machine)
