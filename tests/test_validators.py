@@ -142,7 +142,7 @@ async def test_a_blocking_finding_counts_more_than_a_rule_that_could_not_judge()
     assert answer.verdict == "fail"
     assert len(answer.findings) == 1
     assert "no-such-program-here" in answer.reason
-    assert answer.error_class is None
+    assert (answer.error_class, answer.not_started) == ("fatal", True)
 
 
 async def test_warnings_do_not_hide_a_rule_that_could_not_judge():

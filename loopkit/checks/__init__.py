@@ -8,6 +8,7 @@ from weakref import WeakSet
 from loopkit.checks.artifacts import (
     check_best_folders,
     check_content,
+    check_files,
     check_folders,
     check_judged,
     check_judged_before,
@@ -145,6 +146,7 @@ OF_PARTS: tuple[Check, ...] = (
     check_errors,
     check_outputs,
     check_tools,
+    check_files,
     check_folders,
     check_best_folders,
     check_from_best,

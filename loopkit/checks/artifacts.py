@@ -2,6 +2,7 @@
 
 `unknown-artifact`, `may-be-missing`: used where not every path has written it.
 `content-unhandled`: an empty or unreadable answer goes on without being judged.
+`bad-path`: a `file` that can't be one of the workspace.
 `folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
 `judged-before`: a rule finds nothing, because an earlier state enforces it already.
 `judged-elsewhere`: programs judge in another folder than the tree in which the author works.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
@@ -22,12 +24,15 @@ from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import RenderState, ValidateState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
+from loopkit.outside.workspace import flaw_of_path
 from loopkit.proof.outcomes.analysis import levels_at
 
 REPORT = "report"
@@ -144,6 +149,23 @@ def _own_names_read(subject: Subject, name: str) -> set[str]:
     texts = (edge.guard for edge in subject.graph.on(name, "done") if edge.guard is not None)
     guards = (subject.guards.whole(text) for text in texts)
     return {read for guard in guards if isinstance(guard, Guard) for read in guard.names & own}
+
+
+def check_files(subject: Subject) -> Iterator[Problem]:
+    """Files of states and rules that lead out of the workspace, whatever is filled in."""
+    outputs = ((name, state.output_at(name)) for name, state in subject.machine.states.items())
+    files: list[tuple[DocPath, str | None]] = [
+        *((("states", name, "output"), output.file) for name, output in outputs if output),
+        *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
+    ]
+    for path, file in files:
+        with suppress(TemplateError):
+            parts = parse(file or "").parts or ()
+            literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+            if literal and (flaw := flaw_of_path(literal)) is not None:
+                remedy = "write a path that starts at the workspace and stays inside it"
+                message = f"the path `{file}` {flaw}"
+                yield subject.problem((*path, "file"), "bad-path", message, remedy)
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

@@ -13,10 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.limits import LONGEST_ANSWER
-from loopkit.drive.replies import Written
+from loopkit.drive.replies import Written, storable_output
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
 from loopkit.engine.payloads import Artifact, LeftFolder
@@ -272,30 +273,32 @@ async def watch_folder(
     It is stored before the work, so changes of tries that were lost with their process count too.
     What rules write for themselves, and what the output ignores, does not.
     """
-    watched = _Watched(active, folder, output, relative)
+    ignored = (*output.ignore, *active.program.graph.report_files)
+    watched = _Watched(active, output.name, folder, relative, ignored)
     before = active.state.captured.get(task)
     if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
         await active.append()
         tree = await asyncio.to_thread(watched.begin)
-        before = _capture(
-            active, task, output.name, watched.place, tree.times, tree.digest, watched.ignored
-        )
+        known = {"tree": tree.digest, "relative": relative, "ignored": watched.ignored}
+        before = _capture(active, task, output.name, watched.place, tree.times, **known)
     return partial(asyncio.to_thread, watched.change, before)
 
 
 class _Watched:
     """A folder of a workspace that is an artifact."""
 
-    def __init__(self, active: ActiveRun, folder: Path, output: Output, relative: str) -> None:
+    def __init__(
+        self, active: ActiveRun, name: str, root: Path, relative: str, ignored: tuple[str, ...]
+    ) -> None:
         self._active = active
-        self._root = Path(os.path.realpath(folder))
+        self._root = Path(os.path.realpath(root))
         self._relative = relative
         self._within = os.path.normpath(relative)
         self._named = f"folder {relative!r}"
         self.place = str(self._root / self._within)
-        self.ignored = (*output.ignore, *active.program.graph.report_files)
-        self._original = active.state.originals.get((output.name, self.place))
+        self.ignored = ignored
+        self._original = active.state.originals.get((name, self.place))
 
     def begin(self) -> Tree:
         """The folder before the work, which is made where it is missing; raises CallFailed."""
@@ -317,15 +320,23 @@ class _Watched:
 
     def change(self, before: Captured) -> Written:
         """What the work has changed since the folder was captured."""
-        contents = self._active.contents
-        original = contents.tree(self._original or before.tree)
+        written = self.read(
+            before, lambda tree: before.tree == tree.digest and before.times == tree.times
+        )
+        return written or Written(fault=f"nothing in {self._named} was changed in this attempt")
+
+    def read(self, before: Captured, is_known: Callable[[Tree], bool]) -> Written | None:
+        """What the folder has now; None if its tree is known."""
+        original = self._active.contents.tree(self._original or before.tree)
         try:
             tree = self._keep(original)
         except NotKept as error:
             return Written(fault=f"{self._named} {error}")
-        if (tree.digest, tree.times) == (before.tree, before.times):
-            return Written(fault=f"nothing in {self._named} was changed in this attempt")
-        changed, redact = changed_files(original, tree), self._active.redact
+        return None if is_known(tree) else self._describe(before, original, tree)
+
+    def _describe(self, before: Captured, original: Tree, tree: Tree) -> Written:
+        contents, redact = self._active.contents, self._active.redact
+        changed = changed_files(original, tree)
         try:
             change = contents.diff(original, tree, LONGEST_ANSWER)
         except TooLong:
@@ -352,13 +363,7 @@ class _Watched:
 
 
 def _capture(
-    active: ActiveRun,
-    task: str,
-    artifact: str,
-    place: str,
-    times: str,
-    tree: str = "",
-    ignored: tuple[str, ...] = (),
+    active: ActiveRun, task: str, artifact: str, place: str, times: str, **folder: Any
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
@@ -366,9 +371,8 @@ def _capture(
         state=active.state.state,
         artifact=artifact,
         place=place,
-        tree=tree,
         times=times,
-        ignored=ignored,
+        **folder,
     )
     active.stage(captured)
     return captured
@@ -430,7 +434,7 @@ def _as_failed_call(named: str = "") -> Iterator[None]:
     """Raise CallFailed for a path that leads out of the workspace, or a folder of no use."""
     try:
         yield
-    except (OutsideWorkspace, UnusableWorkspace) as error:
+    except (OutsideWorkspace, UnusableWorkspace, UnreadableArtifact) as error:
         raise CallFailed("fatal", str(error)) from error
     except NotKept as error:
         raise CallFailed("fatal", f"{named} {error}") from error
@@ -463,9 +467,48 @@ def read_written(folder: Path, relative: str, before: FileMark) -> Written:
         return Written(fault=f"{relative} was not written in this attempt")
     try:
         # Once more, because the attempt may have put a link there that leads out.
-        return Written(read_text(resolve_inside(folder, relative), known=before))
+        place = resolve_inside(folder, relative)
+        return Written(read_text(place, known=before), str(place))
     except (OutsideWorkspace, UnreadableArtifact) as error:
         return Written(fault=str(error))
+
+
+async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
+    """What the file or folder of an artifact has now; raises CallFailed if it can't be read.
+
+    None if that is known to be its content, or if it holds another version or artifact.
+    """
+    state, place = active.state, Path(artifact.place)
+    if state.on_disk.get(artifact.place) != (artifact.name, artifact.version):
+        return None
+    if artifact.tree:
+        captured = (c for c in reversed(state.captured.values()) if c.place == artifact.place)
+        if (before := next(captured, None)) is None:
+            return None
+        now = await asyncio.to_thread(_folder_now, active, artifact, before)
+        if now is None:
+            return None
+    else:
+        text = await asyncio.to_thread(_text_now, place)
+        now = storable_output(active.redact, Written(text))
+    if now.fault:
+        raise CallFailed("fatal", now.fault)
+    return now
+
+
+def _folder_now(active: ActiveRun, artifact: Artifact, before: Captured) -> Written | None:
+    """What a folder has now; None if that is its artifact."""
+    within = Path(os.path.normpath(before.relative))
+    root = Path(before.place).parents[len(within.parts) - 1] if within.parts else before.place
+    watched = _Watched(active, artifact.name, Path(root), before.relative, before.ignored)
+    return watched.read(before, lambda tree: tree.digest == artifact.tree)
+
+
+def _text_now(place: Path) -> str:
+    with _as_failed_call():
+        if os.path.realpath(place) != str(place):
+            raise UnreadableArtifact(f"file {str(place)!r} is a symlink now; make it a file again")
+        return read_text(place)
 
 
 def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:

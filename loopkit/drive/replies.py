@@ -31,6 +31,7 @@ from loopkit.engine.state import Exchange, Task, tool_task
 from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.machine import Machine
 from loopkit.language.states.state import (
     OF_FOLDERS,
     Extract,
@@ -62,6 +63,8 @@ class Written(Value, frozen=True):
 
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
+    place: str = ""
+    """The path of the file."""
     fault: str = ""
     folder: LeftFolder | None = None
     """None if the attempt changed nothing in it."""
@@ -74,8 +77,7 @@ def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
-    if written.text is not None:
-        written = _storable_output(redact, written.text)
+    written = storable_output(redact, written)
     text = storable_text(redact, reply.text)
     is_agent = request.role in ANSWERING
     is_cut = is_agent and len(text) > LONGEST_ANSWER
@@ -109,6 +111,7 @@ def reply_event(
         replied = replace(
             replied,
             artifact_text=written.text,
+            artifact_place=written.place,
             artifact_fault=written.fault,
             folder=written.folder,
         )
@@ -148,11 +151,13 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
     return dict(kept) if may_be_stored else {}
 
 
-def _storable_output(redact: Redact, text: str) -> Written:
-    """The text of the output file as it may be stored; a text that is too long is a fault."""
-    text = storable_text(redact, text)
+def storable_output(redact: Redact, written: Written) -> Written:
+    """The output file as it may be stored; a text that is too long is a fault."""
+    if written.text is None:
+        return written
+    text = storable_text(redact, written.text)
     if (size := size_as_json(text)) <= MOST_FILE_BYTES:
-        return Written(text)
+        return Written(text, written.place)
     takes = f"the output file takes {size:,} bytes as JSON, where control characters take six each"
     return Written(fault=f"{takes}, and {MOST_FILE_BYTES:,} can be kept; write fewer of them")
 
@@ -177,41 +182,53 @@ def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) ->
 
 def make_artifact(
     reply: Replied,
-    agent: Agent,
+    agent: Agent | None,
     output: Output,
     author: str,
     attempt: int,
     patterns: Mapping[str, str],
 ) -> Artifact:
-    """The artifact of an agent's reply, with its content fault if there is one."""
-    text, code, fault = _text_of(reply, output, has_schema=agent.schema_ is not None)
-    if code == CUT_OFF:
-        fault += _own_cap(agent)
+    """The artifact of a reply with its content fault; without an agent, of a program's."""
+    text, code, fault = _text_of(reply, output, agent)
     plain = Artifact(
-        name=output.name, author=author, attempt=attempt, text=text, workspace=reply.workspace
+        name=output.name,
+        author=author,
+        attempt=attempt,
+        text=text,
+        workspace=reply.workspace,
+        place=reply.artifact_place,
     )
     if fault:
         return plain.replace(fault=fault, fault_code=code)
     if output.folder is not None:
-        plain = with_folder(plain, reply)
-    if agent.schema_ is not None:
+        left = reply.folder or LeftFolder(tree="")
+        values = list(left.files), left.last_change, left.tree
+        of_folder = dict(zip(OF_FOLDERS, values, strict=True))
+        plain = plain.replace(fields=of_folder, tree=left.tree, place=left.place)
+    if agent is not None and agent.schema_ is not None:
         return _with_data(plain, agent)
     if not output.fields:
         return plain
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-def workspace_text(reply: Replied) -> str | None:
-    """The text of the output file or folder; None if the attempt left none."""
-    return reply.artifact_text if reply.folder is None else reply.folder.change
+_CONTENT = ("text", "data", "is_data", "fault", "fault_code", "infeasible", "missing", "tree")
+"""What an artifact has of its file or folder, beside its fields."""
 
 
-def with_folder(artifact: Artifact, reply: Replied) -> Artifact:
-    """The artifact with the fields and the tree of the folder that it is."""
-    left = reply.folder or LeftFolder(tree="")
-    values = list(left.files), left.last_change, left.tree
-    fields = dict(zip(OF_FOLDERS, values, strict=True))
-    return artifact.replace(fields=fields, tree=left.tree, place=left.place)
+def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
+    """The artifact with what its file or folder has now."""
+    author, text = artifact.author, written.text
+    output = machine.states[author].output_at(author)
+    assert output is not None
+    agents = (one for one in machine.agents_at(author) if bool(one.schema_) == artifact.is_data)
+    reply = Replied(key="", text="", artifact_text=text, folder=written.folder, usage=Usage())
+    made = make_artifact(
+        reply, next(agents, None), output, author, artifact.attempt, machine.patterns
+    )
+    content = {name: getattr(made, name) for name in _CONTENT}
+    fields = artifact.fields | made.fields
+    return artifact.replace(**content, fields=fields, rereads=artifact.rereads + 1)
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
@@ -221,18 +238,21 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
     )
 
 
-def _text_of(reply: Replied, output: Output, *, has_schema: bool) -> tuple[str, str, str]:
+def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
-    written = workspace_text(reply)
+    written = reply.artifact_text if reply.folder is None else reply.folder.change
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written
-    text = text if has_schema else body(text, output)
+    text = text if agent is not None and agent.schema_ is not None else body(text, output)
+    if agent is None:
+        # A program may have nothing to say.
+        return text, "", ""
     # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
     if not text.strip() and reply.folder is None:
         return text, EMPTY, "the answer is empty"
     if reply.cut_off and written is None:
-        return text, CUT_OFF, "the answer was cut off before its end"
+        return text, CUT_OFF, f"the answer was cut off before its end{_own_cap(agent)}"
     return text, "", ""
 
 

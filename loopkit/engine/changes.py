@@ -30,6 +30,7 @@ from loopkit.engine.events import (
     Merging,
     Repaired,
     Replied,
+    Reread,
     Restored,
     Resumed,
     Settled,
@@ -40,7 +41,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.log import Log
-from loopkit.engine.payloads import Deferral
+from loopkit.engine.payloads import Artifact, Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import after_edge
@@ -221,11 +222,7 @@ def _work(state: RunState, event: Worked) -> None:
     if event.restored:
         restore(state, event.restored)
     if event.artifact is not None:
-        name, number = event.artifact.name, event.artifact.version
-        state.artifacts = artifacts = state.artifacts.copy()
-        artifacts[name] = event.artifact
-        state.versions = versions = state.versions.copy()
-        versions[name] = number or versions.get(name, 0) + 1
+        _take(state, event.artifact)
     if event.answer is not None:
         state.answers = {**state.answers, event.state: event.answer}
         apply_answer(state, event.answer, event.considered)
@@ -293,7 +290,20 @@ def _capture(state: RunState, event: Captured) -> None:
         state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
+def _take(state: RunState, artifact: Artifact) -> None:
+    """Make a version the current one, also of its file or folder; an edit is in none."""
+    name, number = artifact.name, artifact.version
+    state.artifacts = artifacts = state.artifacts.copy()
+    artifacts[name] = artifact
+    state.versions = versions = state.versions.copy()
+    versions[name] = number or versions.get(name, 0) + 1
+    if artifact.place and not artifact.edited:
+        state.on_disk = {**state.on_disk, artifact.place: (name, number)}
+
+
 def _end_restore(state: RunState, event: Restored) -> None:
+    restored = (state.artifacts[name] for name in event.artifacts)
+    state.on_disk = {**state.on_disk, **{a.place: (a.name, a.version) for a in restored}}
     left = {name: a for name, a in state.unrestored.items() if name not in event.artifacts}
     state.unrestored = left
     state.restored_in = state.state
@@ -437,6 +447,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Isolated: _isolate,
     Merging: _merge,
     Merged: _end_merge,
+    Reread: lambda state, event: _take(state, event.artifact),
     Restored: _end_restore,
     Decided: _decide,
     Alerted: _alert,

@@ -157,6 +157,8 @@ class Replied(Event, frozen=True, kw_only=True):
     """The model that answered, by the provider's name for it."""
     artifact_text: str | None = None
     """The content of the file that the attempt wrote, if the output is a file."""
+    artifact_place: str = ""
+    """The path of this file."""
     artifact_fault: str = ""
     """Why there is no such content or folder."""
     folder: LeftFolder | None = None
@@ -242,12 +244,22 @@ class Captured(Event, frozen=True, kw_only=True):
     artifact: str
     place: str
     """The path of the folder or file."""
+    relative: str = ""
+    """For a folder: its path as the state names it."""
     tree: str = ""
     """For a folder: the digest under which its files are stored."""
     times: str
     """A fingerprint that changes with every write; empty if there was no file."""
     ignored: tuple[str, ...] = ()
     """For a folder: the patterns of what does not count."""
+
+
+class Reread(Event, frozen=True, kw_only=True):
+    """The file or folder of an artifact has changed, and what it has now is the artifact."""
+
+    type: ClassVar[str] = "reread"
+    area: ClassVar[str] = "files"
+    artifact: Artifact
 
 
 class Isolated(Event, frozen=True, kw_only=True):
@@ -676,7 +688,7 @@ EVENTS: dict[str, type[Event]] = {
         Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
         ChildStarted, ChildEnded, Adding, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting,
         Suspended, Repaired, Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged,
-        Restored,
+        Restored, Reread,
     )
 }  # fmt: skip
 

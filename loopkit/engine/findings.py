@@ -87,14 +87,22 @@ class Answer(Record, frozen=True, kw_only=True):
     verdict: AnswerVerdict
     findings: tuple[Finding, ...] = ()
     error_class: ErrorClass | None = None
-    """With the verdict `error`: the class of the error. Otherwise null."""
+    """With the verdict `error`, and if only some of its rules gave a verdict: the class of the
+    error. Otherwise null."""
+    not_started: bool = False
+    """Whether a program of it does not exist, or cannot be executed."""
     reason: str = ""
-    """With `error`, `unparsed` and `not_applicable`: what happened, in a sentence. For a judge with
-    several opinions: how they voted."""
+    """With `error`, `unparsed` and `not_applicable`, and if only some of its rules gave a verdict:
+    what happened, in a sentence. For a judge with several opinions: how they voted."""
     score: float | None = None
     """The score, if the judge gave one."""
     resume_at: float | None = None
     """With `error`: the Unix time from which the provider says that it can be asked again."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the validator, or a rule of it, gave no verdict."""
+        return self.error_class is not None or self.verdict in ("error", "unparsed")
 
     @classmethod
     def with_failure(cls, validator: str, failure: Failure) -> Answer:
@@ -179,7 +187,7 @@ class Report(Record, frozen=True, kw_only=True):
     error_class: ErrorClass | None = None
     """With `incomplete`: the worst class of error among the missing answers."""
     reason: str = ""
-    """With `incomplete` and `infeasible`: the reason."""
+    """With `infeasible`: the reason. Otherwise: why validators gave no verdict, if some did not."""
 
     @property
     def facts(self) -> dict[str, object]:
@@ -236,7 +244,7 @@ SCHEMA: Mapping[str, Any] = {
     "properties": {
         "ok": {"type": "boolean", "description": "Whether nothing has to be corrected."},
         "verdict": {"enum": ["pass", "warn", "fail", "infeasible", "not_applicable"]},
-        "reason": {"type": "string", "description": "Why it can't be done."},
+        "reason": {"type": "string", "description": "Why it can't be done, or judged by all."},
         "diagnostics": {
             "type": "array",
             "items": {

@@ -66,6 +66,9 @@ def complete(
     if origins is not None:
         findings = attribute(findings, origins, artifact.author)
     verdict = verdict_of(panel, findings, asked.quorum)
+    if verdict == "incomplete":
+        # Once all programs can be started, it is found again.
+        findings = tuple([finding for finding in findings if not finding.blocking])
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -83,9 +86,11 @@ def complete(
         score=min((a.score for a in panel.judges if a.score is not None), default=None),
         work=version.digest,
     )
-    if verdict in UNANSWERED:
+    if panel.missing or verdict in UNANSWERED:
         error_class = worst_class(panel.missing) if verdict == "incomplete" else None
-        return replace(report, error_class=error_class, reason=reason(verdict, panel))
+        report = replace(report, error_class=error_class, reason=reason(verdict, panel))
+    if verdict in UNANSWERED:
+        return report
     if before:
         judging = {(name, OF_JUDGE) for name, _, judge in asked.judges if judge.is_in_words}
         programs = {
@@ -114,7 +119,6 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
 
 Place: TypeAlias = tuple[str, str]
 """A validator, and the name of its rule in findings."""
-MISSING = ("error", "unparsed")
 _VERDICT = attrgetter("verdict")
 _ID = attrgetter("id")
 
@@ -134,18 +138,18 @@ class Panel(Value, frozen=True):
     @property
     def missing(self) -> tuple[Answer, ...]:
         """The answers without a verdict, of rules and judges."""
-        return tuple([answer for answer in self.answers if answer.verdict in MISSING])
+        return tuple([answer for answer in self.answers if answer.is_missing])
 
     def is_short(self, quorum: int | None) -> bool:
         """Whether a rule gave no verdict, or fewer judges gave one than wanted."""
         for answer in self.fixed:
-            if answer.verdict in MISSING:
+            if answer.is_missing:
                 return True
         asked = given = 0
         for answer in self.judges:
             if answer.verdict != "not_applicable":
                 asked += 1
-                given += answer.verdict not in MISSING
+                given += not answer.is_missing
         return given < (asked if quorum is None else min(quorum, asked))
 
 
@@ -230,6 +234,9 @@ def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) ->
     given = set(map(_VERDICT, panel.answers))
     if "infeasible" in given:
         return "infeasible"
+    if any(answer.not_started for answer in panel.fixed):
+        # No author can help that, whatever else blocks.
+        return "incomplete"
     if found == "fail":
         return "fail"
     if panel.is_short(quorum):
@@ -246,10 +253,11 @@ def worst_class(missing: Iterable[Answer]) -> ErrorClass:
 
 
 def reason(verdict: Verdict, panel: Panel) -> str:
-    """Why a report has no verdict, in the words of the validators that gave none."""
-    if verdict == "incomplete":
-        return "; ".join(f"{answer.validator}: {answer.reason}" for answer in panel.missing)
-    return next(a.reason for a in panel.answers if a.verdict == "infeasible")
+    """Why there are no verdicts, in the words of the validators that gave none."""
+    if verdict == "infeasible":
+        return next(a.reason for a in panel.answers if a.verdict == "infeasible")
+    given = "; ".join([f"{answer.validator}: {answer.reason}" for answer in panel.missing])
+    return given if verdict == "incomplete" else f"no verdict: {given}"
 
 
 class Version(Value, frozen=True):
@@ -388,7 +396,7 @@ def _has_looked(validator: str, asked: Iterable[Answer]) -> bool:
     has_verdict = False
     for answer in asked:
         if answer.validator == validator:
-            if answer.verdict in MISSING:
+            if answer.is_missing:
                 return False
             has_verdict = has_verdict or answer.verdict != "not_applicable"
     return has_verdict
@@ -461,7 +469,7 @@ def combine_samples(
     if len(samples) == 1:
         return samples[0]
     against = [sample for sample in samples if sample.verdict == "fail"]
-    missing = [sample for sample in samples if sample.verdict in MISSING]
+    missing = [sample for sample in samples if sample.is_missing]
     summary = _vote_summary(len(against), len(missing), len(samples))
     needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
     if len(against) >= needed:
@@ -480,7 +488,7 @@ def confirm(answer: Answer, second: Answer, levels: Severities) -> Answer:
     """
     first = f"{answer.reason}; " if answer.reason else "it fails, and "
     both = (answer, second)
-    if second.verdict in MISSING:
+    if second.is_missing:
         reason = f"{first}the second opinion is missing: {second.reason}"
         return second.replace(reason=reason)
     if second.verdict == "fail":

@@ -101,7 +101,9 @@ class Artifact(Record, frozen=True, kw_only=True):
     tree: str = ""
     """For a folder: the digest of its files, under which they are stored."""
     place: str = ""
-    """For a folder: its path."""
+    """For a file or a folder: its path; empty if a scenario plays it."""
+    rereads: int = 0
+    """How many times it was read again since its author left it, because it had changed there."""
 
     @property
     def size(self) -> int:

@@ -190,6 +190,8 @@ class RunState(Mutable):
     artifacts: dict[str, Artifact] = NOTHING
     versions: dict[str, int] = NOTHING
     """How often each artifact has been written, by any author."""
+    on_disk: Mapping[str, tuple[str, int]] = NOTHING
+    """By path, the artifact that its file or folder holds, and the version."""
     phase: str = ""
     """The phase that its last event with a phase named."""
     error: str = ""

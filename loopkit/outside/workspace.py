@@ -68,7 +68,7 @@ def resolve_inside(root: Path, relative: str) -> Path:
     or home path, for any `..`, and for a symlink that leads out. It says where the path leads
     now: it is no sandbox against a process that replaces folders by symlinks later.
     """
-    flaw = _flaw(relative)
+    flaw = flaw_of_path(relative)
     if flaw:
         raise OutsideWorkspace(_outside(root, relative, flaw))
     base = os.path.realpath(root)
@@ -90,7 +90,8 @@ def make_folder(root: Path, relative: str) -> None:
     prepare(path)
 
 
-def _flaw(relative: str) -> str | None:
+def flaw_of_path(relative: str) -> str | None:
+    """What is wrong with a path in a workspace, as far as the path itself tells."""
     if not relative.strip():
         return "is empty"
     if "\0" in relative:

@@ -203,7 +203,7 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
 PROCESS = frozenset(
     {
         *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        "adding",
+        *("adding", "reread"),
     }
 )
 """Events about the process that drives a run and about its files, not about its work."""
@@ -333,6 +333,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
     for name in ("time_s", "held_tokens", "held_usd"):
         plain.get("usage", {}).pop(name, None)
+    plain.pop("artifact_place", None)
     is_command = is_of_program(tasks.get(getattr(event, "key", ""), ""))
     if isinstance(event, Replied | Worked):
         for holder in (plain.get("folder"), plain.get("artifact")):

@@ -25,6 +25,7 @@ from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.scope import over
 from loopkit.outside.processes import (
+    ArgumentsRefused,
     CommandNotStarted,
     CommandResult,
     CommandTimeout,
@@ -45,7 +46,7 @@ from loopkit.validators.command_reports import (
     read_program_report,
     read_sarif,
 )
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, Found
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, Found, NotStarted
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
 from loopkit.validators.setting import Setting
@@ -104,7 +105,9 @@ async def _run_once(start: Start) -> Found:
             ending.retry_after_s,
         )
     if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
-        error = Unfinished if result.exit_code < 0 else CannotJudge
+        # By these codes a shell, `env` and the like say that there is no such program.
+        error = NotStarted if result.exit_code in (126, 127) else CannotJudge
+        error = Unfinished if result.exit_code < 0 else error
         raise error(no_verdict_message(program, result, rule))
     return read_result(start, result)
 
@@ -120,7 +123,8 @@ async def _run(start: Start) -> CommandResult:
             timeout_s=rule.timeout,
         )
     except CommandNotStarted as error:
-        raise CannotJudge(str(error)) from error
+        refused = CannotJudge if isinstance(error, ArgumentsRefused) else NotStarted
+        raise refused(str(error)) from error
     except CommandTimeout as error:
         raise CannotJudge(
             f"{error}{output_clause(error.stdout, error.stderr)}", "transient"
@@ -335,8 +339,10 @@ async def run_until_verdict(
             backoff = min(retry.backoff * 2.0 ** (tries - 1), retry.max_backoff)
             wait = max(backoff, error.retry_after_s or 0.0)
             if not may_help or tries >= retry.attempts or wait > retry.max_backoff:
-                reason = f"{error.reason} ({tries} tries)" if tries > 1 else error.reason
-                raise CannotJudge(reason, error.error_class, error.retry_after_s) from error
+                if tries == 1:
+                    raise
+                reason = f"{error.reason} ({tries} tries)"
+                raise type(error)(reason, error.error_class, error.retry_after_s) from error
         await pause(wait)
         tries += 1
 

@@ -115,6 +115,10 @@ class CannotJudge(Exception):
         return Failure(self.error_class, self.reason, resume_at=resume_at)
 
 
+class NotStarted(CannotJudge):
+    """The program does not exist, or cannot be executed."""
+
+
 def amount(number: int) -> str:
     """`1 is`, `2,000 are`."""
     return f"{number:,} is" if number == 1 else f"{number:,} are"
@@ -149,7 +153,8 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
 
 def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
     """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
-    return Answer.with_failure(validator, error.failure(now))
+    answer = Answer.with_failure(validator, error.failure(now))
+    return answer.replace(not_started=isinstance(error, NotStarted))
 
 
 def not_applicable(validator: str, reason: str) -> Answer:
@@ -160,22 +165,25 @@ def combine(validator: str, answers: Sequence[Answer]) -> Answer:
     """Combine the answers of the rules into one, with the findings of all.
 
     As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
-    whatever another would have said. `error` takes precedence over all else; of several errors, a
-    fatal one counts.
+    whatever another would have said; the class and the reason of the error are kept beside it.
+    `error` takes precedence over all else; of several errors, a fatal one counts.
     """
     findings = [finding for answer in answers for finding in answer.findings]
     errors = sorted(
         (answer for answer in answers if answer.verdict == "error"),
         key=lambda answer: answer.error_class != "fatal",
     )
-    reason = "; ".join(answer.reason for answer in errors)
     judged = answer_with(validator, findings)
     reasons = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
-    if errors and judged.verdict != "fail":
-        error = {"verdict": "error", "error_class": errors[0].error_class}
-        return judged.replace(**error, reason=reason, resume_at=latest_resume(errors))
     if errors:
-        return judged.replace(reason="; ".join([*reasons, reason]))
+        if judged.verdict != "fail":
+            judged, reasons = judged.replace(verdict="error"), []
+        return judged.replace(
+            error_class=errors[0].error_class,
+            not_started=any(answer.not_started for answer in errors),
+            reason="; ".join([*reasons, *(answer.reason for answer in errors)]),
+            resume_at=latest_resume(errors),
+        )
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
     return judged.replace(reason="; ".join(reasons))

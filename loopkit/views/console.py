@@ -339,6 +339,9 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "emitted": _lines_for_emitted,
     "suspended": _lines_for_suspended,
     "repaired": _lines_for_repaired,
+    "reread": lambda event, *_: [
+        _row("", f"reads `{event.artifact.name}` again, which has changed on the disk")
+    ],
     "resumed": _lines_for_resumed,
     "refused": lambda event, *_: [Line("an answer was refused: " + one_line(event.reason))],
     "waiting": _lines_for_waiting,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.events import Event, Suspended, Waiting, Worked
+from loopkit.engine.events import Event, Reread, Suspended, Waiting, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, HumanAnswer
 from loopkit.engine.records import Record, Usage
@@ -333,12 +333,10 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
     """Every version of each artifact of a run, oldest first."""
     found: dict[str, list[KeptVersion]] = {}
     for event in events:
-        if not isinstance(event, Worked):
-            continue
-        if event.artifact is not None:
+        if isinstance(event, Worked | Reread) and event.artifact is not None:
             versions = found.setdefault(event.artifact.name, [])
             versions.append(KeptVersion(len(versions) + 1, event.artifact))
-        if event.report is not None:
+        if isinstance(event, Worked) and event.report is not None:
             # A report may be about an earlier version than the last.
             known = found.get(event.report.artifact, ())
             about = [each for each in known if event.report.version in (0, each.number)]

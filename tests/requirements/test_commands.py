@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Failed, Replied
+from loopkit.views.review import report_lines
 from tests.machines import loop
 from tests.support import (
+    PASS,
     Desk,
     Played,
+    console_lines,
+    fails,
     listed,
     scenario,
 )
@@ -161,6 +165,87 @@ def test_what_a_program_prints_reaches_the_author(desk: Desk) -> None:
 
 def test_a_program_that_judges_too_long_is_transient(desk: Desk) -> None:
     assert ruled(desk, "sleep 30", "100ms").outcome == "late"
+
+
+LOST = """
+loopkit: 1
+agents: {author: {command: [none]}, critic: {command: [none]}}
+validators: {both: [{min_chars: 99}, RULE]}
+states:
+  draft: {agent: author, prompt: Write., output: plan, next: check}
+  check:
+    validate: plan
+    by: BY
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 2}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+TOGETHER = ["[{min_chars: 99}, RULE]", "[both]"]
+"""A rule that blocks and another one, in two validators and in one."""
+
+
+def lost(desk: Desk, rule: str, by: str = TOGETHER[0], text: str = LOST, **agents: Any) -> Played:
+    machine = text.replace("BY", by).replace("RULE", rule)
+    return desk.play(machine, scenario(agents={"author": ["bad"] * 3, **agents}))
+
+
+@pytest.mark.parametrize("by", TOGETHER)
+@pytest.mark.parametrize("command", ["pytset", "./pytset", "./pytset.sh", "env, pytset"])
+def test_a_program_that_does_not_exist_ends_the_step_before_anybody_is_paid(
+    desk: Desk, by: str, command: str
+) -> None:
+    """Also if another rule blocks, and before a judge who is always asked."""
+    desk.write("pytset.sh", "not executable")
+    asked = by.removesuffix("]") + ", {judge: critic, always: true}]"
+    played = lost(desk, f"{{command: [{command}]}}", asked, critic=[PASS])
+    assert played.state.suspended is not None
+    assert played.state.suspended.reason == "fatal"
+    assert "pytset" in played.state.suspended.message
+    assert (len(played.prompts("author")), played.prompts("critic")) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        ("    by", "    on_error: failed\n    by"),
+        ("[{g", "[{guard: incomplete, target: failed}, {g"),
+    ],
+)
+def test_a_machine_can_say_what_becomes_of_a_program_that_does_not_exist(
+    desk: Desk, way: tuple[str, str]
+) -> None:
+    played = lost(desk, "{command: [pytset]}", text=LOST.replace(*way))
+    assert played.route == ["draft", "check", "failed"]
+    [report] = played.reports
+    assert (report.verdict, report.error_class, report.findings) == ("incomplete", "fatal", ())
+
+
+@pytest.mark.parametrize("by", TOGETHER)
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("{command: [sleep, '30'], timeout: 100ms}", "took longer than 0.1 s"),
+        ("{command: [sh, -c, exit 7]}", "exit code 7, which is not a verdict"),
+        ("{command: [sh, -c, kill -9 $$]}", "signal 9"),
+        ("{command: ['true'], parse: junit, file: out.xml}", "did not write it"),
+        ("{python: 'plug:in_'}", "no tea"),
+    ],
+)
+def test_a_validator_without_a_verdict_is_named_under_what_blocks(
+    desk: Desk, by: str, rule: str, words: str
+) -> None:
+    desk.write("plug.py", "def in_(text, context):\n    raise OSError('no tea')\n")
+    played = lost(desk, rule, by)
+    assert [(each.verdict, words in each.reason) for each in played.reports] == [("fail", True)] * 3
+    assert "\n".join(console_lines(played)).count(words) == 3
+    assert words in "\n".join(report_lines(played.reports[-1]))
+
+
+def test_a_judge_without_a_verdict_is_named_under_what_another_finds(desk: Desk) -> None:
+    author = {"draft": ["bad"] * 3, "by[1]": [["It is."] * 3] * 3}
+    by = "[{judge: critic}, {judge: author}]"
+    played = lost(desk, "{min_chars: 1}", by, critic=[fails("A")] * 3, author=author)
+    assert "by[1]: no verdict could be read" in played.reports[-1].reason
 
 
 AGENT = """

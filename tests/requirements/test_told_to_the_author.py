@@ -225,7 +225,7 @@ def test_a_judge_is_not_paid_where_a_rule_comes_to_no_verdict(
     desk: Desk, always: str, calls: int
 ) -> None:
     """The report is incomplete whatever the judge says."""
-    by = f"[{{command: [no-such-program]}}, {{judge: critic, always: {always}}}]"
+    by = f"[{{command: [sh, -c, exit 7]}}, {{judge: critic, always: {always}}}]"
     played = play(desk, PASS, by=by)
     assert played.outcome == "unjudged"
     assert len(played.prompts("critic")) == calls

@@ -111,8 +111,11 @@ class Judge:
 
     @property
     def _task(self) -> str:
-        visit = self.active.state.visit
-        task = f"{self.state}:{visit}:judge:{self.validator}:{self.index}"
+        run = self.active.state
+        task = f"{self.state}:{run.visit}:judge:{self.validator}:{self.index}"
+        if rereads := run.artifacts[self.active.program.graph.judges[self.state].validate_].rereads:
+            # What it has said is about the content before.
+            task = f"{task}:r{rereads}"
         return task if self.number == 1 else f"{task}:{self.number}"
 
     @property

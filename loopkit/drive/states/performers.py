@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
 from loopkit.drive.isolation import (
     files_reader,
+    on_disk,
     output_file,
     project_folder,
     watch_output,
@@ -26,12 +28,12 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, extract, with_folder, workspace_text
+from loopkit.drive.replies import body, extract, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
 from loopkit.engine import ledger
-from loopkit.engine.events import Adding, Outcome, Replied, Worked
+from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
@@ -43,7 +45,6 @@ from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import AgentState, CommandState, RenderState, ValidateState
 from loopkit.language.states.state import Output, StateBase
-from loopkit.machine.choosing import MISSING
 from loopkit.machine.program import ONCE, Callee, RulesAsked
 from loopkit.outside.processes import command_environment, run_command
 from loopkit.validators.fixed_rules import judge_placed
@@ -62,7 +63,10 @@ async def perform_command(active: ActiveRun, name: str, state: CommandState) -> 
     """Run the command; a non-zero exit is a result, not an error."""
     output = state.output_at(name)
     reply = await _reply(active, name, state, output)
-    artifact = _artifact(active, name, state, output, reply)
+    attempt, patterns = active.state.attempts.get(name, 0) + 1, active.program.machine.patterns
+    artifact = make_artifact(reply, None, output, name, attempt, patterns)
+    fields = artifact.fields if artifact.fault else {"stderr": reply.stderr} | artifact.fields
+    artifact = artifact.replace(fallback=state.fallback, fields=fields)
     graph = active.program.graph
     is_lost = artifact.fault and (graph.on(name, "content") or not graph.judging_follows(name))
     return Worked(
@@ -73,28 +77,6 @@ async def perform_command(active: ActiveRun, name: str, state: CommandState) -> 
         artifact=artifact,
         error=artifact.fault,
     )
-
-
-def _artifact(
-    active: ActiveRun, name: str, state: CommandState, output: Output, reply: Replied
-) -> Artifact:
-    plain = Artifact(
-        name=output.name,
-        author=name,
-        attempt=active.state.attempts.get(name, 0) + 1,
-        text="",
-        fallback=state.fallback,
-        workspace=reply.workspace,
-    )
-    written = workspace_text(reply)
-    if output.may_be_missing and written is None:
-        return plain.replace(fault=reply.artifact_fault, fault_code=MISSING)
-    text = body(reply.text if written is None else written, output)
-    fields = extract(text, output.fields, active.program.machine.patterns)
-    whole = plain.replace(text=text)
-    if output.folder is not None:
-        whole = with_folder(whole, reply)
-    return whole.replace(fields={"stderr": reply.stderr} | whole.fields | fields)
 
 
 async def _reply(active: ActiveRun, name: str, state: CommandState, output: Output) -> Replied:
@@ -145,8 +127,9 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
     is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
     text = text if is_data else body(text, output)
+    place = ""
     if output.file is not None:
-        await _write(active, name, output.file, text, adds=state.adds)
+        place = await _write(active, name, output.file, text, adds=state.adds)
     artifact = Artifact(
         name=output.name,
         author=name,
@@ -156,14 +139,15 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
         is_data=is_data,
         fields={} if is_data else extract(text, output.fields, active.program.machine.patterns),
         fallback=state.fallback,
+        place="" if is_data else place,
     )
     return Worked(
         state=name, visit=active.state.visit, outcome="done", artifact=artifact, made_from=made
     )
 
 
-async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> None:
-    """Write a text to a file of the workspace; what is added is added once, also after a kill."""
+async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> str:
+    """Write a text to a file, or add it once, also after a kill; its path if the text is all."""
     folder = await workspace(active, None, writes=True)
     path = output_file(folder, render(active.program, active.state, file).strip())
     try:
@@ -173,6 +157,7 @@ async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bo
             replace_file(path, text)
     except NotWritable as error:
         raise CallFailed("fatal", str(error)) from error
+    return "" if adds else str(path)
 
 
 async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
@@ -189,45 +174,33 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
     """Judge the artifact; a report that no transition names goes to the error edge."""
     program, run, rules = active.program, active.state, active.engine.plans[name].rules
     assert rules is not None
-    artifact, rules_work = run.artifacts[state.validate_], _RulesWork()
+    artifact = run.artifacts[state.validate_]
     made_from = ledger.attempts_behind(program, run, artifact)
     earlier = run.rounds_before(name, artifact, made_from)
+    judging = _Judging(active, name, state, rules, earlier)
     of_judges: tuple[Answer, ...] = ()
     if artifact.infeasible or artifact.fault:
         answers = [answer_without_rules(artifact, rules.levels)]
     else:
-        subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-        own, ran = rules.workspace, rules_work.ran
-        folder = project_folder(active, own) or await workspace(active, own)
-        judging = _judge_by_rules(active, name, state, rules, subject, folder, earlier, ran)
+        own = rules.workspace
+        judging.folder = project_folder(active, own) or await workspace(active, own)
         started = active.clock.monotonic()
         try:
             try:
-                answers = await limit_time(active, judging)
+                answers = await limit_time(active, judging.by_rules())
             finally:
-                rules_work.time_s = active.clock.monotonic() - started
-            if rules.judges and (
-                judges := _judges(active, name, state, artifact, earlier, answers)
-            ):
-                setting = setting_for(active, folder, rules)
-                judged = await gather_answers(ask(one, subject, setting) for one in judges)
-                of_judges = ledger.settle(judged, earlier, state, rules.levels)
+                judging.time_s = active.clock.monotonic() - started
+            if rules.judges and (judges := judging.judges_after(answers)):
+                of_judges = await judging.by_judges(judges)
         except LimitReached as reached:
-            reached.commands, reached.time_s = tuple(ran), rules_work.time_s
+            reached.commands, reached.time_s = tuple(judging.ran), judging.time_s
             raise
     panel = ledger.Panel(tuple(answers), of_judges)
-    report = ledger.complete(program, run, name, artifact, panel, earlier, made_from)
-    return _work_event(active, name, report, rules_work)
+    report = ledger.complete(program, run, name, judging.artifact, panel, earlier, made_from)
+    return _work_event(active, name, report, judging)
 
 
-class _RulesWork(Mutable):
-    """The commands and time of a round's rules; the calls of judges are events of their own."""
-
-    ran: list[Ran] = []
-    time_s: float = 0.0
-
-
-def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _RulesWork) -> Worked:
+def _work_event(active: ActiveRun, name: str, report: Report, judging: _Judging) -> Worked:
     facts, plan = report.facts, active.engine.plans[name]
     if plan.is_scored:
         facts[SCORE] = report.score
@@ -242,70 +215,138 @@ def _work_event(active: ActiveRun, name: str, report: Report, rules_work: _Rules
         outcome=outcome,
         facts=facts,
         report=report,
-        time_s=rules_work.time_s,
+        time_s=judging.time_s,
         error="" if outcome == "done" else f"{report.verdict}: {report.reason}",
         resume_at=latest_resume(report.answers),
-        commands=tuple(rules_work.ran),
+        commands=tuple(judging.ran),
     )
 
 
-async def _judge_by_rules(
-    active: ActiveRun,
-    name: str,
-    state: ValidateState,
-    rules: RulesAsked,
-    subject: JudgedArtifact,
-    folder: Path,
-    earlier: Earlier,
-    ran: list[Ran],
-) -> list[Answer]:
-    """The answers of the validators without a model; with `stop_early`, until one blocks."""
-    answers: list[Answer] = []
-    for validator, fixed in rules.fixed:
-        setting = setting_for(active, folder, rules)
-        if validator in rules.starting:
-            setting.baselines = active.state.baselines.get((name, validator), {})
-            give_commands(active, validator, result_index(active, name, validator), setting, ran)
-        answers.append(await judge_placed(validator, fixed, subject, setting))
-        if rules.may_settle:
-            answers[-1:] = ledger.settle(answers[-1:], earlier, state, rules.levels)
-        if rules.stop_early and _blocks(answers):
-            break
-    return answers
+class _Judging(Mutable):
+    """A validate state at work. The calls of its judges are events, and no part of `time_s`."""
+
+    active: ActiveRun
+    name: str
+    state: ValidateState
+    rules: RulesAsked
+    earlier: Earlier
+    folder: Path = Path()
+    ran: list[Ran] = []
+    time_s: float = 0.0
+    is_left: bool = False
+    """Whether the artifact was a file or a folder before they judged."""
+
+    def _is_there(self) -> bool:
+        return os.path.lexists(self.artifact.place)
+
+    @property
+    def artifact(self) -> Artifact:
+        return self.active.state.artifacts[self.state.validate_]
+
+    @property
+    def subject(self) -> JudgedArtifact:
+        made = self.artifact
+        return JudgedArtifact(made.name, made.text, made.data, made.is_data)
+
+    async def by_rules(self) -> list[Answer]:
+        """The answers of the validators without a model about the artifact as they leave it.
+
+        If its file or folder has changed, all of them judge once more.
+        """
+        self.is_left = self._is_there()
+        answers = await self._ask_rules()
+        if await self._has_changed():
+            if self.artifact.fault:
+                return [answer_without_rules(self.artifact, self.rules.levels)]
+            self.ran.clear()
+            answers = await self._ask_rules(is_last=True)
+            if self.ran and not self.artifact.tree:
+                self._note_file()
+        return answers
+
+    def _note_file(self) -> None:
+        """Note at the first command what a scenario has to write that plays the run."""
+        file = os.path.relpath(self.artifact.place, os.path.realpath(self.folder))
+        files = {**self.ran[0].files, file: self.artifact.text}
+        self.ran[0] = self.ran[0].replace(files=files)
+
+    async def _ask_rules(self, *, is_last: bool = False) -> list[Answer]:
+        """The answers of these validators; with `stop_early`, until one blocks.
+
+        With `is_last`, who changes the artifact gives no verdict.
+        """
+        active, rules, subject = self.active, self.rules, self.subject
+        answers: list[Answer] = []
+        for validator, fixed in rules.fixed:
+            setting = setting_for(active, self.folder, rules)
+            if validator in rules.starting:
+                setting.baselines = active.state.baselines.get((self.name, validator), {})
+                index = result_index(active, self.name, validator)
+                give_commands(active, validator, index, setting, self.ran)
+            answer = await judge_placed(validator, fixed, subject, setting)
+            if is_last and await self._has_changed():
+                answer = self._without_verdict(answer)
+            if rules.may_settle:
+                [answer] = ledger.settle([answer], self.earlier, self.state, rules.levels)
+            answers.append(answer)
+            if rules.stop_early and _blocks(answers):
+                break
+        return answers
+
+    async def _has_changed(self) -> bool:
+        """Make what is on the disk the artifact; whether that is another content."""
+        active, artifact = self.active, self.artifact
+        written = await on_disk(active, artifact) if self.is_left else None
+        if written is None:
+            return False
+        now = with_content(artifact, written, active.program.machine)
+        if (now.text, now.tree) == (artifact.text, artifact.tree):
+            return False
+        version = active.state.versions[artifact.name] + 1
+        active.stage(Reread(artifact=now.replace(version=version, previous=artifact.version)))
+        return True
+
+    def _without_verdict(self, answer: Answer) -> Answer:
+        """The answer of a validator that judged something else than what is left."""
+        kind = "folder" if self.artifact.tree else "file"
+        reason = (
+            f"{kind} {Path(self.artifact.place).name!r} was changed while it was judged, so nobody "
+            "has judged what is left; let a check change nothing, at least not the second time"
+        )
+        verdict = "fail" if answer.verdict == "fail" else "error"
+        return answer.replace(verdict=verdict, error_class="fatal", reason=reason)
+
+    def judges_after(self, answers: Sequence[Answer]) -> list[Judge]:
+        """The judges to ask: all of them if no rule blocks and none lacks a verdict."""
+        # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
+        is_decided = _blocks(answers) or any(answer.is_missing for answer in answers)
+        is_ended = any(answer.not_started for answer in answers)
+        return [
+            Judge(
+                self.active,
+                self.name,
+                validator,
+                index,
+                rule,
+                self.artifact.author,
+                levels=self.rules.levels,
+                known=ledger.open_findings_of(validator, self.earlier),
+                shares_keys=self.state.merge == "key",
+            )
+            for validator, index, rule in self.rules.judges
+            if (rule.always and not is_ended) or not is_decided
+        ]
+
+    async def by_judges(self, judges: Iterable[Judge]) -> tuple[Answer, ...]:
+        setting, subject = setting_for(self.active, self.folder, self.rules), self.subject
+        answers = await gather_answers(ask(one, subject, setting) for one in judges)
+        if await self._has_changed():
+            answers = [self._without_verdict(answer) for answer in answers]
+        return ledger.settle(answers, self.earlier, self.state, self.rules.levels)
 
 
 def _blocks(answers: Iterable[Answer]) -> bool:
     return any(finding.blocking for answer in answers for finding in answer.findings)
-
-
-def _judges(
-    active: ActiveRun,
-    name: str,
-    state: ValidateState,
-    artifact: Artifact,
-    earlier: Earlier,
-    answers: Sequence[Answer],
-) -> list[Judge]:
-    """The judges to ask after the rules: all of them if no rule blocks and none lacks a verdict."""
-    rules = active.engine.plans[name].rules
-    assert rules is not None
-    # Without the verdict of a rule the report is incomplete, so a judge would be paid in vain.
-    is_decided = _blocks(answers) or any(a.verdict in ledger.MISSING for a in answers)
-    return [
-        Judge(
-            active,
-            name,
-            validator,
-            index,
-            rule,
-            artifact.author,
-            levels=rules.levels,
-            known=ledger.open_findings_of(validator, earlier),
-            shares_keys=state.merge == "key",
-        )
-        for validator, index, rule in rules.judges
-        if rule.always or not is_decided
-    ]
 
 
 PERFORMERS: Mapping[type[StateBase], Perform] = {

@@ -232,7 +232,7 @@ async def _judge(
         if validator in rules.starting:
             give_commands(active, called.name, called.index, setting, ran)
         answer = await judge_placed(validator, fixed, subject, setting)
-        if answer.verdict == "error":
+        if answer.is_missing:
             raise AgentError(answer.error_class or "fatal", answer.reason)
         answers.append(answer)
     return answers

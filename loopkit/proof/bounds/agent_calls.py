@@ -149,9 +149,9 @@ class Asking:
         """The possible calls for a report, one spread for each way in which it can come about.
 
         Judges are asked if no rule blocks and all rules come to a verdict; judges with `always`
-        are asked in any case. A faulty or infeasible artifact is judged by nobody. A second opinion
-        is asked only about a finding, so the report has one whatever the second opinion says. If
-        the second opinion is missing, so is its judge, which a quorum may allow.
+        are asked unless a program does not exist. A faulty or infeasible artifact is judged by
+        nobody. A second opinion is asked only about a finding, so the report has one whatever the
+        second opinion says. If it is missing, so is its judge, which a quorum may allow.
         """
         verdict = row.get(VERDICT)
         if verdict in ("infeasible", "not_applicable"):
@@ -165,6 +165,9 @@ class Asking:
             is_left_out = verdict == "incomplete" and self._panels[name].may_leave_judges_out(row)
             if is_left_out and self._may_be_missing(name, row):
                 yield self._always(name, row)
+                if self._may_be_missing(name, row, for_a_time=True):
+                    # If a program of a rule does not exist, they are not asked either.
+                    yield NOBODY
 
     def without_report(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Spread]:
         """The possible calls when no report reaches the transitions."""

@@ -296,7 +296,7 @@ class RunPage:
 
 NOTED = frozenset(
     ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
-     "repaired", "resumed", "refused", "merged", "cancelled")
+     "repaired", "reread", "resumed", "refused", "merged", "cancelled")
 )  # fmt: skip
 """Events that are shown as a line of their own, as on the console."""
 NOTE_WIDTH = 400
