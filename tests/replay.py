@@ -701,7 +701,8 @@ class Replay:
         facts = sorted(n for n in names if "." in n and not n.startswith("input."))
         words = ("stalled", "regressed")
         return facts, [
-            n for n in sorted(ahead & self.graph.judges.keys())
+            n
+            for n in sorted(ahead & self.graph.judges.keys())
             if any(w in t for t in self.guards[n] for w in words)
         ]
 

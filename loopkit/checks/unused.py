@@ -2,15 +2,16 @@
 
 `unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
-`unread-verdict`: a report that no later transition reads and nobody is shown.
+`unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
 `unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
 `infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from loopkit.checks import guards, state_paths, templates
 from loopkit.checks.artifacts import REPORT
@@ -22,9 +23,10 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import VERDICT
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, VERDICT
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
+from loopkit.language.states import FinalState
 from loopkit.language.states.each import EachState
 from loopkit.language.states.kinds import RenderState
 from loopkit.language.states.state import WorkingState
@@ -34,6 +36,7 @@ from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
+from loopkit.proof.outcomes.table import Exit, Row, Table
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
 """The word for a part of a section, if it is not the singular of the section."""
@@ -232,6 +235,118 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
             )
             path = ("states", name)
             yield subject.warning(path, "unread-verdict", message, remedy, key=True)
+
+
+OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
+"""The facts by which a guard tells how bad a report is."""
+OF_MENTIONS = attrgetter("names"), attrgetter("whole")
+
+
+class _Failure(NamedTuple):
+    """Ways on from work that has failed, of which its state does not know."""
+
+    state: str
+    told: str
+    remedy: str
+    edges: Collection[Edge]
+    words: frozenset[str]
+    """The names by which a template reads it."""
+
+
+def check_unread_failures(subject: Subject) -> Iterator[Problem]:
+    """A warning for each failure with which a run may succeed though nothing on its way reads it.
+
+    It is read by a person, by guards and templates that name it, by an agent that is given the
+    artifact, and by whoever judges or replaces that.
+    """
+    texts: dict[str | None, list[Mentions]] = {}
+    for use in templates.uses(subject):
+        texts.setdefault(use.state, []).append(in_template(use.text))
+    for name in subject.machine.states:
+        if (failure := _failure_of(subject, name)) is None:
+            continue
+        states = subject.machine.states
+        reads = {at for at in states if _reads(subject, at, failure, texts.get(at, ()))}
+
+        def succeeds(at: str, reads: Set[str] = reads) -> bool:
+            return subject.machine.states[at].succeeds and at not in reads
+
+        def follows(edge: Edge, reads: Set[str] = reads) -> bool:
+            return edge.event != "limit" and edge.source not in reads
+
+        for edge in failure.edges:
+            way = state_paths.shortest_path(subject.graph, edge.target, succeeds, follows)
+            if way is not None and edge.emit is None:
+                message = f"a run may succeed although {failure.told}, and nothing reads that"
+                path = state_paths.arrows((name, *way))
+                remedy = f"on the path {path}: {failure.remedy}"
+                yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
+
+
+def _failure_of(subject: Subject, name: str) -> _Failure | None:
+    """How a state's work can fail so that nothing in the state tells it from success."""
+    state, table = subject.machine.states[name], table_of(subject, name)
+    if table is None or state.waits:
+        return None
+    words = {fact.partition(".")[0] for fact in own_names(subject.graph, name)}.union(state.beside)
+    if any(exit_.edge.back for exit_ in table.exits):
+        told, remedy = f"the revisions after `{name}` are used up", "let it lead to a failure"
+        if state.judges is not None:
+            told, words = f"`{state.judges}` is not valid", words | OF_REPORTS
+            remedy += ", or to a person, or print `findings`"
+        return _Failure(name, told, remedy, _exits_of_exhausted(table), frozenset(words))
+    if not state.failing or _decides(subject, name):
+        return None
+    words |= {"outcome", "success"} if state.child is not None else set()
+    told, remedy = f"`{name}` failed", f"decide by a guard that reads `{state.failing}`"
+    return _Failure(name, told, remedy, subject.graph.on(name, "done"), frozenset(words))
+
+
+def _exits_of_exhausted(table: Table) -> Collection[Edge]:
+    """The edges by which a run leaves a loop of revisions that came to nothing.
+
+    One whose guard asks how much was found accepts it on purpose.
+    """
+    taken: dict[str, Edge] = {}
+    for row in map(table.with_derived_facts, table.rows()):
+        for exit_ in table.exits_of(row)[0]:
+            if not exit_.edge.back and _is_exhausted(table, exit_, row):
+                taken[exit_.edge.id] = exit_.edge
+    return taken.values()
+
+
+def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
+    names = exit_.guard.names if exit_.guard is not None else frozenset[str]()
+    if table.is_report:
+        return table.verdict(row) == "fail" and names.isdisjoint(OF_FINDINGS)
+    # It is taken only because no revision is left: one would come first, or its guard says so.
+    others = {name: value for name, value in row.items() if name not in OF_REVISING}
+    with_room = {**others, "cap_reached": False}
+    before = table.exits[: table.exits.index(exit_)]
+    if any(other.edge.back and other.holds(with_room) is not False for other in before):
+        return True
+    return not names.isdisjoint(OF_REVISING) and exit_.holds(with_room) is not True
+
+
+def _reads(subject: Subject, name: str, failure: _Failure, texts: Sequence[Mentions]) -> bool:
+    """Whether something that a state does tells of a failure."""
+    state, source = subject.machine.states[name], subject.machine.states[failure.state]
+    artifact = source.judges or artifact_of(subject.machine, failure.state)
+    edges = subject.graph.outgoing[name]
+    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
+        return True
+    names, whole = ({n for one in texts for n in words(one)} for words in OF_MENTIONS)
+    if names & failure.words or (artifact in names and state.asks and source.judges is None):
+        return True
+    if source.judges is not None and (state.emits or any(edge.emit for edge in edges)):
+        return True
+    # The data of an answer, or of children, say it themselves.
+    if (source.asks or source.child) and artifact in whole:
+        return True
+    if source.asks and isinstance(state, FinalState) and artifact in state.result:
+        return True
+    guards = (edge.guard for edge in edges if edge.guard is not None)
+    return any(is_of(fact, failure.state) for guard in guards for fact in _names(subject, guard))
 
 
 def _decides(subject: Subject, name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from loopkit.engine.best_version import (
@@ -242,8 +242,31 @@ class Engine:
             result=result,
             picked=picked,
             absent=tuple(absent),
+            although=" and ".join(_unread_failures(self.program, run, current)) if success else "",
             left=() if success else tuple(each.place for each in run.isolated.values()),
         )
+
+
+def _unread_failures(
+    program: Program, run: RunState, current: Mapping[str, Artifact]
+) -> Iterator[str]:
+    """What has failed since a person was asked last, and no guard reads; and versions in the result
+    of the run, or on the way to it, whose last verdict is none that accepts them."""
+    since: dict[str, None] = {}
+    for edge_id in reversed(run.route):
+        source = program.graph.by_id[edge_id].source
+        if program.machine.states[source].waits:
+            break
+        since[source] = None
+    reports = {judged.report.artifact: judged.report for judged in run.rounds}
+    for name, report in reports.items():
+        is_current = name in current and current[name].version == report.version
+        if is_current and report.state in since and not report.valid:
+            yield f"the last verdict on `{name}` is {report.verdict}"
+    for name in since:
+        failure = program.machine.states[name].failure(name, run.facts.get(name, NO_NAMES))
+        if failure and not program.reads_facts_of(name):
+            yield failure
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:

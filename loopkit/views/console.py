@@ -237,7 +237,8 @@ def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
 
 def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
     kind, tone = OF_SUCCESS[event.success]
-    yield Line("", event.outcome, f" ({kind})", tone)
+    although = f", although {event.although}" if event.although else ""
+    yield Line("", event.outcome, f" ({kind}){although}", "odd" if although else tone)
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
 
 

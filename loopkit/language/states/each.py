@@ -111,6 +111,8 @@ class ChildrenState(AuthorState):
     """The input of the other machine. Texts at any depth are templates; a single `{{ … }}` passes
     on the value itself."""
 
+    _failing: ClassVar[str]
+    """The fact that says whether children failed."""
     has_keys: ClassVar[bool] = False
     """Whether there is a child for each of several keys."""
     works_outside = True
@@ -130,6 +132,17 @@ class ChildrenState(AuthorState):
     def outcomes(self) -> tuple[str, ...]:
         """The possible outcomes of a child."""
         return tuple(self.child.finals)
+
+    @property
+    def failing(self) -> str:
+        finals = self.child.finals
+        fails = any(name not in finals or not finals[name].succeeds for name in self._ways_to_end)
+        return self._failing if fails else ""
+
+    @property
+    def _ways_to_end(self) -> tuple[str, ...]:
+        """The outcomes to which a child may really come."""
+        return self.outcomes
 
     @property
     def templates(self) -> Written:
@@ -192,6 +205,7 @@ class EachState(ChildrenState):
     """The maximum number of items; required unless the type of the list sets one."""
 
     kind = "each"
+    _failing = "failed"
     has_keys = True
     example = Example(
         {
@@ -225,6 +239,12 @@ class EachState(ChildrenState):
         blocked = (BLOCKED,) if self.after is not None else ()
         conflict = (CONFLICT,) if self.isolates else ()
         return (*super().outcomes, *cancelled, *blocked, *conflict)
+
+    @property
+    def _ways_to_end(self) -> tuple[str, ...]:
+        # Where every end of an item is waited for, none blocks another one.
+        is_any_end = self.after is None or {*self.child.finals} <= {*self.awaited}
+        return tuple(name for name in self.outcomes if name != BLOCKED or not is_any_end)
 
     @property
     def item_steps(self) -> tuple[str, ...]:
@@ -273,11 +293,16 @@ class EachState(ChildrenState):
         counts = dict.fromkeys(("succeeded", "failed", "total"), BOUNDED_COUNT)
         return {**counts, "deadlocked": BOOL}
 
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        failed = facts.get("failed", 0)
+        return f"{failed:,} of {facts['total']:,} items failed in `{name}`" if failed else ""
+
 
 class MachineState(ChildrenState):
     """Runs another machine once. Its result is the artifact."""
 
     kind = "machine"
+    _failing = "outcome"
     example = Example(
         {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
     )
@@ -289,6 +314,11 @@ class MachineState(ChildrenState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"outcome": GuardType("str", values=self.outcomes)}
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        outcome = facts.get("outcome")
+        is_failure = outcome is not None and not self.child.finals[outcome].succeeds
+        return f"`{name}` ended in `{outcome}`" if is_failure else ""
 
 
 def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:

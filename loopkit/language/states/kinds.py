@@ -144,6 +144,14 @@ class CommandState(AuthorState):
         return {"exit_code": INT}
 
     @property
+    def failing(self) -> str:
+        return "exit_code"
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        code = facts.get("exit_code", 0)
+        return f"`{name}` ended with exit code {code}" if code else ""
+
+    @property
     def may_leave_none(self) -> bool:
         return isinstance(self.output, Output) and self.output.may_be_missing
 

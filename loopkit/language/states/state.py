@@ -238,6 +238,15 @@ class StateBase(Noun):
         return ()
 
     @property
+    def failing(self) -> str:
+        """The fact that says whether its work failed, where that is no error; empty if none."""
+        return ""
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        """What failed by the facts of its last work, in words; empty if nothing did."""
+        return ""
+
+    @property
     def asks(self) -> tuple[str, ...]:
         """The agents of which one writes its artifact; none where no agent does."""
         return ()
