@@ -162,7 +162,7 @@ MEANINGS: Mapping[str, str] = {
     "revise-ahead": "A revise edge leads to a state that does not come earlier.",
     "resets-without-total": "A transition resets counters, and nothing limits how often.",
     "no-call-fits": "A limit is too low for a single call of an agent.",
-    "unread-verdict": "Something is judged, or may fail, and a run may succeed without reading that.",
+    "unread-verdict": "Something is judged, or may fail, and nothing depends on that.",
     "unused": "A declaration is never used.",
     "missing-group": "A pattern has no group that marks the part to read.",
     "unknown-group": "A pattern for findings has a group that findings do not have.",

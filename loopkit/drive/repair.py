@@ -6,9 +6,11 @@ to go on with a run that is over.
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,6 +24,8 @@ from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.drive.stored_runs import differences
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
+from loopkit.engine.payloads import Change
+from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, default_fault
 from loopkit.language.inclusion import digest_of
@@ -194,7 +198,74 @@ def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) ->
     )
     if misfits := list(_stuck(fitting, repaired)):
         raise NotFitting(misfits)
-    return repaired
+    return repaired.replace(changes=tuple(_with_effects(fitting, repaired)))
+
+
+USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
+"""The sections whose parts take effect where states work by them."""
+
+
+def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
+    """The changes, each with what keeps it from taking effect at the work ahead, if anything."""
+    run = fitting.run.copy()
+    apply(run, repaired)
+    program, ahead = Program(fitting.new, ""), {run.state}
+    front = [run.state]
+    while run.state and front:
+        edges = program.graph.outgoing[front.pop()]
+        targets = {e.target for e in edges if not e.back or has_room(program, run, e)} - ahead
+        ahead |= targets
+        front += targets
+    users = _places_by_state(fitting.old) + _places_by_state(fitting.new)
+    for change in repaired.changes:
+        place = f"{change.place}."
+        told = {name: None for name, at in users if place.startswith(at)}
+        effect = _effect(run, [*told], ahead) if run.state and told else ""
+        if any(place.startswith(f"input.{name}.") for name in fitting.run.input):
+            effect = "no effect: the run keeps its input"
+        elif not effect and run.state in told:
+            effect = _kept_here(run, place)
+        yield change.replace(effect=effect)
+
+
+def _places_by_state(machine: Machine) -> list[tuple[str, str]]:
+    """Each state with the place of everything by which it works, itself first."""
+    dumped = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
+    parts = {f"{s}.{name}.": (name, part) for s in USED for name, part in dumped[s].items()}
+    found: dict[tuple[str, str], None] = {}
+    for state, written in dumped["states"].items():
+        found[state, f"states.{state}."] = None
+        front = [{**written, "machine": None}]
+        while front:
+            text = json.dumps(front.pop(), ensure_ascii=False)
+            for place, (name, part) in parts.items():
+                is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+                if is_named and (state, place) not in found:
+                    found[state, place] = None
+                    front.append(part)
+    return [*found]
+
+
+def _effect(run: RunState, users: Sequence[str], ahead: Set[str]) -> str:
+    """What keeps a change of what some states work by from taking effect; empty if nothing does."""
+    again = [name for name in users if name in ahead]
+    if any(name == run.state or name not in run.visits for name in again):
+        return ""
+    if again:
+        return f"from the next visit of `{again[0]}` on"
+    done = [name for name in users if name in run.visits]
+    why = f"`{done[0]}` has worked already" if done else f"the run does not come to `{users[0]}`"
+    return f"no effect: {why}" + (", and does not work again" if done else "")
+
+
+def _kept_here(run: RunState, place: str) -> str:
+    """What of the work in hand is kept in spite of a change."""
+    begun = run.children.get(run.state, {}).values()
+    if ".machine." in place and any(child.started.visit == run.visit for child in begun):
+        return "runs that have begun keep the machine with which they began"
+    prefix = f"{run.state}:{run.visit}:judge:"
+    is_in = any(task.exchanges for name, task in run.tasks.items() if name.startswith(prefix))
+    return "answers of judges that are in are kept" if is_in else ""
 
 
 def _states(fitting: Fitting) -> Iterator[Misfit]:
