@@ -110,7 +110,7 @@ states:
   done: {final: success, result: mail}
   failed: {final: failure}
 """
-OVER = "no effect: `{}` has worked already, and does not work again"
+OVER = "no effect: the run does not come to `{}` any more"
 LATER = "from the next visit of `polish` on"
 
 

@@ -118,7 +118,7 @@ CHECK = """  draft: {render: "Tea.{{ feedback }}", next: check}
     by: [{min_chars: 999}]
     transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: NEXT}]
 """
-PERSON = "  ask: {human: Good?, choices: [go], timeout: 1ms, otherwise: go, next: done}\n"
+PERSON = "  ask: {human: Good?, choices: [go], next: done}\n"
 DAYS = (
     "each: input.days, as: day, key: day, max_items: 9, machine: item.yaml, "
     "input: {day: '{{ day }}'}"

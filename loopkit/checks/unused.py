@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from typing import Any
 
 from loopkit.checks import guards, state_paths, templates
 from loopkit.checks.artifacts import REPORT
@@ -26,7 +27,6 @@ from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, VERDICT
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
-from loopkit.language.states import FinalState
 from loopkit.language.states.each import EachState
 from loopkit.language.states.kinds import RenderState
 from loopkit.language.states.state import WorkingState
@@ -148,20 +148,30 @@ def _edges_of_infeasible(subject: Subject, name: str) -> list[Edge]:
 
 
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
-    def follows(onward: Edge) -> bool:
-        state = subject.machine.states[onward.source]
-        is_judge = state.waits or state.judges is not None
-        rewrites = artifact_of(subject.machine, onward.source) == artifact
-        return onward.event != "limit" and not is_judge and not rewrites
+    def is_judged(name: str) -> bool:
+        state = subject.machine.states[name]
+        rewrites = artifact_of(subject.machine, name) == artifact
+        return state.waits or state.judges is not None or rewrites
 
-    way = state_paths.shortest_path(
-        subject.graph, edge.target, lambda name: subject.machine.states[name].succeeds, follows
-    )
+    way = _way_to_success(subject, edge, is_judged)
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
         path = state_paths.arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
         yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
+
+
+def _way_to_success(
+    subject: Subject, edge: Edge, is_read: Callable[[str], bool]
+) -> state_paths.StatePath | None:
+    """The states of a shortest path along an edge to a success, past no state that `is_read`."""
+    states = subject.machine.states
+    return state_paths.shortest_path(
+        subject.graph,
+        edge.target,
+        lambda name: states[name].succeeds and not is_read(name),
+        lambda onward: onward.event != "limit" and not is_read(onward.source),
+    )
 
 
 OF_TEXTS = {
@@ -238,19 +248,8 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
 
 
 OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
-"""The facts by which a guard tells how bad a report is."""
-OF_MENTIONS = attrgetter("names"), attrgetter("whole")
-
-
-class _Failure(NamedTuple):
-    """Ways on from work that has failed, of which its state does not know."""
-
-    state: str
-    told: str
-    remedy: str
-    edges: Collection[Edge]
-    words: frozenset[str]
-    """The names by which a template reads it."""
+"""The facts by which a guard asks how bad a report is."""
+OF_CHILD = ("outcome", "success")
 
 
 def check_unread_failures(subject: Subject) -> Iterator[Problem]:
@@ -259,63 +258,50 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
     It is read by a person, by guards and templates that name it, by an agent that is given the
     artifact, and by whoever judges or replaces that.
     """
-    texts: dict[str | None, list[Mentions]] = {}
+    texts = defaultdict[str | None, list[Mentions]](list)
     for use in templates.uses(subject):
-        texts.setdefault(use.state, []).append(in_template(use.text))
+        texts[use.state].append(in_template(use.text))
     for name in subject.machine.states:
-        if (failure := _failure_of(subject, name)) is None:
-            continue
-        states = subject.machine.states
-        reads = {at for at in states if _reads(subject, at, failure, texts.get(at, ()))}
-
-        def succeeds(at: str, reads: Set[str] = reads) -> bool:
-            return subject.machine.states[at].succeeds and at not in reads
-
-        def follows(edge: Edge, reads: Set[str] = reads) -> bool:
-            return edge.event != "limit" and edge.source not in reads
-
-        for edge in failure.edges:
-            way = state_paths.shortest_path(subject.graph, edge.target, succeeds, follows)
+        edges, told, remedy = _unread_exits(subject, name)
+        for edge in edges:
+            way = _way_to_success(subject, edge, partial(_reads, subject, texts, name))
             if way is not None and edge.emit is None:
-                message = f"a run may succeed although {failure.told}, and nothing reads that"
+                message = f"a run may succeed although {told}, and nothing reads that"
                 path = state_paths.arrows((name, *way))
-                remedy = f"on the path {path}: {failure.remedy}"
-                yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
+                at = target_path(edge)
+                yield subject.warning(
+                    at, "unread-verdict", message, f"on the path {path}: {remedy}"
+                )
 
 
-def _failure_of(subject: Subject, name: str) -> _Failure | None:
-    """How a state's work can fail so that nothing in the state tells it from success."""
+def _unread_exits(subject: Subject, name: str) -> tuple[Collection[Edge], str, str]:
+    """The edges on which work goes on that has failed, unless its state asks about that; the
+    failure; and a remedy."""
     state, table = subject.machine.states[name], table_of(subject, name)
     if table is None or state.waits:
-        return None
-    words = {fact.partition(".")[0] for fact in own_names(subject.graph, name)}.union(state.beside)
+        return (), "", ""
     if any(exit_.edge.back for exit_ in table.exits):
-        told, remedy = f"the revisions after `{name}` are used up", "let it lead to a failure"
-        if state.judges is not None:
-            told, words = f"`{state.judges}` is not valid", words | OF_REPORTS
-            remedy += ", or to a person, or print `findings`"
-        return _Failure(name, told, remedy, _exits_of_exhausted(table), frozenset(words))
-    if not state.failing or _decides(subject, name):
-        return None
-    words |= {"outcome", "success"} if state.child is not None else set()
-    told, remedy = f"`{name}` failed", f"decide by a guard that reads `{state.failing}`"
-    return _Failure(name, told, remedy, subject.graph.on(name, "done"), frozenset(words))
-
-
-def _exits_of_exhausted(table: Table) -> Collection[Edge]:
-    """The edges by which a run leaves a loop of revisions that came to nothing.
-
-    One whose guard asks how much was found accepts it on purpose.
-    """
-    taken: dict[str, Edge] = {}
-    for row in map(table.with_derived_facts, table.rows()):
-        for exit_ in table.exits_of(row)[0]:
-            if not exit_.edge.back and _is_exhausted(table, exit_, row):
-                taken[exit_.edge.id] = exit_.edge
-    return taken.values()
+        edges = {
+            exit_.edge.id: exit_.edge
+            for row in map(table.with_derived_facts, table.rows())
+            for exit_ in table.exits_of(row)[0]
+            if not exit_.edge.back and _is_exhausted(table, exit_, row)
+        }.values()
+        if state.judges is None:
+            return edges, f"the revisions after `{name}` are used up", "let it lead to a failure"
+        remedy = "let it lead to a failure, or to a person, or print `findings`"
+        return edges, f"`{state.judges}` is not valid", remedy
+    outcomes = state.child.finals.values() if state.child is not None else ()
+    can_fail = not outcomes or not all(final.succeeds for final in outcomes)
+    if not state.failing or not can_fail or _decides(subject, name):
+        return (), "", ""
+    remedy = f"decide by a guard that reads `{state.failing}`"
+    return subject.graph.on(name, "done"), f"`{name}` failed", remedy
 
 
 def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
+    """Whether an edge leaves a loop of revisions that came to nothing, and does not ask how bad it
+    is, which would accept it on purpose."""
     names = exit_.guard.names if exit_.guard is not None else frozenset[str]()
     if table.is_report:
         return table.verdict(row) == "fail" and names.isdisjoint(OF_FINDINGS)
@@ -323,30 +309,37 @@ def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
     others = {name: value for name, value in row.items() if name not in OF_REVISING}
     with_room = {**others, "cap_reached": False}
     before = table.exits[: table.exits.index(exit_)]
-    if any(other.edge.back and other.holds(with_room) is not False for other in before):
-        return True
-    return not names.isdisjoint(OF_REVISING) and exit_.holds(with_room) is not True
+    would_revise = any(e.edge.back and e.holds(with_room) is not False for e in before)
+    asks_for_room = not names.isdisjoint(OF_REVISING)
+    return would_revise or (asks_for_room and exit_.holds(with_room) is not True)
 
 
-def _reads(subject: Subject, name: str, failure: _Failure, texts: Sequence[Mentions]) -> bool:
-    """Whether something that a state does tells of a failure."""
-    state, source = subject.machine.states[name], subject.machine.states[failure.state]
-    artifact = source.judges or artifact_of(subject.machine, failure.state)
+def _reads(
+    subject: Subject, texts: Mapping[str | None, Sequence[Mentions]], failed: str, name: str
+) -> bool:
+    """Whether something that the state `name` does tells of a failure of the state `failed`."""
+    state, source = subject.machine.states[name], subject.machine.states[failed]
+    artifact = source.judges or artifact_of(subject.machine, failed)
     edges = subject.graph.outgoing[name]
-    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
-        return True
-    names, whole = ({n for one in texts for n in words(one)} for words in OF_MENTIONS)
-    if names & failure.words or (artifact in names and state.asks and source.judges is None):
-        return True
-    if source.judges is not None and (state.emits or any(edge.emit for edge in edges)):
-        return True
+    told = {fact.partition(".")[0] for fact in own_names(subject.graph, failed)}
+    told.update(
+        source.beside, OF_REPORTS if source.judges else (), OF_CHILD if source.child else ()
+    )
+    names = frozenset[str]().union(*(text.names for text in texts[name]))
     # The data of an answer, or of children, say it themselves.
-    if (source.asks or source.child) and artifact in whole:
-        return True
-    if source.asks and isinstance(state, FinalState) and artifact in state.result:
-        return True
+    has_data = bool(source.asks or source.child) and any(artifact in t.whole for t in texts[name])
+    final = subject.machine.finals.get(name)
     guards = (edge.guard for edge in edges if edge.guard is not None)
-    return any(is_of(fact, failure.state) for guard in guards for fact in _names(subject, guard))
+    return (
+        state.waits
+        or artifact in (state.judges, artifact_of(subject.machine, name))
+        or not told.isdisjoint(names)
+        or bool(source.judges is None and state.asks and artifact in names)
+        or bool(source.judges and (state.emits or any(edge.emit for edge in edges)))
+        or has_data
+        or bool(final and source.asks and artifact in final.result)
+        or any(is_of(fact, failed) for guard in guards for fact in _names(subject, guard))
+    )
 
 
 def _decides(subject: Subject, name: str) -> bool:

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -209,57 +209,47 @@ def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
     """The changes, each with what keeps it from taking effect at the work ahead, if anything."""
     run = fitting.run.copy()
     apply(run, repaired)
-    program, ahead = Program(fitting.new, ""), {run.state}
-    front = [run.state]
-    while run.state and front:
-        edges = program.graph.outgoing[front.pop()]
-        targets = {e.target for e in edges if not e.back or has_room(program, run, e)} - ahead
-        ahead |= targets
-        front += targets
-    users = _places_by_state(fitting.old) + _places_by_state(fitting.new)
+    program, front = Program(fitting.new, ""), [run.state]
+    for name in front:
+        edges = program.graph.outgoing.get(name, ())
+        targets = (e.target for e in edges if not e.back or has_room(program, run, e))
+        front += [target for target in dict.fromkeys(targets) if target not in front]
+    users = {*_users(fitting.old), *_users(fitting.new)}
     for change in repaired.changes:
-        place = f"{change.place}."
-        told = {name: None for name, at in users if place.startswith(at)}
-        effect = _effect(run, [*told], ahead) if run.state and told else ""
+        effect, place = "", f"{change.place}."
+        concerned = {name for at, name in users if place.startswith(at)} if run.state else set()
+        again = [name for name in front if name in concerned]
         if any(place.startswith(f"input.{name}.") for name in fitting.run.input):
             effect = "no effect: the run keeps its input"
-        elif not effect and run.state in told:
-            effect = _kept_here(run, place)
+        elif concerned and not again:
+            effect = f"no effect: the run does not come to `{min(concerned)}` any more"
+        elif again and again[0] != run.state and all(name in run.visits for name in again):
+            effect = f"from the next visit of `{again[0]}` on"
+        elif run.state in again:
+            effect = _kept(run, place)
         yield change.replace(effect=effect)
 
 
-def _places_by_state(machine: Machine) -> list[tuple[str, str]]:
-    """Each state with the place of everything by which it works, itself first."""
+def _users(machine: Machine) -> Iterator[tuple[str, str]]:
+    """The place of everything by which a state works, itself included, with the state."""
     dumped = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
-    parts = {f"{s}.{name}.": (name, part) for s in USED for name, part in dumped[s].items()}
-    found: dict[tuple[str, str], None] = {}
+    parts = [(f"{s}.{name}.", name, json.dumps(part))
+             for s in USED for name, part in dumped[s].items()]  # fmt: skip
     for state, written in dumped["states"].items():
-        found[state, f"states.{state}."] = None
-        front = [{**written, "machine": None}]
-        while front:
-            text = json.dumps(front.pop(), ensure_ascii=False)
-            for place, (name, part) in parts.items():
+        yield f"states.{state}.", state
+        # The machine that it runs has names of its own.
+        front, seen = [json.dumps({**written, "machine": None})], set()
+        for text in front:
+            for at, name, part in parts:
                 is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
-                if is_named and (state, place) not in found:
-                    found[state, place] = None
+                if is_named and at not in seen:
+                    seen.add(at)
                     front.append(part)
-    return [*found]
+                    yield at, state
 
 
-def _effect(run: RunState, users: Sequence[str], ahead: Set[str]) -> str:
-    """What keeps a change of what some states work by from taking effect; empty if nothing does."""
-    again = [name for name in users if name in ahead]
-    if any(name == run.state or name not in run.visits for name in again):
-        return ""
-    if again:
-        return f"from the next visit of `{again[0]}` on"
-    done = [name for name in users if name in run.visits]
-    why = f"`{done[0]}` has worked already" if done else f"the run does not come to `{users[0]}`"
-    return f"no effect: {why}" + (", and does not work again" if done else "")
-
-
-def _kept_here(run: RunState, place: str) -> str:
-    """What of the work in hand is kept in spite of a change."""
+def _kept(run: RunState, place: str) -> str:
+    """What of the work in hand stays as it is in spite of a change."""
     begun = run.children.get(run.state, {}).values()
     if ".machine." in place and any(child.started.visit == run.visit for child in begun):
         return "runs that have begun keep the machine with which they began"

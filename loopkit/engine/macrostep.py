@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 
 from loopkit.engine.best_version import (
     after_going_back,
@@ -250,22 +251,19 @@ class Engine:
 def _unread_failures(
     program: Program, run: RunState, current: Mapping[str, Artifact]
 ) -> Iterator[str]:
-    """What has failed since a person was asked last, and no guard reads; and versions in the result
-    of the run, or on the way to it, whose last verdict is none that accepts them."""
-    since: dict[str, None] = {}
-    for edge_id in reversed(run.route):
-        source = program.graph.by_id[edge_id].source
-        if program.machine.states[source].waits:
-            break
-        since[source] = None
-    reports = {judged.report.artifact: judged.report for judged in run.rounds}
-    for name, report in reports.items():
+    """What has failed since a person was asked last: current versions that the last verdict does
+    not accept, and work of which no guard reads whether it failed."""
+    states, sources = program.machine.states, [program.graph.by_id[e].source for e in run.route]
+    at_work = dict.fromkeys(takewhile(lambda name: not states[name].waits, reversed(sources)))
+    for name, report in {one.report.artifact: one.report for one in run.rounds}.items():
         is_current = name in current and current[name].version == report.version
-        if is_current and report.state in since and not report.valid:
+        if is_current and report.state in at_work and not report.valid:
             yield f"the last verdict on `{name}` is {report.verdict}"
-    for name in since:
-        failure = program.machine.states[name].failure(name, run.facts.get(name, NO_NAMES))
-        if failure and not program.reads_facts_of(name):
+    guards = [(program.graph.by_id[e].source, names) for e, names in program.guard_names.items()]
+    read = {n if "." in n else f"{source}.{n}" for source, names in guards for n in names}
+    for name in at_work:
+        failure = states[name].failure(name, run.facts.get(name, NO_NAMES))
+        if failure and read.isdisjoint(f"{name}.{fact}" for fact in states[name].facts):
             yield failure
 
 

@@ -123,13 +123,6 @@ class Program:
         """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
 
-    def reads_facts_of(self, state: str) -> bool:
-        """Whether a guard reads a fact of a state's work, in the state itself or elsewhere."""
-        own = self.machine.states[state].facts.keys()
-        dotted = {f"{state}.{fact}" for fact in own}
-        names = ((self.graph.by_id[edge].source, read) for edge, read in self.guard_names.items())
-        return any(read & (own if source == state else dotted) for source, read in names)
-
     @cached_property
     def report_items(self) -> ReportItems | None:
         """The further fields that findings take from reports of other shapes."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.events import Event, Finished, Suspended, Waiting, Worked
+from loopkit.engine.events import Event, Suspended, Waiting, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, HumanAnswer
 from loopkit.engine.records import Record, Usage
@@ -227,13 +227,10 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 
 def standing_of(state: RunState) -> str:
-    """The active state of a run, or its outcome."""
+    """The active state of a run; or its outcome, and what had failed although it succeeds."""
     finished = state.finished
-    return state.state if finished is None else outcome_in_words(finished)
-
-
-def outcome_in_words(finished: Finished) -> str:
-    """The final state, whether that is a success, and what had failed although it is."""
+    if finished is None:
+        return state.state
     although = f", although {finished.although}" if finished.although else ""
     return f"{_in_words(finished.outcome, finished.success)}{although}"
 

@@ -111,8 +111,6 @@ class ChildrenState(AuthorState):
     """The input of the other machine. Texts at any depth are templates; a single `{{ … }}` passes
     on the value itself."""
 
-    _failing: ClassVar[str]
-    """The fact that says whether children failed."""
     has_keys: ClassVar[bool] = False
     """Whether there is a child for each of several keys."""
     works_outside = True
@@ -132,17 +130,6 @@ class ChildrenState(AuthorState):
     def outcomes(self) -> tuple[str, ...]:
         """The possible outcomes of a child."""
         return tuple(self.child.finals)
-
-    @property
-    def failing(self) -> str:
-        finals = self.child.finals
-        fails = any(name not in finals or not finals[name].succeeds for name in self._ways_to_end)
-        return self._failing if fails else ""
-
-    @property
-    def _ways_to_end(self) -> tuple[str, ...]:
-        """The outcomes to which a child may really come."""
-        return self.outcomes
 
     @property
     def templates(self) -> Written:
@@ -205,7 +192,7 @@ class EachState(ChildrenState):
     """The maximum number of items; required unless the type of the list sets one."""
 
     kind = "each"
-    _failing = "failed"
+    failing = "failed"
     has_keys = True
     example = Example(
         {
@@ -239,12 +226,6 @@ class EachState(ChildrenState):
         blocked = (BLOCKED,) if self.after is not None else ()
         conflict = (CONFLICT,) if self.isolates else ()
         return (*super().outcomes, *cancelled, *blocked, *conflict)
-
-    @property
-    def _ways_to_end(self) -> tuple[str, ...]:
-        # Where every end of an item is waited for, none blocks another one.
-        is_any_end = self.after is None or {*self.child.finals} <= {*self.awaited}
-        return tuple(name for name in self.outcomes if name != BLOCKED or not is_any_end)
 
     @property
     def item_steps(self) -> tuple[str, ...]:
@@ -302,7 +283,7 @@ class MachineState(ChildrenState):
     """Runs another machine once. Its result is the artifact."""
 
     kind = "machine"
-    _failing = "outcome"
+    failing = "outcome"
     example = Example(
         {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
     )

@@ -124,6 +124,7 @@ class CommandState(AuthorState):
     has_own_work = True
     works_outside = True
     said = ("exit_code",)
+    failing = "exit_code"
     beside = ("stderr",)
 
     @property
@@ -142,10 +143,6 @@ class CommandState(AuthorState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"exit_code": INT}
-
-    @property
-    def failing(self) -> str:
-        return "exit_code"
 
     def failure(self, name: str, facts: Mapping[str, Any]) -> str:
         code = facts.get("exit_code", 0)
