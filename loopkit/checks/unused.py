@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -274,29 +274,30 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
                 )
 
 
-def _unread_exits(subject: Subject, name: str) -> tuple[Collection[Edge], str, str]:
+def _unread_exits(subject: Subject, name: str) -> tuple[Sequence[Edge], str, str]:
     """The edges on which work goes on that has failed, unless its state asks about that; the
     failure; and a remedy."""
     state, table = subject.machine.states[name], table_of(subject, name)
     if table is None or state.waits:
         return (), "", ""
     if any(exit_.edge.back for exit_ in table.exits):
-        edges = {
+        taken = {
             exit_.edge.id: exit_.edge
             for row in map(table.with_derived_facts, table.rows())
             for exit_ in table.exits_of(row)[0]
             if not exit_.edge.back and _is_exhausted(table, exit_, row)
-        }.values()
+        }
+        edges = tuple(taken.values())
         if state.judges is None:
             return edges, f"the revisions after `{name}` are used up", "let it lead to a failure"
         remedy = "let it lead to a failure, or to a person, or print `findings`"
         return edges, f"`{state.judges}` is not valid", remedy
     outcomes = state.child.finals.values() if state.child is not None else ()
     can_fail = not outcomes or not all(final.succeeds for final in outcomes)
-    if not state.failing or not can_fail or _decides(subject, name):
+    edges = subject.graph.on(name, "done")
+    if not state.failing or not can_fail or _reading(subject, edges) & {*state.failing}:
         return (), "", ""
-    remedy = f"decide by a guard that reads `{state.failing}`"
-    return subject.graph.on(name, "done"), f"`{name}` failed", remedy
+    return edges, f"`{name}` failed", f"decide by a guard that reads `{state.failing[0]}`"
 
 
 def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
@@ -329,7 +330,6 @@ def _reads(
     # The data of an answer, or of children, say it themselves.
     has_data = bool(source.asks or source.child) and any(artifact in t.whole for t in texts[name])
     final = subject.machine.finals.get(name)
-    guards = (edge.guard for edge in edges if edge.guard is not None)
     return (
         state.waits
         or artifact in (state.judges, artifact_of(subject.machine, name))
@@ -338,7 +338,7 @@ def _reads(
         or bool(source.judges and (state.emits or any(edge.emit for edge in edges)))
         or has_data
         or bool(final and source.asks and artifact in final.result)
-        or any(is_of(fact, failed) for guard in guards for fact in _names(subject, guard))
+        or any(is_of(fact, failed) for fact in _reading(subject, edges))
     )
 
 
@@ -346,8 +346,13 @@ def _decides(subject: Subject, name: str) -> bool:
     """Whether a transition of the state itself depends on its report."""
     own = own_names(subject.graph, name).keys()
     edges = subject.graph.on(name, "done")
-    guarded = (edge.guard for edge in edges if edge.guard is not None)
-    return any(edge.back for edge in edges) or any(own & _names(subject, g) for g in guarded)
+    return any(edge.back for edge in edges) or bool(own & _reading(subject, edges))
+
+
+def _reading(subject: Subject, edges: Iterable[Edge]) -> frozenset[str]:
+    """The names that the guards of some edges read."""
+    guards = (edge.guard for edge in edges if edge.guard is not None)
+    return frozenset[str]().union(*(_names(subject, guard) for guard in guards))
 
 
 def _names(subject: Subject, text: str) -> frozenset[str]:

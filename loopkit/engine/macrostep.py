@@ -263,7 +263,9 @@ def _unread_failures(
     read = {n if "." in n else f"{source}.{n}" for source, names in guards for n in names}
     for name in at_work:
         failure = states[name].failure(name, run.facts.get(name, NO_NAMES))
-        if failure and read.isdisjoint(f"{name}.{fact}" for fact in states[name].facts):
+        is_read = not read.isdisjoint(f"{name}.{fact}" for fact in states[name].failing)
+        # A loop that has come to nothing reads it and goes on all the same.
+        if failure and (not is_read or program.plans[name].revises):
             yield failure
 
 

@@ -192,7 +192,7 @@ class EachState(ChildrenState):
     """The maximum number of items; required unless the type of the list sets one."""
 
     kind = "each"
-    failing = "failed"
+    failing = ("failed", "succeeded")
     has_keys = True
     example = Example(
         {
@@ -283,7 +283,7 @@ class MachineState(ChildrenState):
     """Runs another machine once. Its result is the artifact."""
 
     kind = "machine"
-    failing = "outcome"
+    failing = ("outcome",)
     example = Example(
         {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
     )

@@ -124,7 +124,7 @@ class CommandState(AuthorState):
     has_own_work = True
     works_outside = True
     said = ("exit_code",)
-    failing = "exit_code"
+    failing = ("exit_code",)
     beside = ("stderr",)
 
     @property

@@ -214,8 +214,8 @@ class StateBase(Noun):
     """Its work in a word, where that cannot fail."""
     said: ClassVar[tuple[str, ...]] = ()
     """What templates see under its name, beside the fields of a form."""
-    failing: ClassVar[str] = ""
-    """The fact that says whether its work failed, where that is no error."""
+    failing: ClassVar[tuple[str, ...]] = ()
+    """The facts that say whether its work failed, where that is no error."""
     beside: ClassVar[tuple[str, ...]] = ()
     """What templates see under its artifact, beside the fields of that."""
 
