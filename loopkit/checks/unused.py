@@ -24,7 +24,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, VERDICT
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import EachState
@@ -136,15 +136,21 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
                 yield from _check_path(subject, edge, state.validate_)
 
 
-def _edges_of_infeasible(subject: Subject, name: str) -> list[Edge]:
+def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
     """The edges out of a validate state that a report `infeasible` may take."""
     table = table_of(subject, name)
     if table is None:
         return []
-    rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
-    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.exits_of(row)[0]}
+    taken = _edges_taken(table, lambda _, row: table.verdict(row) == "infeasible")
     # If no guard names it, such a report is an error of the class content.
-    return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
+    return taken or subject.graph.on(name, "content")
+
+
+def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge]:
+    """The edges that a row may take of which this holds."""
+    rows = map(table.with_derived_facts, table.rows())
+    every = ((exit_, row) for row in rows for exit_ in table.exits_of(row)[0])
+    return [*{exit_.edge.id: exit_.edge for exit_, row in every if is_one(exit_, row)}.values()]
 
 
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
@@ -261,49 +267,39 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
     texts = defaultdict[str | None, list[Mentions]](list)
     for use in templates.uses(subject):
         texts[use.state].append(in_template(use.text))
-    for name in subject.machine.states:
-        edges, told, remedy = _unread_exits(subject, name)
-        for edge in edges:
+    for name, state in subject.machine.states.items():
+        failed = f"`{name}` failed" if state.failing else f"no revision after `{name}` helped"
+        failed = f"`{state.judges}` is not valid" if state.judges else failed
+        fact = next(iter((*state.failing, *own_names(subject.graph, name))), "")
+        for edge in _unread_exits(subject, name) if fact and not state.waits else ():
             way = _way_to_success(subject, edge, partial(_reads, subject, texts, name))
             if way is not None and edge.emit is None:
-                message = f"a run may succeed although {told}, and nothing reads that"
-                path = state_paths.arrows((name, *way))
-                at = target_path(edge)
-                yield subject.warning(
-                    at, "unread-verdict", message, f"on the path {path}: {remedy}"
+                message = f"a run may succeed although {failed}, and nothing reads that"
+                path = f"on the path {state_paths.arrows((name, *way))}"
+                remedy = (
+                    f"{path}: decide by `{fact}` or print it, ask a person, or end in a failure"
                 )
+                yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
 
 
-def _unread_exits(subject: Subject, name: str) -> tuple[Sequence[Edge], str, str]:
-    """The edges on which work goes on that has failed, unless its state asks about that; the
-    failure; and a remedy."""
+def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
+    """The edges on which a state goes on although its work has failed, without asking for that."""
     state, table = subject.machine.states[name], table_of(subject, name)
-    if table is None or state.waits:
-        return (), "", ""
-    if any(exit_.edge.back for exit_ in table.exits):
-        taken = {
-            exit_.edge.id: exit_.edge
-            for row in map(table.with_derived_facts, table.rows())
-            for exit_ in table.exits_of(row)[0]
-            if not exit_.edge.back and _is_exhausted(table, exit_, row)
-        }
-        edges = tuple(taken.values())
-        if state.judges is None:
-            return edges, f"the revisions after `{name}` are used up", "let it lead to a failure"
-        remedy = "let it lead to a failure, or to a person, or print `findings`"
-        return edges, f"`{state.judges}` is not valid", remedy
-    outcomes = state.child.finals.values() if state.child is not None else ()
-    can_fail = not outcomes or not all(final.succeeds for final in outcomes)
+    if table is not None and any(exit_.edge.back for exit_ in table.exits):
+        return _edges_taken(table, partial(_is_exhausted, table))
     edges = subject.graph.on(name, "done")
-    if not state.failing or not can_fail or _reading(subject, edges) & {*state.failing}:
-        return (), "", ""
-    return edges, f"`{name}` failed", f"decide by a guard that reads `{state.failing[0]}`"
+    finals = state.child.finals.values() if state.child is not None else ()
+    cannot_fail = bool(finals) and all(final.succeeds for final in finals)
+    is_read = not _reading(subject, edges).isdisjoint(state.failing)
+    return () if cannot_fail or is_read or not state.failing else edges
 
 
 def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
     """Whether an edge leaves a loop of revisions that came to nothing, and does not ask how bad it
     is, which would accept it on purpose."""
     names = exit_.guard.names if exit_.guard is not None else frozenset[str]()
+    if exit_.edge.back:
+        return False
     if table.is_report:
         return table.verdict(row) == "fail" and names.isdisjoint(OF_FINDINGS)
     # It is taken only because no revision is left: one would come first, or its guard says so.
@@ -323,9 +319,7 @@ def _reads(
     artifact = source.judges or artifact_of(subject.machine, failed)
     edges = subject.graph.outgoing[name]
     told = {fact.partition(".")[0] for fact in own_names(subject.graph, failed)}
-    told.update(
-        source.beside, OF_REPORTS if source.judges else (), OF_CHILD if source.child else ()
-    )
+    more = OF_REPORTS if source.judges else OF_CHILD if source.child else source.beside
     names = frozenset[str]().union(*(text.names for text in texts[name]))
     # The data of an answer, or of children, say it themselves.
     has_data = bool(source.asks or source.child) and any(artifact in t.whole for t in texts[name])
@@ -333,7 +327,7 @@ def _reads(
     return (
         state.waits
         or artifact in (state.judges, artifact_of(subject.machine, name))
-        or not told.isdisjoint(names)
+        or not names.isdisjoint(told.union(more))
         or bool(source.judges is None and state.asks and artifact in names)
         or bool(source.judges and (state.emits or any(edge.emit for edge in edges)))
         or has_data
