@@ -276,9 +276,8 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
             if way is not None and edge.emit is None:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
-                remedy = (
-                    f"{path}: decide by `{fact}` or print it, ask a person, or end in a failure"
-                )
+                read = "print `findings`" if state.judges else f"decide by `{fact}`"
+                remedy = f"{path}: {read}, ask a person, or end in a failure"
                 yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
 
 
