@@ -264,19 +264,24 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
     It is read by a person, by guards and templates that name it, by an agent that is given the
     artifact, and by whoever judges or replaces that.
     """
-    texts = defaultdict[str | None, list[Mentions]](list)
+    graph, said = subject.graph, defaultdict[str | None, set[str]](set)
     for use in templates.uses(subject):
-        texts[use.state].append(in_template(use.text))
-    for name, state in subject.machine.states.items():
+        said[use.state] |= in_template(use.text).names
+    for name, edges in graph.outgoing.items():
+        # What its guards read of other states.
+        said[name] |= {fact for fact in _reading(subject, edges) if "." in fact}
+    for name, state in graph.states.items():
         failed = f"`{name}` failed" if state.failing else f"no revision after `{name}` helped"
         failed = f"`{state.judges}` is not valid" if state.judges else failed
-        fact = next(iter((*state.failing, *own_names(subject.graph, name))), "")
-        for edge in _unread_exits(subject, name) if fact and not state.waits else ():
-            way = _way_to_success(subject, edge, partial(_reads, subject, texts, name))
+        own = (*state.failing, *own_names(graph, name))
+        of_kind = OF_REPORTS if state.judges else OF_CHILD if state.child else state.beside
+        told = {fact.partition(".")[0] for fact in own}.union(of_kind)
+        for edge in _unread_exits(subject, name) if own and not state.waits else ():
+            way = _way_to_success(subject, edge, partial(_reads, subject, said, name, told))
             if way is not None and edge.emit is None:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
-                read = "print `findings`" if state.judges else f"decide by `{fact}`"
+                read = "print `findings`" if state.judges else f"decide by `{own[0]}`"
                 remedy = f"{path}: {read}, ask a person, or end in a failure"
                 yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
 
@@ -311,28 +316,21 @@ def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
 
 
 def _reads(
-    subject: Subject, texts: Mapping[str | None, Sequence[Mentions]], failed: str, name: str
+    subject: Subject, said: Mapping[str | None, Set[str]], failed: str, told: Set[str], name: str
 ) -> bool:
-    """Whether something that the state `name` does tells of a failure of the state `failed`."""
-    state, source = subject.machine.states[name], subject.machine.states[failed]
-    artifact = source.judges or artifact_of(subject.machine, failed)
-    edges = subject.graph.outgoing[name]
-    told = {fact.partition(".")[0] for fact in own_names(subject.graph, failed)}
-    more = OF_REPORTS if source.judges else OF_CHILD if source.child else source.beside
-    names = frozenset[str]().union(*(text.names for text in texts[name]))
-    # The data of an answer, or of children, say it themselves.
-    has_data = bool(source.asks or source.child) and any(artifact in t.whole for t in texts[name])
-    final = subject.machine.finals.get(name)
-    return (
-        state.waits
-        or artifact in (state.judges, artifact_of(subject.machine, name))
-        or not names.isdisjoint(told.union(more))
-        or bool(source.judges is None and state.asks and artifact in names)
-        or bool(source.judges and (state.emits or any(edge.emit for edge in edges)))
-        or has_data
-        or bool(final and source.asks and artifact in final.result)
-        or any(is_of(fact, failed) for fact in _reading(subject, edges))
-    )
+    """Whether something that a state does tells of the failure of another, by the names `told`."""
+    state, source = subject.graph.states[name], subject.graph.states[failed]
+    artifact, names = source.judges or artifact_of(subject.machine, failed), said[name]
+    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
+        return True
+    if source.judges is not None:
+        is_told = bool(state.emits) or any(edge.emit for edge in subject.graph.outgoing[name])
+    else:
+        # Data says it itself, and an agent finds it in a text.
+        result = subject.machine.finals[name].result if state.ends and source.asks else ()
+        is_data = bool(state.asks or source.asks or source.child)
+        is_told = artifact in result or (artifact in names and is_data)
+    return is_told or bool(told & names) or any(is_of(fact, failed) for fact in names)
 
 
 def _decides(subject: Subject, name: str) -> bool:
