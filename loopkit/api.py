@@ -78,6 +78,8 @@ class Result:
     outcome: str | None
     """The name of the final state, once the run is finished."""
     success: bool
+    although: str
+    """Of a success: what had failed and nobody has read, in words; else empty."""
     result: Mapping[str, Any]
     """The artifacts of the final state by name: texts and data."""
     artifacts: Mapping[str, Version]
@@ -386,6 +388,7 @@ async def _result(app: App, state: RunState) -> Result:
         status="waiting" if is_waiting else state.status,
         outcome=finished.outcome if finished else None,
         success=finished is not None and finished.success,
+        although=finished.although if finished else "",
         result=finished.result if finished else {},
         artifacts=finished.picked if finished else {},
         question=state.question if state.status == "waiting" else None,

@@ -236,7 +236,7 @@ class Replay:
 
     def is_alike(self, state: str, fact: str, one: Any, other: Any) -> bool:
         """Whether no guard can tell two values of a state's fact apart, here or elsewhere."""
-        if fact == "verdict":
+        if fact == "verdict" and state in self.graph.judges:
             return bool(one == other)  # that is what `valid` and others tell by as well
         names = (fact, f"{state}.{fact}", f"reports.{state}.{fact}")
         return all(self._class_of(name, one) == self._class_of(name, other) for name in names)
@@ -701,7 +701,9 @@ class Replay:
         facts = sorted(n for n in names if "." in n and not n.startswith("input."))
         words = ("stalled", "regressed")
         return facts, [
-            n for n in sorted(ahead) if any(w in t for t in self.guards[n] for w in words)
+            n
+            for n in sorted(ahead & self.graph.judges.keys())
+            if any(w in t for t in self.guards[n] for w in words)
         ]
 
     def _fact(self, run: RunState, name: str) -> Any:

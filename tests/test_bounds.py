@@ -453,6 +453,25 @@ def test_a_person_s_choice_and_an_error_have_probabilities_by_their_words() -> N
     assert expected.outcomes["failed"] == Fraction(1, 6) + Fraction(1, 20)
 
 
+def test_a_field_called_valid_has_its_own_probability() -> None:
+    states = """
+  ask:
+    human: Is it right?
+    choices: [go]
+    form: {valid: bool, verdict: pass|fail}
+    transitions:
+      - {guard: verdict == "pass", target: done}
+      - {guard: valid, target: done}
+      - {target: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+    passes, is_valid = 'ask.verdict == "pass"', 'ask.verdict == "fail" and valid'
+    chances = {passes: Fraction(1, 4), is_valid: Fraction(1, 2)}
+    expected = explore(machine(states), assume=chances).expected
+    assert expected.outcomes == {"done": Fraction(3, 4), "failed": Fraction(1, 4)}
+
+
 @pytest.mark.parametrize(
     ("chances", "message"),
     [

@@ -481,7 +481,7 @@ agents: {coder: {command: [coder]}, thinker: {model: openai/gpt-5-mini}}
 states:
   think: {agent: thinker, prompt: "{{ input.text }}", on_error: {content: failed}, next: plan}
   plan: {agent: coder, prompt: "{{ think }}", on_error: {content: failed}, next: build}
-  build: {run: [make], next: keep}
+  build: {run: [make], transitions: [{guard: exit_code == 0, target: keep}, {target: failed}]}
   keep:
     agent: coder
     prompt: "{{ plan }} {{ build }}"
@@ -493,7 +493,9 @@ states:
 """
     machine = loaded(tmp_path, f"parallel: 2\n{apart}")
     (tmp_path / "child.yaml").write_text(writers)
-    found = codes(tmp_path, (tmp_path / "parent.yaml").read_text())
+    both = "transitions: [{guard: failed > 0, target: done}, {target: done}]"
+    parent = (tmp_path / "parent.yaml").read_text().replace("next: done", both)
+    found = codes(tmp_path, parent)
     assert ([each for each, _ in found] or [None]) == [code]
     assert isinstance(machine.machine.states["all"], EachState)
     own_tree = "workspace: {path: ., isolate: copy}"

@@ -318,3 +318,11 @@ def test_what_a_fallback_lacks_is_told_before_anything_is_spent(
 def test_the_keys_of_fallbacks_are_secrets_too(desk: Desk) -> None:
     text = MACHINE.replace("openai/two", "{model: openai/two, api_key_env: OUR_SPARE}")
     assert load(desk.write("machine.yaml", text)).machine.key_names == ["OUR_SPARE"]
+
+
+def test_a_field_called_verdict_is_not_why_an_answer_is_replaced(desk: Desk) -> None:
+    text = MACHINE.replace("model: openai/one", "model: openai/one\n    schema: {verdict: str}")
+    text = text.replace("next: done}", "transitions: [{target: stock}]}", 1)
+    text += "  stock: {render: None., output: plan, fallback: true, next: done}\n"
+    run = played(desk, {"data": {"verdict": "fail"}}, machine=text)
+    assert run.state.artifacts["plan"].fallback_reason == "draft[0]"

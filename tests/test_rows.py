@@ -209,11 +209,11 @@ def test_a_question_without_an_open_choice_is_told_of_where_a_run_comes_to_it() 
 
 
 def test_nothing_has_come_back_before_the_third_report() -> None:
-    back = "{guard: regressed, target: other}"
+    back = "{guard: regressed, target: failed}"
     assert told(judged(back, again=1)) == {"dead-transition"}
     assert told(judged(back, again=2)) == set()
     # What has stalled needs one report before it.
-    assert told(judged("{guard: stalled, target: other}", again=1)) == set()
+    assert told(judged("{guard: stalled, target: failed}", again=1)) == set()
     bounds_of(judged(back, "{guard: stalled, target: failed}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 from loopkit.cli import invoke as run
 from loopkit.engine.records import Usage
 from loopkit.views.amounts import cost
+from tests.support import CommandLine
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
@@ -95,6 +97,85 @@ def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
     assert (newest, status, state, paid) == (second, "suspended", "one", "unknown")
     assert re.fullmatch(r"\d+ s", age)
     assert older[:3] == [first, "finished", "failed (failure)"]
+
+
+ITEM = """
+loopkit: 1
+input: {day: str}
+states:
+  note: {render: "{{ input.day }}", next: check}
+  check:
+    validate: note
+    by: [{min_chars: 9}]
+    transitions: [{guard: valid, target: done}, {target: bad}]
+  done: {final: success}
+  bad: {final: failure}
+"""
+ENDS = "  done: {final: success}\n"
+FAILED = "  failed: {final: failure}\n"
+CHECK = """  draft: {render: "Tea.{{ feedback }}", next: check}
+  check:
+    validate: draft
+    by: [{min_chars: 999}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: NEXT}]
+"""
+PERSON = "  ask: {human: Good?, choices: [go], next: done}\n"
+DAYS = (
+    "each: input.days, as: day, key: day, max_items: 9, machine: item.yaml, "
+    "input: {day: '{{ day }}'}"
+)
+TEST = "run: [sh, -c, 'exit 3']"
+
+
+@pytest.mark.parametrize(
+    ("states", "although"),
+    {
+        "a report": (CHECK.replace("NEXT", "done"), "the last verdict on `draft` is fail"),
+        "a report and a person": (CHECK.replace("NEXT", "ask") + PERSON, ""),
+        "a report on another version": (
+            CHECK.replace("NEXT", "plain") + "  plain: {render: x, output: draft, next: done}\n",
+            "",
+        ),
+        "items": (f"  days: {{{DAYS}, next: done}}\n", "2 of 3 items failed in `days`"),
+        "items of which a guard knows": (
+            f"  days: {{{DAYS}, transitions: [{{guard: succeeded > 0, target: done}}, "
+            "{target: failed}]}\n" + FAILED, "",
+        ),
+        "a machine": (
+            "  one: {machine: item.yaml, input: {day: Fri}, next: done}\n", "`one` ended in `bad`",
+        ),
+        "a program": (f"  test: {{{TEST}, next: done}}\n", "`test` ended with exit code 3"),
+        "a program, by another state's guard": (
+            f"  test: {{{TEST}, next: two}}\n"
+            "  two: {render: x, transitions: [{guard: test.exit_code == 0, target: failed}, "
+            "{target: done}]}\n" + FAILED, "",
+        ),
+        "two": (
+            f"  test: {{{TEST}, next: draft}}\n" + CHECK.replace("NEXT", "done"),
+            "the last verdict on `draft` is fail and `test` ended with exit code 3",
+        ),
+    }.values(),
+)  # fmt: skip
+def test_a_success_says_what_had_failed_and_nobody_has_read(
+    states: str, although: str, cli: CommandLine
+) -> None:
+    Path("item.yaml").write_text(ITEM, encoding="utf-8")
+    days = "input: {days: {type: [str], default: [mon, tue, wednesday]}}\n"
+    Path("m.yaml").write_text(f"loopkit: 1\n{days}states:\n{states}{ENDS}", encoding="utf-8")
+    if "human" in states:
+        cli(5, "run", "m.yaml", "--output", "plain")
+        told = cli(0, "answer", rows()[0][0], "go").err
+    else:
+        told = cli(0, "run", "m.yaml", "--output", "plain").err
+    end = f"done (success), although {although}" if although else "done (success)"
+    assert told.splitlines()[-2] == end
+    [row] = rows()
+    assert end.startswith(row[2].rstrip("…"))
+    assert cli(0, "runs", "show", row[0]).out.startswith(f"{row[0]}: finished at {end}\n")
+    if although and "human" not in states:
+        assert end in cli(0, "run", "m.yaml", "--output", "quiet").err
+        result = json.loads(cli(0, "run", "m.yaml", "--output", "jsonl").out.splitlines()[-1])
+        assert (result["although"], result["exit"]) == (although, 0)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])

@@ -87,6 +87,7 @@ from loopkit.checks.unused import (
     check_infeasible_success,
     check_opinions,
     check_outputs,
+    check_unread_failures,
     check_unread_verdict,
     check_unused,
     check_unused_fields,
@@ -169,6 +170,7 @@ OF_WHOLE: tuple[Check, ...] = (
 """Checks of paths, which mean little while an edge leads to no state."""
 OF_FAULTLESS: tuple[Check, ...] = (
     check_never_binds,
+    check_unread_failures,
     check_unread_verdict,
     check_judged_before,
     check_infeasible_success,

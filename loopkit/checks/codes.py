@@ -163,7 +163,7 @@ MEANINGS: Mapping[str, str] = {
     "resets-without-total": "A transition resets counters, and nothing limits how often.",
     "no-call-fits": "A limit is too low for a single call of an agent.",
     "unbounded-call": "A call can exceed a limit, because nothing is reserved for what it reports.",
-    "unread-verdict": "An artifact is judged, but nothing depends on the verdict.",
+    "unread-verdict": "Something is judged, or may fail, and nothing depends on that.",
     "unused": "A declaration is never used.",
     "missing-group": "A pattern has no group that marks the part to read.",
     "unknown-group": "A pattern for findings has a group that findings do not have.",

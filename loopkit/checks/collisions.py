@@ -17,7 +17,7 @@ from loopkit.checks.templates import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.datatypes.notation import field_place, parse_record
-from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING
+from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING, ORIGIN
 from loopkit.language.guard.grammar import KEYWORDS
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
@@ -111,7 +111,9 @@ def _check_form(
     path: DocPath = ("states", name, "form")
     fields = parse_record(form).fields or {}
     written = {field: (*path, *field_place(form, field)) for field in fields}
-    yield from _shadowing(subject, written, OF_EVERY_STATE | said | RESERVED | {CAME_FROM})
+    routed = {ORIGIN} if name in subject.told_what_was_found else set()
+    built_in = OF_EVERY_STATE.union(said, RESERVED, (CAME_FROM,), routed)
+    yield from _shadowing(subject, written, built_in)
     for field, place in written.items():
         if field in subject.graph.artifacts or field in subject.machine.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"

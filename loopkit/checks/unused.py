@@ -2,14 +2,16 @@
 
 `unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
-`unread-verdict`: a report that no later transition reads and nobody is shown.
+`unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
 `unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
 `infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 from loopkit.checks import guards, state_paths, templates
@@ -22,7 +24,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import VERDICT
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import EachState
@@ -34,6 +36,7 @@ from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
+from loopkit.proof.outcomes.table import Exit, Row, Table
 
 WORDS = {"feedback": "feedback", "mcp": "MCP server"}
 """The word for a part of a section, if it is not the singular of the section."""
@@ -133,32 +136,48 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
                 yield from _check_path(subject, edge, state.validate_)
 
 
-def _edges_of_infeasible(subject: Subject, name: str) -> list[Edge]:
+def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
     """The edges out of a validate state that a report `infeasible` may take."""
     table = table_of(subject, name)
     if table is None:
         return []
-    rows = [row for row in table.rows() if row.get(VERDICT) == "infeasible"]
-    taken = {exit_.edge.id: exit_.edge for row in rows for exit_ in table.exits_of(row)[0]}
+    taken = _edges_taken(table, lambda _, row: table.verdict(row) == "infeasible")
     # If no guard names it, such a report is an error of the class content.
-    return list(taken.values()) if rows else list(subject.graph.on(name, "content"))
+    return taken or subject.graph.on(name, "content")
+
+
+def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge]:
+    """The edges that a row may take of which this holds."""
+    rows = map(table.with_derived_facts, table.rows())
+    every = ((exit_, row) for row in rows for exit_ in table.exits_of(row)[0])
+    return [*{exit_.edge.id: exit_.edge for exit_, row in every if is_one(exit_, row)}.values()]
 
 
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
-    def follows(onward: Edge) -> bool:
-        state = subject.machine.states[onward.source]
-        is_judge = state.waits or state.judges is not None
-        rewrites = artifact_of(subject.machine, onward.source) == artifact
-        return onward.event != "limit" and not is_judge and not rewrites
+    def is_judged(name: str) -> bool:
+        state = subject.machine.states[name]
+        rewrites = artifact_of(subject.machine, name) == artifact
+        return state.waits or state.judges is not None or rewrites
 
-    way = state_paths.shortest_path(
-        subject.graph, edge.target, lambda name: subject.machine.states[name].succeeds, follows
-    )
+    way = _way_to_success(subject, edge, is_judged)
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
         path = state_paths.arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
         yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
+
+
+def _way_to_success(
+    subject: Subject, edge: Edge, is_read: Callable[[str], bool]
+) -> state_paths.StatePath | None:
+    """The states of a shortest path along an edge to a success, past no state that `is_read`."""
+    states = subject.machine.states
+    return state_paths.shortest_path(
+        subject.graph,
+        edge.target,
+        lambda name: states[name].succeeds and not is_read(name),
+        lambda onward: onward.event != "limit" and not is_read(onward.source),
+    )
 
 
 OF_TEXTS = {
@@ -234,12 +253,97 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
             yield subject.warning(path, "unread-verdict", message, remedy, key=True)
 
 
+OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
+"""The facts by which a guard asks how bad a report is."""
+OF_CHILD = ("outcome", "success")
+
+
+def check_unread_failures(subject: Subject) -> Iterator[Problem]:
+    """A warning for each failure with which a run may succeed though nothing on its way reads it.
+
+    It is read by a person, by guards and templates that name it, by an agent that is given the
+    artifact, and by whoever judges or replaces that.
+    """
+    graph, said = subject.graph, defaultdict[str | None, set[str]](set)
+    for use in templates.uses(subject):
+        said[use.state] |= in_template(use.text).names
+    for name, edges in graph.outgoing.items():
+        # What its guards read of other states.
+        said[name] |= {fact for fact in _reading(subject, edges) if "." in fact}
+    for name, state in graph.states.items():
+        failed = f"`{name}` failed" if state.failing else f"no revision after `{name}` helped"
+        failed = f"`{state.judges}` is not valid" if state.judges else failed
+        own = (*state.failing, *own_names(graph, name))
+        of_kind = OF_REPORTS if state.judges else OF_CHILD if state.child else state.beside
+        told = {fact.partition(".")[0] for fact in own}.union(of_kind)
+        for edge in _unread_exits(subject, name) if own and not state.waits else ():
+            way = _way_to_success(subject, edge, partial(_reads, subject, said, name, told))
+            if way is not None and edge.emit is None:
+                message = f"a run may succeed although {failed}, and nothing reads that"
+                path = f"on the path {state_paths.arrows((name, *way))}"
+                read = "print `findings`" if state.judges else f"decide by `{own[0]}`"
+                remedy = f"{path}: {read}, ask a person, or end in a failure"
+                yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
+
+
+def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
+    """The edges on which a state goes on although its work has failed, without asking for that."""
+    state, table = subject.machine.states[name], table_of(subject, name)
+    if table is not None and any(exit_.edge.back for exit_ in table.exits):
+        return _edges_taken(table, partial(_is_exhausted, table))
+    edges = subject.graph.on(name, "done")
+    finals = state.child.finals.values() if state.child is not None else ()
+    cannot_fail = bool(finals) and all(final.succeeds for final in finals)
+    is_read = not _reading(subject, edges).isdisjoint(state.failing)
+    return () if cannot_fail or is_read or not state.failing else edges
+
+
+def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
+    """Whether an edge leaves a loop of revisions that came to nothing, and does not ask how bad it
+    is, which would accept it on purpose."""
+    names = exit_.guard.names if exit_.guard is not None else frozenset[str]()
+    if exit_.edge.back:
+        return False
+    if table.is_report:
+        return table.verdict(row) == "fail" and names.isdisjoint(OF_FINDINGS)
+    # It is taken only because no revision is left: one would come first, or its guard says so.
+    others = {name: value for name, value in row.items() if name not in OF_REVISING}
+    with_room = {**others, "cap_reached": False}
+    before = table.exits[: table.exits.index(exit_)]
+    would_revise = any(e.edge.back and e.holds(with_room) is not False for e in before)
+    asks_for_room = not names.isdisjoint(OF_REVISING)
+    return would_revise or (asks_for_room and exit_.holds(with_room) is not True)
+
+
+def _reads(
+    subject: Subject, said: Mapping[str | None, Set[str]], failed: str, told: Set[str], name: str
+) -> bool:
+    """Whether something that a state does tells of the failure of another, by the names `told`."""
+    state, source = subject.graph.states[name], subject.graph.states[failed]
+    artifact, names = source.judges or artifact_of(subject.machine, failed), said[name]
+    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
+        return True
+    if source.judges is not None:
+        is_told = bool(state.emits) or any(edge.emit for edge in subject.graph.outgoing[name])
+    else:
+        # Data says it itself, and an agent finds it in a text.
+        result = subject.machine.finals[name].result if state.ends and source.asks else ()
+        is_data = bool(state.asks or source.asks or source.child)
+        is_told = artifact in result or (artifact in names and is_data)
+    return is_told or bool(told & names) or any(is_of(fact, failed) for fact in names)
+
+
 def _decides(subject: Subject, name: str) -> bool:
     """Whether a transition of the state itself depends on its report."""
     own = own_names(subject.graph, name).keys()
     edges = subject.graph.on(name, "done")
-    guarded = (edge.guard for edge in edges if edge.guard is not None)
-    return any(edge.back for edge in edges) or any(own & _names(subject, g) for g in guarded)
+    return any(edge.back for edge in edges) or bool(own & _reading(subject, edges))
+
+
+def _reading(subject: Subject, edges: Iterable[Edge]) -> frozenset[str]:
+    """The names that the guards of some edges read."""
+    guards = (edge.guard for edge in edges if edge.guard is not None)
+    return frozenset[str]().union(*(_names(subject, guard) for guard in guards))
 
 
 def _names(subject: Subject, text: str) -> frozenset[str]:

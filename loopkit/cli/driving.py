@@ -35,6 +35,7 @@ from loopkit.text import printable
 from loopkit.text.run_ids import resume_line
 from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
+from loopkit.views.run_data import standing_of
 
 
 def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[str, ...]:
@@ -195,6 +196,8 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
     state = ended.state
     if output == "quiet" and (stop := state.suspended):
         terminal.say(f"suspended ({stop.reason}): {stop.message}")
+    if output == "quiet" and state.finished is not None and state.finished.although:
+        terminal.say(standing_of(state))
     if output != "jsonl" and not (output == "quiet" and state.is_over):
         _print_end(state, ended.hints, ended.usage)
     if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:

@@ -192,7 +192,8 @@ async def _row(stored: StoredRuns, row: RunRow, faults: list[RunUnreadable]) -> 
         status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
         return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
     status = status_of(state, is_driven=row.is_driven)
-    return row.run, status, standing_of(state), ago, cost(await stored.usage_of(state))
+    standing = one_line(standing_of(state), CAUSE_WIDTH)
+    return row.run, status, standing, ago, cost(await stored.usage_of(state))
 
 
 async def _children(

@@ -6,6 +6,8 @@ to go on with a run that is over.
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +24,8 @@ from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.drive.stored_runs import differences
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
+from loopkit.engine.payloads import Change
+from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, default_fault
 from loopkit.language.inclusion import digest_of
@@ -194,7 +198,64 @@ def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) ->
     )
     if misfits := list(_stuck(fitting, repaired)):
         raise NotFitting(misfits)
-    return repaired
+    return repaired.replace(changes=tuple(_with_effects(fitting, repaired)))
+
+
+USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
+"""The sections whose parts take effect where states work by them."""
+
+
+def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
+    """The changes, each with what keeps it from taking effect at the work ahead, if anything."""
+    run = fitting.run.copy()
+    apply(run, repaired)
+    program, front = Program(fitting.new, ""), [run.state]
+    for name in front:
+        edges = program.graph.outgoing.get(name, ())
+        targets = (e.target for e in edges if not e.back or has_room(program, run, e))
+        front += [target for target in dict.fromkeys(targets) if target not in front]
+    users = {*_users(fitting.old), *_users(fitting.new)}
+    for change in repaired.changes:
+        effect, place = "", f"{change.place}."
+        concerned = {name for at, name in users if place.startswith(at)} if run.state else set()
+        again = [name for name in front if name in concerned]
+        if any(place.startswith(f"input.{name}.") for name in fitting.run.input):
+            effect = "no effect: the run keeps its input"
+        elif concerned and not again:
+            effect = f"no effect: the run does not come to `{min(concerned)}` any more"
+        elif again and again[0] != run.state and all(name in run.visits for name in again):
+            effect = f"from the next visit of `{again[0]}` on"
+        elif run.state in again:
+            effect = _kept(run, place)
+        yield change.replace(effect=effect)
+
+
+def _users(machine: Machine) -> Iterator[tuple[str, str]]:
+    """The place of everything by which a state works, itself included, with the state."""
+    dumped = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
+    parts = [(f"{s}.{name}.", name, json.dumps(part))
+             for s in USED for name, part in dumped[s].items()]  # fmt: skip
+    for state, written in dumped["states"].items():
+        yield f"states.{state}.", state
+        # The machine that it runs has names of its own.
+        front, seen = [json.dumps({**written, "machine": None})], set()
+        for text in front:
+            for at, name, part in parts:
+                is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+                if is_named and at not in seen:
+                    seen.add(at)
+                    front.append(part)
+                    yield at, state
+
+
+def _kept(run: RunState, place: str) -> str:
+    """What of the work in hand stays as it is in spite of a change."""
+    begun = run.children.get(run.state, {}).values()
+    if ".machine." in place and any(child.started.visit == run.visit for child in begun):
+        return "runs that have begun keep the machine with which they began"
+    prefix = f"{run.state}:{run.visit}:judge:"
+    is_in = any(task.exchanges for name, task in run.tasks.items() if name.startswith(prefix))
+    return "answers of judges that are in are kept" if is_in else ""
 
 
 def _states(fitting: Fitting) -> Iterator[Misfit]:

@@ -181,9 +181,10 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
 
     None if the edge says nothing about that.
     """
-    if facts.get(VERDICT) == "fail" or work.outcome != "done":
+    judges = program.plans[work.state].judged is not None
+    if work.outcome != "done" or (judges and facts[VERDICT] == "fail"):
         return _reason_of_rejection(program, facts, edge, work)
-    if VERDICT in facts:
+    if judges:
         unanswered = facts[VERDICT] in UNANSWERED
         return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:

@@ -435,6 +435,8 @@ class Finished(Event, frozen=True, kw_only=True):
     """The isolated trees of a failed run, which are left unmerged."""
     conflicts: tuple[str, ...] = ()
     """Files that could not be merged, because they had also changed in the workspace."""
+    although: str = ""
+    """Of a success: what had failed, and no guard and no person knew of, in words."""
 
 
 class Cancelled(Event, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 
 from loopkit.engine.best_version import (
     after_going_back,
@@ -242,8 +243,30 @@ class Engine:
             result=result,
             picked=picked,
             absent=tuple(absent),
+            although=" and ".join(_unread_failures(self.program, run, current)) if success else "",
             left=() if success else tuple(each.place for each in run.isolated.values()),
         )
+
+
+def _unread_failures(
+    program: Program, run: RunState, current: Mapping[str, Artifact]
+) -> Iterator[str]:
+    """What has failed since a person was asked last: current versions that the last verdict does
+    not accept, and work of which no guard reads whether it failed."""
+    states, sources = program.machine.states, [program.graph.by_id[e].source for e in run.route]
+    at_work = dict.fromkeys(takewhile(lambda name: not states[name].waits, reversed(sources)))
+    for name, report in {one.report.artifact: one.report for one in run.rounds}.items():
+        is_current = name in current and current[name].version == report.version
+        if is_current and report.state in at_work and not report.valid:
+            yield f"the last verdict on `{name}` is {report.verdict}"
+    guards = [(program.graph.by_id[e].source, names) for e, names in program.guard_names.items()]
+    read = {n if "." in n else f"{source}.{n}" for source, names in guards for n in names}
+    for name in at_work:
+        failure = states[name].failure(name, run.facts.get(name, NO_NAMES))
+        is_read = not read.isdisjoint(f"{name}.{fact}" for fact in states[name].failing)
+        # A loop that has come to nothing reads it and goes on all the same.
+        if failure and (not is_read or program.plans[name].revises):
+            yield failure
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:

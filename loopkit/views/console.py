@@ -218,7 +218,8 @@ def _lines_for_repaired(event: Repaired, *_: object) -> Iterator[Line]:
     yield Line(f"continues with a changed machine ({plural(len(event.changes), 'change')}):")
     for change in event.changes[:MAX_CHANGES]:
         before, after = change.before or "nothing", change.after or "nothing"
-        yield Line(f"  {change.place}: {before} → {after}")
+        effect = f" ({change.effect})" if change.effect else ""
+        yield Line(f"  {change.place}: {before} → {after}{effect}")
     if (more := len(event.changes) - MAX_CHANGES) > 0:
         yield Line(f"  and {more} more; `loopkit runs logs --jsonl` has all of them")
     for name in event.limits:
@@ -239,7 +240,8 @@ def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
 
 def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
     kind, tone = OF_SUCCESS[event.success]
-    yield Line("", event.outcome, f" ({kind})", tone)
+    although = f", although {event.although}" if event.although else ""
+    yield Line("", event.outcome, f" ({kind}){although}", "odd" if although else tone)
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
 
 

@@ -228,9 +228,12 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 
 def standing_of(state: RunState) -> str:
-    """The active state of a run, or its outcome."""
+    """The active state of a run; or its outcome, and what had failed although it succeeds."""
     finished = state.finished
-    return state.state if finished is None else _in_words(finished.outcome, finished.success)
+    if finished is None:
+        return state.state
+    although = f", although {finished.although}" if finished.although else ""
+    return f"{_in_words(finished.outcome, finished.success)}{although}"
 
 
 def _in_words(outcome: str, success: bool) -> str:

@@ -399,6 +399,7 @@ KEYS: dict[str, tuple[dict[str, Any], str]] = {
         {"type": ["boolean", "null"]},
         "Whether the final state is a success; null before it is reached.",
     ),
+    "although": (TEXT, "Of a success: what had failed unread, in words; else empty."),
     "result": ({"type": "object"}, "The artifacts of the result, by name."),
     "artifacts": (
         {"type": "object", "additionalProperties": {"$ref": "#/definitions/Version"}},

@@ -194,6 +194,7 @@ class EachState(ChildrenState):
     """The maximum number of items; required unless the type of the list sets one."""
 
     kind = "each"
+    failing = ("failed", "succeeded")
     has_keys = True
     example = Example(
         {
@@ -275,11 +276,16 @@ class EachState(ChildrenState):
         counts = dict.fromkeys(("succeeded", "failed", "total"), BOUNDED_COUNT)
         return {**counts, "deadlocked": BOOL}
 
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        failed = facts.get("failed", 0)
+        return f"{failed:,} of {facts['total']:,} items failed in `{name}`" if failed else ""
+
 
 class MachineState(ChildrenState):
     """Runs another machine once. Its result is the artifact."""
 
     kind = "machine"
+    failing = ("outcome",)
     example = Example(
         {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
     )
@@ -291,6 +297,11 @@ class MachineState(ChildrenState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"outcome": GuardType("str", values=self.outcomes)}
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        outcome = facts.get("outcome")
+        is_failure = outcome is not None and not self.child.finals[outcome].succeeds
+        return f"`{name}` ended in `{outcome}`" if is_failure else ""
 
 
 def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:

@@ -124,6 +124,7 @@ class CommandState(AuthorState):
     has_own_work = True
     works_outside = True
     said = ("exit_code",)
+    failing = ("exit_code",)
     beside = ("stderr",)
 
     @property
@@ -142,6 +143,10 @@ class CommandState(AuthorState):
     @property
     def facts(self) -> Mapping[str, GuardType]:
         return {"exit_code": INT}
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        code = facts.get("exit_code", 0)
+        return f"`{name}` ended with exit code {code}" if code else ""
 
     @property
     def may_leave_none(self) -> bool:

@@ -222,6 +222,8 @@ class StateBase(Noun):
     """Its work in a word, where that cannot fail."""
     said: ClassVar[tuple[str, ...]] = ()
     """What templates see under its name, beside the fields of a form."""
+    failing: ClassVar[tuple[str, ...]] = ()
+    """The facts that say whether its work failed, where that is no error."""
     beside: ClassVar[tuple[str, ...]] = ()
     """What templates see under its artifact, beside the fields of that."""
 
@@ -244,6 +246,10 @@ class StateBase(Noun):
     def faults(self) -> tuple[ErrorClass, ...]:
         """The classes of error that may be left of its work."""
         return ()
+
+    def failure(self, name: str, facts: Mapping[str, Any]) -> str:
+        """What failed by the facts of its last work, in words; empty if nothing did."""
+        return ""
 
     @property
     def asks(self) -> tuple[str, ...]:

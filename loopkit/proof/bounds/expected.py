@@ -189,7 +189,7 @@ def _outcomes(name: str, moves: Sequence[Move], given: Sequence[Assumption]) -> 
 
 
 def _holds(name: str, assumption: Assumption, move: Move, case: Case) -> bool:
-    facts = {**case.row, **of_verdict(case.row.get(VERDICT))}
+    facts = {**case.row, **of_verdict(case.verdict)}
     words = {move.event, *(value for value in facts.values() if isinstance(value, str))}
     if case.spread.how == "blocked":
         words.add(BLOCKED)
@@ -219,7 +219,8 @@ def _missing(name: str, possible: Sequence[_Outcome], given: Sequence[Assumption
 def _differing(first: Case, second: Case) -> Iterator[str]:
     for fact, value in first.row.items():
         other = second.row.get(fact)
-        if fact == VERDICT and value != other and "pass" in (value, other):
+        verdicts = (first.verdict, second.verdict)
+        if fact == VERDICT and value != other and "pass" in verdicts:
             yield "valid"
         elif value != other and isinstance(value, str):
             yield value if value.isidentifier() else f'{fact} == "{value}"'

@@ -48,6 +48,8 @@ class Case(Value, frozen=True):
     spread: Spread
     is_sure: bool = True
     """False if an open guard leaves undecided which edge the row takes."""
+    verdict: object = None
+    """The verdict of its report, if it has one."""
 
 
 class Move(Value, frozen=True):
@@ -158,10 +160,11 @@ class Moves:
             is_judge = name in self._graph.judges
             asking = self.asking
             spreads = asking.judging(name, row) if is_judge else asking.author(name, row=row)
-            cases = [Case(own, spread, is_sure and spread.is_sure) for spread in spreads]
+            verdict = table.verdict(own)
+            cases = [Case(own, s, is_sure and s.is_sure, verdict) for s in spreads]
             if not cases:
                 continue
-            kept, is_judged = self._facts_left(name, row), row.get(VERDICT) in COMPLETE
+            kept, is_judged = self._facts_left(name, row), verdict in COMPLETE
             for exit_ in taken:
                 way = ("done", exit_.edge, kept, is_judged, False)
                 grouped.setdefault(way, []).extend(cases)
@@ -226,14 +229,15 @@ class Moves:
         """The rows of a state's work that are possible in a context."""
         earlier = number(context.get(PROGRESS, 2))
         for row in table.rows(context):
-            if not any(row.get(fact) and earlier < least for fact, least in OF_PROGRESS.items()):
+            progress = OF_PROGRESS.items() if table.is_report else ()
+            if not any(row.get(fact) and earlier < least for fact, least in progress):
                 # The judge that has found something is not a result of the state's own work.
                 yield {fact: value for fact, value in row.items() if fact != FOUND_BY}
 
     def _full_row(self, name: str, table: Table, own: Row, context: Row) -> Row:
         """A row with its context; its own facts also have the names that other states use."""
         row = table.with_derived_facts({**context, **own})
-        facts = {**own, **of_verdict(own.get(VERDICT))}
+        facts = {**own, **of_verdict(table.verdict(own))}
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 

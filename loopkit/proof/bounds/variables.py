@@ -15,7 +15,7 @@ from math import floor
 from typing import Literal, NamedTuple
 
 from loopkit.language.datatypes.datatype import DataType, single_values
-from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS, ORIGIN
+from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
 from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
 from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.states.each import EachState
@@ -59,7 +59,7 @@ class Variable(NamedTuple):
 
 
 THEN = Variable("then")
-FOUND = Variable("fact", ORIGIN)
+FOUND = Variable("fact", FOUND_BY)
 """The validate state that found something last, whose origin a person may change."""
 Values = Mapping[Variable, object]
 

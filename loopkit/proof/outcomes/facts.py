@@ -149,6 +149,7 @@ def _table(
         return table
     report = frozenset(fact for dimension in table.own for row in dimension for fact in row)
     return table.replace(
+        is_report=True,
         is_possible=Panel(analysis, name).is_possible,
         by_value=report - {CODES},
         first=(VERDICT, ORIGIN) if analysis.told_what_was_found else (VERDICT,),

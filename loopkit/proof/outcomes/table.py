@@ -119,6 +119,8 @@ class Table(Value, frozen=True, dict=True):
     others: tuple[Dimension, ...]
     is_human: bool = False
     """Whether a person decides, who cannot choose a closed edge."""
+    is_report: bool = False
+    """Whether its own facts are those of a report. Elsewhere `valid` is a field like any other."""
     is_possible: Callable[[Row], bool] = lambda _: True
     """Whether a row, which may be incomplete, is possible."""
     by_value: frozenset[str] = frozenset()
@@ -136,11 +138,15 @@ class Table(Value, frozen=True, dict=True):
 
     def with_derived_facts(self, row: Row) -> Row:
         """The row with the facts that follow from its verdict and its rooms."""
-        derived = {**row, **of_verdict(row.get(VERDICT))}
+        derived = {**row, **of_verdict(self.verdict(row))}
         if not self._back:
             return derived
         reached = truth(self._is_full, row)
         return derived if reached is None else {**derived, "cap_reached": reached}
+
+    def verdict(self, row: Row) -> object:
+        """The verdict of a row; None where it is open, or no report."""
+        return row.get(VERDICT) if self.is_report else None
 
     def may_hold(self, *conditions: ast.expr) -> bool:
         """Whether there may be a row for which all of some conditions hold."""
@@ -212,7 +218,8 @@ class Table(Value, frozen=True, dict=True):
     def _space_of(self, dimensions: Sequence[Dimension]) -> Space:
         rooms = frozenset(ROOM + c for exit_ in self._back for c in exit_.edge.counters)
         reached_by = rooms | ({ORIGIN} if any(e.edge.origin for e in self._back) else frozenset())
-        derived_from = {fact: frozenset({VERDICT}) for fact in OF_VERDICT}
+        of_report = OF_VERDICT if self.is_report else ()
+        derived_from = dict.fromkeys(of_report, frozenset({VERDICT}))
         derived_from["cap_reached"] = reached_by
         return Space(
             dimensions, self.with_derived_facts, self.is_possible, derived_from, self.by_value
