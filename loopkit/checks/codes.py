@@ -94,6 +94,7 @@ MEANINGS: Mapping[str, str] = {
     "no-effect": "A setting has no effect where it is written.",
     "agent-choice": "A state cannot choose its agent like this.",
     "unknown-artifact": "No state writes an artifact of this name.",
+    "text-as-code": "Text from outside the machine stands where a program expects code.",
     "before-first-work": (
         "A command that runs before the first work uses a value that does not exist yet."
     ),

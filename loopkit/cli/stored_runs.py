@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from loopkit.cli.terminal import Stop, report_errors
-from loopkit.drive.stored_runs import StoredRuns
+from loopkit.drive.stored_runs import StoredRuns, state_after
+from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.files import is_unused, state_folder
 from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:
     from loopkit.app import App
+    from loopkit.engine.events import Event
+    from loopkit.engine.state import RunState
 
 Result = TypeVar("Result")
+NEWEST = 200
+"""Runs that the figures of past runs are made of, at most."""
 OFFERED = 50
 """Ids that a shell is offered at most."""
 
@@ -38,6 +44,21 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
 
     with report_errors():
         return asyncio.run(read())
+
+
+def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
+    """The newest runs of a machine that can be read, each with its events; 200 at most."""
+
+    async def read(stored: StoredRuns) -> list[tuple[RunState, list[Event]]]:
+        found: list[tuple[RunState, list[Event]]] = []
+        for row in await stored.journal.runs(machine, NEWEST, children=True):
+            # `runs ls` reports its fault; the figures of other runs do not depend on it.
+            with suppress(RunUnreadable):
+                history = await stored.events(row.run)
+                found.append((state_after(row.run, history), [each.event for each in history]))
+        return found
+
+    return with_runs(read)
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
