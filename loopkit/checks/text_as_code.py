@@ -181,7 +181,8 @@ def check_text_as_code(
     for path, written, states in _programs(subject):
         argv = [(at, text) for at, text in written if at[0] in ("run", "command", "resume")]
         stdin = [(at, text) for at, text in written if at[0] == "stdin"] or [((), "")]
-        for index, program in code_in([CODE.sub(HOLE, text) for _, text in argv]):
+        found = [*code_in([CODE.sub(HOLE, text) for _, text in argv])]
+        for index, program in dict(reversed(found)).items():
             at, text = (*argv, *stdin)[index]
             wrote = _worst(texts.wrote(state, text) for state in states) if "{" in text else None
             if wrote is not None:
@@ -247,6 +248,7 @@ class _Texts:
     def __init__(self, subject: Subject, given: Mapping[str, str] | None) -> None:
         self._graph = subject.graph
         self._input = subject.scope.input
+        self._editing = {state.edits: name for name, state in subject.machine.states.items()}
         self._given = given
         self._known: dict[Node, str] = {}
 
@@ -321,7 +323,7 @@ class _Texts:
             # A faulty answer is a text whatever its schema says.
             if not (rest and is_own):
                 return _author(author, state)
-        editing = next((name for name, state in states.items() if state.edits == artifact), None)
+        editing = self._editing.get(artifact)
         return _author(editing, states[editing]) if editing and not rest else made
 
 
