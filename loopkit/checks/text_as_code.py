@@ -286,11 +286,11 @@ class _Texts:
         state = graph.states[name]
         if isinstance(state, EachState) and first == state.as_:
             return [(name, (*state.item_steps, *rest))]
-        if first == "artifact" and state.judges:
-            return [(name, (state.judges, *rest))]
+        if first == "artifact" and (judged := state.judges or graph.written.get(name)):
+            return [(name, (judged, *rest))]
         if first == "prompt":
-            told: Path = ("artifact" if state.judges else "feedback",)
-            return [(name, path) for path in (told, *printed_by(state.work_template))]
+            told: list[Path] = [("artifact",), ("findings",)] if state.judges else [("feedback",)]
+            return [(name, path) for path in (*told, *printed_by(state.work_template))]
         if first == "input":
             return self._of_input(rest)
         if first in graph.artifacts:

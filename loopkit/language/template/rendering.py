@@ -281,14 +281,15 @@ def printed_by(text: str) -> tuple[Path, ...]:
 
     A text that is no template prints nothing.
     """
-    found: list[Path] = []
     try:
-        waiting: list[nodes.Node] = [parse(text).tree]
+        template = parse(text)
     except TemplateError:
         return ()
+    found: list[Path] = []
+    waiting: list[nodes.Node] = [template.tree]
     for node in waiting:
         if (path := path_of(node)) is not None:
-            found.append(path)
+            found += [path] if path[0] in template.names else []
         elif not isinstance(node, _NO_TEXT) and getattr(node, "name", "") not in _NUMBERS:
             waiting += node.iter_child_nodes(exclude=("test",))
     return tuple(found)
