@@ -33,7 +33,7 @@ nohup sh -c @|stdbuf -oL sh -c @|uv run --with x python -c @|poetry run python -
 npx tsx -e @|npm exec -- sh -c @|docker exec -it box sh -c @|docker run --rm -e A=1 img sh -c @
 docker compose exec web sh -c @|find . -exec sh -c @ ;|flock lock sh -c @|busybox sh -c @|su -c @
 ssh -p 22 host @|watch -n 5 @|timeout 5 env nice sh -c @|@|bin/@|timeout 5 @|env A=1 @|sudo @
-uv run @|docker exec box @|sh @|sh -@|python -@|julia -E @
+uv run @|docker exec box @|nice -n 5 @|sh @|sh -@|python -@|julia -E @
 """
 HARMLESS = """
 sh -c x sh @|sh -c x -- @|bash -euo pipefail -c x _ @|python -c x @|python s.py -c @

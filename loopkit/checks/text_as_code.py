@@ -80,6 +80,7 @@ WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.spli
 VALUED = (
     "-u -g -k -s -I -P -L -C -e -w -p --user --group --kill-after --signal --env --workdir --with"
 )
+RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
 REMOTE = ("ssh", "watch")
 """What hands its words to a shell."""
 HOLE = "\0"
@@ -122,11 +123,12 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
     at = start
     while at < len(words):
         word = words[at]
-        if word[:1] != "-" and not re.match(r"\w+=", word):
+        is_value = re.match(r"\w+=" if own else r"\w+=|[\d.]+\w?$", word)
+        if word[:1] != "-" and not is_value:
             if own == 0:
                 break
-            # `uv add` and the like run nothing; what `timeout` has is a number.
-            if not re.match(r"\d|run$|exec$|x$|dlx$|compose$", word) and at == start and own < 9:
+            # `uv add` and the like run nothing; `timeout` has a number there.
+            if at == start and own < 9 and not re.match(RUNNING, word):
                 return len(words)
             own -= 1
         at += 1 + (word in VALUED.split())
