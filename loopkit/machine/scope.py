@@ -153,9 +153,8 @@ class Scope:
             yield ("feedback",), "nothing sends feedback to this state"
         if edge is None and not any(way.back for way in graph.incoming[state]):
             yield ("revision", "max_revisions"), "no revise edge leads to this state"
-        asked = (graph.machine.agents.get(name) for name in working.asks)
-        if not any(agent.schema_ for agent in asked if agent is not None):
-            yield ("schema",), "this state asks no agent with a `schema`"
+        if not working.asks:
+            yield ("schema",), "only a state that asks an agent has one"
         if ANY_REPORT not in made.possibly:
             yield (*FOUND, "history"), "nothing has been judged on any path to here"
 
