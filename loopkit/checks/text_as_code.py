@@ -54,7 +54,7 @@ POWERSHELL = Interpreter("-c -command -encodedcommand", "-executionpolicy")
 _INTERPRETERS: Mapping[str, Interpreter] = {
     "sh ash bash dash ksh mksh zsh csh tcsh": SHELL,
     "fish": Interpreter("-c --command -C --init-command", "", "'echo $argv[1]'"),
-    "python pypy ipython pythonw": PYTHON,
+    "python pypy ipython pythonw py": PYTHON,
     "node nodejs bun tsx ts-node": NODE,
     "deno": Interpreter("eval"),
     "perl": Interpreter("-e -E", "-I -M", "'print $ARGV[0]', --"),
@@ -302,12 +302,12 @@ class _Texts:
         if first in graph.artifacts:
             return self._of_artifact(first, rest)
         if first in graph.states:
-            known = graph.machine.data_type(first)
-            is_own = path[-1] in ("choice", "exit_code") or _is_closed(known, rest)
-            return "" if is_own else _author(first, graph.states[first])
+            by, known = graph.states[first], graph.machine.data_type(first)
+            return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
         if first == "feedback" and name not in graph.repeated and name != graph.first_author:
             return ""
-        return "" if path[-1] in OWN_FIELDS else TOLD.get(first, "")
+        own = rest[1 if first == "reports" else 0 :]
+        return "" if len(own) == 1 and own[0] in OWN_FIELDS else TOLD.get(first, "")
 
     def _of_input(self, rest: Sequence[str]) -> str:
         if _is_closed(self._input, rest):
@@ -325,12 +325,21 @@ class _Texts:
                 made += ((author, (*path, *rest)) for path in printed_by(state.render))
                 continue
             known = self._graph.machine.data_type(author) or state.leaves
-            is_own = rest[-1:] in (["exit_code"], ["outcome"]) or _is_closed(known, rest)
+            output = state.output_at(author)
+            extracted = output.fields if output is not None else ()
+            is_word = _is_word(state, rest) and rest[0] not in extracted
             # A faulty answer is a text whatever its schema says.
-            if not (rest and is_own):
+            if not (rest and (is_word or _is_closed(known, rest))):
                 return _author(author, state)
         editing = self._editing.get(artifact)
         return _author(editing, states[editing]) if editing and not rest else made
+
+
+def _is_word(state: State, rest: Sequence[str]) -> bool:
+    """Whether a part of what a state leaves is a number, or a word of the machine."""
+    if state.child is not None:
+        return rest[1 if isinstance(state, EachState) else 0 :] == ["outcome"]
+    return rest in (["choice"], ["exit_code"]) and rest[0] in state.said
 
 
 def _author(name: str, state: State) -> str:
